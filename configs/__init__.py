@@ -1,0 +1,1 @@
+"""Small runnable pipelines, one a feature, shipped with the package."""

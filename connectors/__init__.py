@@ -1,0 +1,1 @@
+"""What reads and writes the outside world. Stands on `headrace.core` alone."""

@@ -1,0 +1,128 @@
+"""When two types meet: the type both are widened to, and the implicit casts that take them there.
+
+Spark's rules with ANSI off, minus what the design refuses: text is never turned into a number, nor
+a number into a boolean, without `cast`. A string literal beside a date or a timestamp is read as
+one, and one that cannot be read so is an error here rather than a NULL for every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.core.expressions.casts import cast
+from headrace.core.expressions.typed import Constant, ExpressionError, Typed
+from headrace.core.types import (
+    DATE,
+    DOUBLE,
+    FLOATS,
+    INTEGER_DIGITS,
+    INTEGERS,
+    MAX_DIGITS,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Field,
+    Struct,
+    Type,
+    is_numeric,
+)
+
+_PRECEDENCE = (*INTEGERS, *FLOATS)
+
+
+def decimal_of(type: Type) -> Decimal | None:
+    """The decimal that holds every value of an integer or decimal type."""
+    if isinstance(type, Decimal):
+        return type
+    return Decimal(INTEGER_DIGITS[type], 0) if type in INTEGER_DIGITS else None
+
+
+def common_type(left: Type, right: Type) -> Type | None:
+    """The type to which both are widened, or None where they do not go together.
+
+    >>> from headrace.core.types import BIGINT, INT
+    >>> str(common_type(INT, BIGINT)), str(common_type(Decimal(4, 2), INT))
+    ('bigint', 'decimal(12,2)')
+    """
+    if left == right or right == NULL:
+        return left
+    if left == NULL:
+        return right
+    if {left, right} == {DATE, TIMESTAMP}:
+        return TIMESTAMP
+    match left, right:
+        case Array(a), Array(b):
+            element = common_type(a, b)
+            return Array(element) if element else None
+        case Struct(a), Struct(b):
+            return _common_struct(a, b)
+    return _common_number(left, right) if is_numeric(left) and is_numeric(right) else None
+
+
+def _common_number(left: Type, right: Type) -> Type | None:
+    if left in _PRECEDENCE and right in _PRECEDENCE:
+        return max(left, right, key=_PRECEDENCE.index)
+    if left in FLOATS or right in FLOATS:
+        return DOUBLE
+    a, b = decimal_of(left), decimal_of(right)
+    assert a and b, "one of the two is a decimal"
+    scale = max(a.scale, b.scale)
+    digits = max(a.precision - a.scale, b.precision - b.scale) + scale
+    return Decimal(digits, scale) if digits <= MAX_DIGITS else None
+
+
+def _common_struct(left: tuple[Field, ...], right: tuple[Field, ...]) -> Type | None:
+    if [field.name for field in left] != [field.name for field in right]:
+        return None
+    types = [common_type(a.type, b.type) for a, b in zip(left, right, strict=True)]
+    fields = zip(left, right, types, strict=True)
+    if None in types:
+        return None
+    return Struct(
+        tuple(Field(a.name, type, a.nullable or b.nullable) for a, b, type in fields if type)
+    )
+
+
+def common_type_of(arguments: Iterable[Typed]) -> Type | None:
+    """The common type of several expressions; string literals follow a date or a timestamp."""
+    result: Type = NULL
+    literals: list[Typed] = []
+    for argument in arguments:
+        if isinstance(argument, Constant) and argument.type == STRING:
+            literals.append(argument)
+            continue
+        wider = common_type(result, argument.type)
+        if wider is None:
+            return None
+        result = wider
+    if not literals or result in (DATE, TIMESTAMP):
+        return result
+    return STRING if result in (NULL, STRING) else None
+
+
+def coerce(typed: Typed, target: Type) -> Typed | None:
+    """The expression as that type by an implicit cast, or None where only `cast` would do it."""
+    if typed.type == target:
+        return typed
+    if typed.type == STRING and target in (DATE, TIMESTAMP) and isinstance(typed, Constant):
+        return _read_literal(typed, target)
+    narrower = typed.type in INTEGERS and target in INTEGERS
+    if common_type(typed.type, target) == target or narrower:
+        return cast(typed, target, typed.span)
+    return cast(typed, target, typed.span) if (typed.type, target) == (TIMESTAMP, DATE) else None
+
+
+def _read_literal(typed: Constant, target: Type) -> Typed:
+    import polars as pl
+
+    from headrace.core.expressions.typed import to_expr
+
+    read = cast(typed, target, typed.span)
+    if pl.select(to_expr(read)).item() is None:
+        example = "'2026-01-31'" if target == DATE else "'2026-01-31 08:00:00'"
+        raise ExpressionError(
+            f"wanted a {target} here, got '{typed.value}'", typed.span, f"write it as {example}"
+        )
+    return read

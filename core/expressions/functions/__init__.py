@@ -1,0 +1,10 @@
+"""The one table of functions and operators: what an expression may call, and what it means."""
+
+from headrace.core.expressions.function import Function
+
+FAMILIES: tuple[tuple[Function, ...], ...] = ()
+
+TABLE: dict[str, Function] = {
+    name: row for family in FAMILIES for row in family for name in (row.name, *row.aliases)
+}
+"""Every row by its lower-case name and by each alias."""

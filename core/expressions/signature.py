@@ -1,0 +1,266 @@
+"""A signature as people read it, and what typing makes of it.
+
+    substring(text: string, start: int, [length: int]) -> string
+
+A type stands for itself; `T` and `U` stand for any type, `C` for one whose values have an order,
+`N` for a number, `I` for an integer, `F` for float or double, `D` for a decimal, `S` for a struct.
+The same letter is the same type wherever it occurs: unlike arguments are widened to their common
+type. `[x: int]` may be left out, `x: T...` may be repeated, `x: constant string` must be known
+before anything runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from headrace.core.expressions.coercion import coerce, common_type_of
+from headrace.core.expressions.typed import Constant, Typed, Value, columns, to_expr
+from headrace.core.types import (
+    ATOMS,
+    DATE,
+    DOUBLE,
+    FLOATS,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Struct,
+    Type,
+    is_integer,
+    is_numeric,
+    is_ordered,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A type variable of a signature."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """`array<...>` around a pattern."""
+
+    element: Pattern
+
+
+Pattern = Type | Letter | ListOf
+
+# What a letter stands for, in words and as a test.
+LETTERS: dict[str, tuple[str, Callable[[Type], bool]]] = {
+    "T": ("any type", lambda type: True),
+    "U": ("any type", lambda type: True),
+    "C": ("a type with an order", is_ordered),
+    "N": ("a number", is_numeric),
+    "I": ("an integer", is_integer),
+    "F": ("a float or double", lambda type: type in FLOATS),
+    "D": ("a decimal", lambda type: isinstance(type, Decimal)),
+    "S": ("a struct", lambda type: isinstance(type, Struct)),
+}
+
+
+# What a letter stands for when nothing but NULL stands in its places.
+_DEFAULTS: dict[str, Type] = {"N": DOUBLE, "I": INT, "F": DOUBLE, "D": Decimal(38, 18)}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One place in a signature."""
+
+    name: str
+    pattern: Pattern
+    constant: bool = False
+    optional: bool = False
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters, the result, and the text that both were read from."""
+
+    text: str
+    name: str
+    parameters: tuple[Parameter, ...]
+    result: Pattern
+
+    def parameter(self, index: int) -> Parameter | None:
+        """The parameter that takes the argument of that number, from 0."""
+        if index < len(self.parameters):
+            return self.parameters[index]
+        last = self.parameters[-1] if self.parameters else None
+        return last if last and last.repeated else None
+
+    @property
+    def least(self) -> int:
+        """How many arguments there must be."""
+        return sum(not parameter.optional for parameter in self.parameters)
+
+
+_SIGNATURE = re.compile(r"(?P<name>[^(\s]+)\((?P<parameters>.*)\) -> (?P<result>.+)")
+_PARAMETER = re.compile(
+    r"(?P<open>\[)?(?P<name>\w+): (?P<constant>constant )?(?P<type>[^\].]+)(?P<more>\.\.\.)?\]?"
+)
+
+
+def parse_signature(text: str) -> Signature:
+    """Read a signature; a wrong one is a defect of the table, found when it is imported.
+
+    >>> parse_signature("left(text: string, count: int) -> string").least
+    2
+    """
+    match = _SIGNATURE.fullmatch(text)
+    assert match, text
+    parts = re.split(r", (?![^<]*>)", match["parameters"]) if match["parameters"] else []
+    return Signature(
+        text,
+        match["name"],
+        tuple(map(_parse_parameter, parts)),
+        _parse_pattern(match["result"]),
+    )
+
+
+def _parse_parameter(text: str) -> Parameter:
+    match = _PARAMETER.fullmatch(text)
+    assert match, text
+    return Parameter(
+        match["name"],
+        _parse_pattern(match["type"]),
+        constant=bool(match["constant"]),
+        optional=bool(match["open"]),
+        repeated=bool(match["more"]),
+    )
+
+
+def _parse_pattern(text: str) -> Pattern:
+    if text in LETTERS:
+        return Letter(text)
+    if text.startswith("array<"):
+        return ListOf(_parse_pattern(text[6:-1]))
+    return ATOMS[text]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The arguments of a call as one signature takes them, widened and cast."""
+
+    arguments: tuple[Typed, ...]
+    constants: dict[int, Value]
+    letters: dict[str, Type]
+    result: Type
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The arguments' types, after widening."""
+        return tuple(argument.type for argument in self.arguments)
+
+    @property
+    def columns(self) -> tuple[Typed, ...]:
+        """The arguments that are computed per row: all but the constant ones."""
+        return tuple(a for i, a in enumerate(self.arguments) if i not in self.constants)
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a signature does not take the arguments: `index` is None when their number is wrong."""
+
+    index: int | None
+    wanted: str
+    hint: str = ""
+
+
+def bind(signature: Signature, arguments: tuple[Typed, ...]) -> Bound | Mismatch:
+    """The arguments as the signature takes them, or the first reason why it does not."""
+    parameters = [signature.parameter(index) for index in range(len(arguments))]
+    if len(arguments) < signature.least or None in parameters:
+        return Mismatch(None, _count(signature))
+    pairs = [(p, a) for p, a in zip(parameters, arguments, strict=True) if p]
+    letters = _letters(pairs)
+    if isinstance(letters, Mismatch):
+        return letters
+    bound: list[Typed] = []
+    constants: dict[int, Value] = {}
+    for index, (parameter, argument) in enumerate(pairs):
+        target = _instantiate(parameter.pattern, letters)
+        taken = coerce(argument, target)
+        if taken is None:
+            return Mismatch(index, str(target), _hint(argument, target))
+        if parameter.constant:
+            if columns(taken):
+                return Mismatch(index, f"a constant {target}", "a column cannot stand here")
+            taken = _evaluate(taken)
+            constants[index] = taken.value
+        bound.append(taken)
+    return Bound(tuple(bound), constants, letters, _instantiate(signature.result, letters))
+
+
+def _letters(pairs: list[tuple[Parameter, Typed]]) -> dict[str, Type] | Mismatch:
+    """What each letter stands for: the common type of the arguments in its places."""
+    seen: dict[str, list[Typed]] = {}
+    for index, (parameter, argument) in enumerate(pairs):
+        for letter, part in _parts(parameter.pattern, argument):
+            if part is None:
+                return Mismatch(index, "an array")
+            seen.setdefault(letter, []).append(part)
+            wanted, test = LETTERS[letter]
+            common = common_type_of(seen[letter])
+            if common is None:
+                first = seen[letter][0].type
+                return Mismatch(index, f"a type that goes with {first}")
+            if common != NULL and not test(common):
+                return Mismatch(index, wanted, _hint(argument, None))
+    common = {letter: common_type_of(arguments) or NULL for letter, arguments in seen.items()}
+    return {letter: _DEFAULTS.get(letter, NULL) if t == NULL else t for letter, t in common.items()}
+
+
+def _parts(pattern: Pattern, argument: Typed) -> Iterator[tuple[str, Typed | None]]:
+    """The letters of a pattern, each with the (part of the) argument that stands in its place."""
+    match pattern:
+        case Letter(name):
+            yield name, argument
+        case ListOf(element):
+            inner = argument.type.element if isinstance(argument.type, Array) else argument.type
+            fits = isinstance(argument.type, Array) or argument.type == NULL
+            part = Typed(inner, True, argument.span) if fits else None
+            for letter, deeper in _parts(element, part) if part else ():
+                yield letter, deeper
+            if not fits and isinstance(element, Letter):
+                yield element.name, None
+
+
+def _instantiate(pattern: Pattern, letters: dict[str, Type]) -> Type:
+    match pattern:
+        case Letter(name):
+            return letters.get(name, NULL)
+        case ListOf(element):
+            return Array(_instantiate(element, letters))
+    return pattern
+
+
+def _evaluate(typed: Typed) -> Constant:
+    """The value of an expression that reads no column."""
+    import polars as pl
+
+    if isinstance(typed, Constant):
+        return typed
+    return Constant(typed.type, True, typed.span, pl.select(to_expr(typed)).item())
+
+
+def _count(signature: Signature) -> str:
+    most = len(signature.parameters)
+    if any(parameter.repeated for parameter in signature.parameters):
+        return f"at least {signature.least}"
+    return str(most) if signature.least == most else f"{signature.least} to {most}"
+
+
+def _hint(argument: Typed, target: Type | None) -> str:
+    if target is None:
+        return ""
+    if target in (DATE, TIMESTAMP) and argument.type == STRING:
+        return f"to_{target}(...) reads text"
+    return f"cast(... as {target}) converts explicitly"

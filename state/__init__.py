@@ -1,0 +1,1 @@
+"""Where keyed state and snapshots are kept. Stands on `headrace.core` alone."""

@@ -1,0 +1,5 @@
+"""`python -m headrace.cli` is the command itself."""
+
+from headrace.cli.main import main
+
+main()

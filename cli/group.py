@@ -1,0 +1,34 @@
+"""The group of commands: a word that is no command is answered with what was probably meant."""
+
+from __future__ import annotations
+
+import click
+
+# Commands of the contract that their own issues bring. They are not in --help, but whoever has read
+# about one learns that it is on its way rather than misspelt.
+NOT_BUILT_YET = frozenset(
+    ("run", "jobs", "savepoint", "stop", "rescale", "state", "test", "top", "tap", "serve", "bench")
+)
+
+
+class Commands(click.Group):
+    """Click's group, with our answers to a wrong word."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first word; a UsageError when there is none."""
+        word = args[0]
+        if word.startswith("-") or word in self.commands or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        if word in NOT_BUILT_YET:
+            raise click.ClickException(f"headrace {word} is not built yet")
+        raise click.UsageError(self._no_such_command(word), ctx)
+
+    def _no_such_command(self, word: str) -> str:
+        from headrace.core.problems import nearest
+
+        known = sorted(self.commands)
+        near = nearest(word, (*known, *NOT_BUILT_YET))
+        hint = f'did you mean "{near}"?' if near else f"there are {', '.join(known)}"
+        return f'no such command "{word}", {hint}'

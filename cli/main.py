@@ -1,0 +1,51 @@
+"""`headrace`: the commands, and what becomes of whatever goes wrong in one.
+
+A command raises what it cannot handle, and only here it becomes a message and an exit status: 2 for
+a wrong command line or pipeline, 130 for Ctrl-C, 1 for the rest. Nothing but click is imported
+before a command is known, so that `--help` and completion answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from headrace.cli.failures import exit_status, say_failure
+from headrace.cli.group import Commands
+from headrace.cli.version import print_version
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=print_version,
+    help="Print the version.",
+)
+def headrace() -> None:
+    """A stream processor in one command: pipelines in YAML, expressions in Spark SQL."""
+
+
+def main() -> NoReturn:
+    """Run the command line of this process, and leave."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that is not UTF-8, or a terminal that is not: shown with escapes, never an error.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; the exit status."""
+    try:
+        color = False if os.environ.get("NO_COLOR") else None
+        status = headrace.main(arguments, "headrace", standalone_mode=False, color=color)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except Exception as error:
+        say_failure(error)
+        return exit_status(error)

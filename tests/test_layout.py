@@ -1,0 +1,126 @@
+"""The shape of the code base: what imports what, what is shipped, the docstring examples."""
+
+import ast
+import configparser
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# The folders that each folder's modules may import from.
+MAY_IMPORT = {
+    "core": {"core"},
+    "state": {"core", "state"},
+    "connectors": {"connectors", "core"},
+    "cli": {"cli", "configs", "connectors", "core", "state"},
+}
+
+# What core must do without, even inside a function: it belongs to the other folders.
+NOT_IN_CORE = {"aiokafka", "rocksdict", "click", "rich", "obstore"}
+
+MODULES = [
+    module.name
+    for folder in MAY_IMPORT
+    for module in pkgutil.walk_packages([str(ROOT / folder)], f"headrace.{folder}.")
+    if not module.name.endswith(".__main__")
+]
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            yield node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def setup_cfg() -> configparser.ConfigParser:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg", "utf-8")
+    return config
+
+
+def loaded_after(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after the code."""
+    script = f"{code}\nimport sys\nprint(*sys.modules, file=sys.stderr)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in ran.stderr.split()}
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_imports_point_one_way(folder: str) -> None:
+    for path in (ROOT / folder).rglob("*.py"):
+        for name in imports(path):
+            top, _, rest = name.partition(".")
+            assert top not in MAY_IMPORT, f"{path}: write headrace.{name}, not {name}"
+            if top == "headrace":
+                assert rest.partition(".")[0] in MAY_IMPORT[folder], f"{path} imports {name}"
+
+
+def test_core_imports_neither_connector_nor_state_nor_spark() -> None:
+    for path in (ROOT / "core").rglob("*.py"):
+        forbidden = NOT_IN_CORE | (set() if "spark" in path.parts else {"pyspark"})
+        used = {name.partition(".")[0] for name in imports(path)}
+        assert not used & forbidden, f"{path} imports {used & forbidden}"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"], ["validate", "--help"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    loaded = loaded_after(f"from headrace.cli.main import run; run({arguments!r})")
+    assert "click" in loaded
+    assert not loaded & {"polars", "pydantic", "yaml", "rich", "sqlglot"}
+
+
+def test_every_package_is_listed_in_setup_cfg() -> None:
+    listed = setup_cfg()["options"]["packages"].split()
+    found = {
+        ".".join(("headrace", *path.parent.relative_to(ROOT).parts))
+        for folder in (*MAY_IMPORT, "configs")
+        for path in (ROOT / folder).rglob("__init__.py")
+    }
+    assert listed == sorted(found)
+
+
+def test_every_module_is_in_a_package() -> None:
+    for folder in MAY_IMPORT:
+        for path in (ROOT / folder).rglob("*.py"):
+            assert (path.parent / "__init__.py").exists(), f"{path.parent} has no __init__.py"
+
+
+def test_the_dependencies_are_those_that_are_imported() -> None:
+    owners = packages_distributions()
+    used = {
+        owners.get(top, [top])[0]
+        for folder in MAY_IMPORT
+        for path in (ROOT / folder).rglob("*.py")
+        for top in {name.partition(".")[0] for name in imports(path)}
+        if top not in sys.stdlib_module_names and top != "headrace"
+    }
+    required = setup_cfg()["options"]["install_requires"].split()
+    assert {re.split(r"[<>=]", line)[0].lower() for line in required} == {u.lower() for u in used}
+
+
+def test_every_dependency_has_its_version_in_the_constraints() -> None:
+    config = setup_cfg()
+    wanted = (
+        config["options"]["install_requires"].split()
+        + config["options.extras_require"]["dev"].split()
+    )
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pinned = {line.partition("==")[0].lower() for line in lines if not line.startswith("#")}
+    assert {re.split(r"[<>=]", line)[0].lower() for line in wanted} <= pinned
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0

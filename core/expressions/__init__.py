@@ -1,1 +1,38 @@
-"""Spark SQL expressions: read, typed, and compiled to Polars with Spark's exact meaning."""
+"""Spark SQL expressions: read, typed, and compiled to Polars with Spark's exact meaning.
+
+    typed = type_expression("price * 2", schema)     # ExpressionErrors: all that is wrong with it
+    frame.with_columns(to_expr(typed).alias("twice"))
+"""
+
+from headrace.core.expressions.typed import (
+    ExpressionError,
+    ExpressionErrors,
+    Span,
+    Typed,
+    columns,
+    to_expr,
+)
+from headrace.core.types import Schema
+
+__all__ = [
+    "ExpressionError",
+    "ExpressionErrors",
+    "Span",
+    "Typed",
+    "columns",
+    "to_expr",
+    "type_expression",
+]
+
+
+def type_expression(text: str, schema: Schema) -> Typed:
+    """The typed tree of an expression over these columns, or ExpressionErrors."""
+    # Imported here because the function table imports this package's modules.
+    from headrace.core.expressions.parser import parse
+    from headrace.core.expressions.resolve import Resolver
+
+    try:
+        tree = parse(text)
+    except ExpressionError as error:
+        raise ExpressionErrors([error]) from None
+    return Resolver(schema).resolve(tree)

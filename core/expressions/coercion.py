@@ -107,14 +107,15 @@ def coerce(typed: Typed, target: Type) -> Typed | None:
     if typed.type == target:
         return typed
     if typed.type == STRING and target in (DATE, TIMESTAMP) and isinstance(typed, Constant):
-        return _read_literal(typed, target)
+        return read_literal(typed, target)
     narrower = typed.type in INTEGERS and target in INTEGERS
     if common_type(typed.type, target) == target or narrower:
         return cast(typed, target, typed.span)
     return cast(typed, target, typed.span) if (typed.type, target) == (TIMESTAMP, DATE) else None
 
 
-def _read_literal(typed: Constant, target: Type) -> Typed:
+def read_literal(typed: Constant, target: Type) -> Typed:
+    """A string literal as the date or timestamp that it says, or an ExpressionError."""
     import polars as pl
 
     from headrace.core.expressions.typed import to_expr

@@ -8,7 +8,7 @@ Implicit casts are nodes like any other: what is typed here is exactly what will
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
@@ -49,6 +49,14 @@ class ExpressionError(Exception):
         self.hint = hint
 
 
+class ExpressionErrors(Exception):
+    """All that is wrong with one expression, from the left."""
+
+    def __init__(self, errors: Iterable[ExpressionError]) -> None:
+        self.errors = tuple(sorted(errors, key=lambda error: error.span.start))
+        super().__init__("; ".join(error.message for error in self.errors))
+
+
 @dataclass(frozen=True, slots=True)
 class Typed:
     """A typed expression; the subclasses below are all there are."""
@@ -67,7 +75,7 @@ class Column(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Typed):
-    """A value known now. `source` is the text of a string literal, kept for messages."""
+    """A value known now."""
 
     value: Value
 

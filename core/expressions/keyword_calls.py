@@ -1,0 +1,148 @@
+"""Calls whose arguments are parted by words: `cast(x as t)`, `extract(f from x)`, `trim(both ...)`.
+
+Each function reads from the parser, behind the opening parenthesis; what can be said as a plain
+call becomes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.syntax import Call, Cast, Literal, Node
+from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.type_parser import TypeTextError, parse_type
+from headrace.core.types import STRING, Type
+
+if TYPE_CHECKING:
+    from headrace.core.expressions.lexer import Token
+    from headrace.core.expressions.parser import Parser
+
+
+def _cast(parser: Parser, start: Token) -> Node:
+    operand = parser.expression()
+    parser.expect("as")
+    type = type_name(parser)
+    end = parser.expect(")")
+    attempt = start.text.lower() == "try_cast"
+    return Cast(start.span.to(end.span), operand, type, attempt)
+
+
+def _extract(parser: Parser, start: Token) -> Node:
+    field = parser.name("a field such as year or hour")
+    parser.expect("from")
+    source = parser.expression()
+    end = parser.expect(")")
+    name = _FIELDS.get(field.value.lower())
+    if name is None:
+        known = ", ".join(sorted({key for key in _FIELDS if not key.endswith("s")}))
+        raise ExpressionError(f'extract knows no "{field.value}"', field.span, f"it knows {known}")
+    return Call(start.span.to(end.span), name, field.span, (source,))
+
+
+_FIELDS = {
+    **dict.fromkeys(("year", "y", "years", "yr"), "year"),
+    **dict.fromkeys(("quarter", "qtr"), "quarter"),
+    **dict.fromkeys(("month", "mon", "months"), "month"),
+    **dict.fromkeys(("week", "w", "weeks"), "weekofyear"),
+    **dict.fromkeys(("day", "d", "days"), "day"),
+    **dict.fromkeys(("dayofweek", "dow"), "dayofweek"),
+    **dict.fromkeys(("dayofweek_iso", "dow_iso"), "dayofweek_iso"),
+    **dict.fromkeys(("doy",), "dayofyear"),
+    **dict.fromkeys(("hour", "h", "hours", "hr"), "hour"),
+    **dict.fromkeys(("minute", "m", "minutes", "min"), "minute"),
+    **dict.fromkeys(("second", "s", "seconds", "sec"), "extract_second"),
+}
+
+
+def _position(parser: Parser, start: Token) -> Node:
+    part = parser.value()
+    if not parser.accept("in"):
+        return _rest(parser, start, part)
+    text = parser.value()
+    end = parser.expect(")")
+    return Call(start.span.to(end.span), "instr", start.span, (text, part))
+
+
+def _substring(parser: Parser, start: Token) -> Node:
+    arguments = [parser.expression()]
+    if not parser.accept("from"):
+        return _rest(parser, start, arguments[0])
+    arguments.append(parser.expression())
+    if parser.accept("for"):
+        arguments.append(parser.expression())
+    end = parser.expect(")")
+    return Call(start.span.to(end.span), "substring", start.span, tuple(arguments))
+
+
+def _trim(parser: Parser, start: Token) -> Node:
+    sides = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
+    side = parser.take() if parser.at(*sides) and parser.ahead.text not in (")", ",") else None
+    characters = None if side and parser.at("from") else parser.expression()
+    if not parser.accept("from"):
+        if side or characters is None:
+            raise parser.unexpected('"from"')
+        return _rest(parser, start, characters)
+    text = parser.expression()
+    end = parser.expect(")")
+    name = sides[side.text.lower()] if side else "trim"
+    arguments: tuple[Node, ...] = (characters, text) if characters else (text,)
+    return Call(start.span.to(end.span), name, start.span, arguments)
+
+
+def _unit_first(parser: Parser, start: Token) -> Node:
+    """`timestampdiff(MINUTE, a, b)`: the unit is a bare word; without one it is a plain call."""
+    unit = parser.current
+    if not (unit.text.lower() in _UNITS and unit.kind == "word" and parser.ahead.text == ","):
+        return _rest(parser, start)
+    parser.take()
+    node = _rest(parser, start, Literal(unit.span, unit.text.upper(), STRING))
+    difference = start.text.lower() in ("timestampdiff", "datediff", "date_diff")
+    return replace(node, name="timestampdiff" if difference else "timestampadd")
+
+
+_UNITS = frozenset(
+    "year quarter month week day dayofyear hour minute second millisecond microsecond".split()
+)
+
+
+def _rest(parser: Parser, start: Token, *first: Node) -> Call:
+    """The plain call that it was after all, with its first arguments read already."""
+    more = parser.accept(",") if first else not parser.at(")")
+    arguments = (*first, *(parser.arguments() if more else ()))
+    end = parser.expect(")")
+    return Call(start.span.to(end.span), start.text.lower(), start.span, arguments)
+
+
+CALLS: dict[str, Callable[[Parser, Token], Node]] = {
+    "cast": _cast,
+    "try_cast": _cast,
+    "extract": _extract,
+    "position": _position,
+    "substring": _substring,
+    "substr": _substring,
+    "trim": _trim,
+    **dict.fromkeys(
+        ("timestampdiff", "timestampadd", "datediff", "date_diff", "dateadd", "date_add"),
+        _unit_first,
+    ),
+}
+
+
+def type_name(parser: Parser) -> Type:
+    """Read the name of a type, with its parameters."""
+    first = parser.name("a type")
+    closing = {"(": 0, "<": 0}
+    while parser.at("(", "<") or any(closing.values()):
+        word = parser.take()
+        if word.kind == "end":
+            raise parser.unexpected('")" or ">"')
+        for bracket, ends in (("(", ")"), ("<", ">")):
+            closing[bracket] += word.text.count(bracket) - word.text.count(ends)
+    span = first.span.to(parser.previous.span)
+    try:
+        return parse_type(parser.text_of(span))
+    except TypeTextError as error:
+        at = Span(span.start + error.start, span.start + error.end)
+        raise ExpressionError(error.message, at, error.hint) from None

@@ -1,0 +1,132 @@
+"""The words of an expression, as Spark's lexer cuts them, each with its place in the text.
+
+A lexer and parser of our own rather than sqlglot's: docs/decisions/ says what was measured.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from headrace.core.expressions.typed import ExpressionError, Span
+
+Kind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word: `text` as written, `value` what it stands for (a string's content, a bare name)."""
+
+    kind: Kind
+    text: str
+    value: str
+    span: Span
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else f'"{self.text}"'
+
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+|--[^\n]*|/\*.*?\*/)
+    | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|bd|Bd|bD|[LlSsYyFfDd])?(?!\w))
+    | (?P<string>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?"(?:[^"\\]|\\.|"")*")
+    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<word>\w+)  # letters beyond ASCII are taken here to be refused as one word
+    | (?P<symbol><=>|>>>|<>|!=|<=|>=|==|\|\||<<|>>|->|=>|::|[-+*/%&|^~!=<>()\[\].,:])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_RAW = re.compile(r"""[rR]('[^']*'|"[^"]*")""")
+
+_INSTEAD = {"&&": "and", "?": "case when", ";": "", "{": "named_struct(...)"}
+_UNCLOSED = {"'": "a string", '"': "a string", "`": "a quoted name"}
+
+
+def tokens(text: str) -> list[Token]:
+    """The words of a text, an `end` last; ExpressionError at what is no word of the language.
+
+    >>> [token.text for token in tokens("price*2 >= 1.5e3D")]
+    ['price', '*', '2', '>=', '1.5e3D', '']
+    """
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        raw = _RAW.match(text, at)
+        match = raw or _TOKEN.match(text, at)
+        if match is None:
+            raise _no_word(text, at)
+        kind = "string" if raw else match.lastgroup
+        if kind != "space":
+            found.append(_token(kind, match[0], Span(at, match.end())))
+        at = match.end()
+    found.append(Token("end", "", "", Span(len(text), len(text))))
+    return found
+
+
+def _token(kind: str | None, text: str, span: Span) -> Token:
+    match kind:
+        case "string":
+            return Token("string", text, _whole(_content(text), span), span)
+        case "quoted":
+            return Token("quoted", text, text[1:-1].replace("``", "`"), span)
+        case "word" if text[0].isdigit() or not text.isascii():
+            raise ExpressionError(
+                f'"{text}" is neither a number nor a plain name',
+                span,
+                f"a name with other than ASCII letters, digits and _ is written `{text}`",
+            )
+        case "word" | "number":
+            return Token("word" if kind == "word" else "number", text, text, span)
+    return Token("symbol", text, text, span)
+
+
+def _no_word(text: str, at: int) -> ExpressionError:
+    if text[at] in _UNCLOSED:
+        return ExpressionError(
+            f"{_UNCLOSED[text[at]]} starts here and does not end",
+            Span(at, len(text)),
+            f"close it with {text[at]}",
+        )
+    if text.startswith("/*", at):
+        return ExpressionError("a comment starts here and does not end", Span(at, len(text)))
+    wrong = next((word for word in _INSTEAD if text.startswith(word, at)), text[at])
+    instead = _INSTEAD.get(wrong)
+    hint = f'write "{instead}"' if instead else ""
+    return ExpressionError(f'"{wrong}" means nothing here', Span(at, at + len(wrong)), hint)
+
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
+
+
+def _content(text: str) -> str:
+    """What a string literal stands for: Spark's escapes, a doubled quote, `r'...'` as it is."""
+    if text[0] in "rR":
+        return text[2:-1]
+    quote, inner = text[0], text[1:-1]
+    if "\\" not in inner:
+        return inner.replace(quote * 2, quote)
+    # A doubled quote is one quote, but not the quote of an escape.
+    parts = re.split(r"(\\.|" + quote * 2 + ")", inner, flags=re.DOTALL)
+    joined = "".join("\\" + quote if part == quote * 2 else part for part in parts)
+    return _ESCAPE.sub(_escaped, joined)
+
+
+def _whole(text: str, span: Span) -> str:
+    """The text with surrogate pairs (from two escapes) joined; half a pair is no character."""
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        message = "this string holds half a surrogate pair"
+        raise ExpressionError(message, span, "write the whole character") from None
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = match[1]
+    if len(code) > 1:
+        number = int(code[1:], 16) if code[0] in "uU" else int(code, 8)
+        return chr(number) if number <= 0x10FFFF else match[0]
+    # The wildcards of `like` keep their backslash, so that '50\%' escapes one.
+    return match[0] if code in "%_" else _LETTERS.get(code, code)

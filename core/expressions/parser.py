@@ -1,0 +1,299 @@
+"""From the text of an expression to its syntax tree, by Spark's grammar and precedence.
+
+From the loosest: `or`; `and`; `not`; a predicate (`is`, `in`, `between`, `like`), at most one;
+comparisons; `|`; `^`; `&`; shifts; `+ - ||`; `* / % div`; signs and `~`; `::`, `[]` and `.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from headrace.core.expressions import special
+from headrace.core.expressions.keyword_calls import type_name
+from headrace.core.expressions.lexer import Token, tokens
+from headrace.core.expressions.literals import number
+from headrace.core.expressions.predicates import predicate
+from headrace.core.expressions.syntax import (
+    Call,
+    Cast,
+    Lambda,
+    Literal,
+    Member,
+    Name,
+    Node,
+    Star,
+    depth,
+)
+from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.types import BOOLEAN, NULL, STRING
+
+# The binary operators by how tightly they bind; all of them group from the left.
+_LEVELS = (
+    ("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("<<", ">>", ">>>"),
+    ("+", "-", "||"),
+    ("*", "/", "%", "div"),
+)
+_LEVEL = {symbol: level for level, symbols in enumerate(_LEVELS) for symbol in symbols}
+_CANONICAL = {"==": "=", "!=": "<>"}
+_SIGNS = {"-": "negative", "+": "positive", "~": "~"}
+_CONSTANTS = {"true": (True, BOOLEAN), "false": (False, BOOLEAN), "null": (None, NULL)}
+# Parentheses inside each other, and operators inside each other: Python's stack is not without end.
+_MAX_NESTING = 40
+_MAX_DEPTH = 150
+
+# Words that go on with an expression, so that they never are the name of a column by themselves.
+_INFIX = frozenset("and or between in like ilike rlike regexp is escape then when else end".split())
+_HABITS = {"&": 'write "and"', "|": 'write "or"', "as": "the name goes before the colon"}
+
+
+def parse(text: str) -> Node:
+    """The syntax tree of a text, or an ExpressionError at the first word that does not fit.
+
+    >>> parse("a + 1").name
+    '+'
+    """
+    parser = Parser(text)
+    if parser.current.kind == "end":
+        raise ExpressionError("wanted an expression, got nothing", Span(0, len(text)))
+    node = parser.expression()
+    if parser.current.kind != "end":
+        raise parser.unexpected("an operator or the end")
+    if depth(node) > _MAX_DEPTH:
+        message = f"more than {_MAX_DEPTH} operators inside each other"
+        raise ExpressionError(message, node.span, "split it over several columns of a `with`")
+    return node
+
+
+class Parser:
+    """A recursive descent over the words; `special` holds the forms that look like no other."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words = tokens(text)
+        self._at = 0
+        self._depth = 0
+
+    @property
+    def current(self) -> Token:
+        """The word not yet read."""
+        return self._words[self._at]
+
+    @property
+    def ahead(self) -> Token:
+        """The word after the current one."""
+        return self._words[min(self._at + 1, len(self._words) - 1)]
+
+    @property
+    def previous(self) -> Token:
+        """The word read last."""
+        return self._words[max(self._at - 1, 0)]
+
+    def text_of(self, span: Span) -> str:
+        """The characters there."""
+        return self._text[span.start : span.end]
+
+    def take(self) -> Token:
+        """Read a word."""
+        token = self.current
+        self._at = min(self._at + 1, len(self._words) - 1)
+        return token
+
+    def at(self, *texts: str) -> bool:
+        """Whether the current word is one of these: symbols, or words whatever their case."""
+        token = self.current
+        return token.kind in ("word", "symbol") and token.text.lower() in texts
+
+    def accept(self, *texts: str) -> Token | None:
+        """Read the word if it is one of these."""
+        return self.take() if self.at(*texts) else None
+
+    def expect(self, text: str) -> Token:
+        """Read this very word, or say that it was wanted."""
+        return self.accept(text) or self._missing(text)
+
+    def _missing(self, text: str) -> Token:
+        raise self.unexpected(f'"{text}"')
+
+    def unexpected(self, wanted: str) -> ExpressionError:
+        """The error that says what was wanted in the place of the current word."""
+        token = self.current
+        span = token.span if token.kind != "end" else Span(self.previous.span.end - 1, token.span.end)
+        twice = token.text == self.previous.text and token.span.start == self.previous.span.end
+        hint = _HABITS.get(token.text.lower(), "") if twice or token.kind == "word" else ""
+        return ExpressionError(f"wanted {wanted}, got {token}", span, hint)
+
+    def expression(self) -> Node:
+        """A whole expression: the level of `or`."""
+        self._depth += 1
+        if self._depth > _MAX_NESTING:
+            message = f"more than {_MAX_NESTING} expressions inside each other"
+            raise ExpressionError(message, self.current.span)
+        node = self._chain("or", self._and)
+        self._depth -= 1
+        return node
+
+    def _and(self) -> Node:
+        return self._chain("and", self._not)
+
+    def _chain(self, name: str, operand: Callable[[], Node]) -> Node:
+        """Operands of `and` or `or`, joined as a balanced tree: long chains are usual, deep trees
+        are not."""
+        operands, words = [operand()], []
+        while word := self.accept(name):
+            words.append(word)
+            operands.append(operand())
+        while len(operands) > 1:
+            pairs = range(0, len(operands) - 1, 2)
+            joined: list[Node] = [operator(name, words[i], *operands[i : i + 2]) for i in pairs]
+            words = words[1::2]
+            operands = joined + operands[len(joined) * 2 :]
+        return operands[0]
+
+    def _not(self) -> Node:
+        signs = []
+        while self.at("!") or (self.at("not") and not self.ahead.text == "("):
+            signs.append(self.take())
+        node = self._negated() if self.at("not") else self._predicate()
+        for word in reversed(signs):
+            node = Call(word.span.to(node.span), "not", word.span, (node,))
+        return node
+
+    def _negated(self) -> Node:
+        word = self.take()
+        node = self._not()
+        return Call(word.span.to(node.span), "not", word.span, (node,))
+
+    def _predicate(self) -> Node:
+        node = self.value()
+        return predicate(self, node)
+
+    def value(self, least: int = 0) -> Node:
+        """An expression of operators that bind at least as tightly as that level."""
+        node = self._sign()
+        while self.at(*_LEVEL) and (level := _LEVEL[self.current.text.lower()]) >= least:
+            word = self.take()
+            symbol = word.text.lower()
+            node = operator(_CANONICAL.get(symbol, symbol), word, node, self.value(level + 1))
+        return node
+
+    def _sign(self) -> Node:
+        signs = []
+        while self.at(*_SIGNS) and not (self.at("-") and self.ahead.kind == "number"):
+            signs.append(self.take())
+        node = self._postfix()
+        for word in reversed(signs):
+            node = Call(word.span.to(node.span), _SIGNS[word.text], word.span, (node,))
+        return node
+
+    def _postfix(self) -> Node:
+        node = self._primary()
+        while True:
+            if word := self.accept("["):
+                index = self.expression()
+                end = self.expect("]")
+                node = Call(node.span.to(end.span), "[]", word.span, (node, index))
+            elif self.accept("."):
+                name = self.name("the name of a field")
+                node = Member(node.span.to(name.span), node, name.value)
+            elif self.accept("::"):
+                type = type_name(self)
+                node = Cast(node.span.to(self.previous.span), node, type, attempt=False)
+            else:
+                return node
+
+    def name(self, wanted: str) -> Token:
+        """Read a name, bare or in back quotes."""
+        if self.current.kind not in ("word", "quoted"):
+            raise self.unexpected(wanted)
+        return self.take()
+
+    def _primary(self) -> Node:
+        token = self.current
+        match token.kind:
+            case "number":
+                return number(self.take())
+            case "string":
+                return self._string()
+            case "quoted":
+                return Name(self.take().span, token.value)
+            case "word":
+                return self._word()
+        if self.at("-"):
+            minus = self.take()
+            return number(self.take(), minus)
+        if self.accept("("):
+            return self._parenthesis(token)
+        raise self.unexpected("a value")
+
+    def _string(self) -> Node:
+        first = self.take()
+        value = first.value
+        while self.current.kind == "string":
+            value += self.take().value
+        return Literal(first.span.to(self.previous.span), value, STRING)
+
+    def _parenthesis(self, start: Token) -> Node:
+        node = self.expression()
+        if self.at(","):
+            raise ExpressionError("a list in parentheses stands only after in", self.current.span)
+        self.expect(")")
+        return _spanning(node, start.span.to(self.previous.span))
+
+    def _word(self) -> Node:
+        token = self.current
+        word = token.text.lower()
+        if word in _CONSTANTS and self.ahead.text != "(":
+            self.take()
+            return Literal(token.span, *_CONSTANTS[word])
+        if form := special.form(self):
+            return form
+        if word in _INFIX:
+            raise self.unexpected("a value")
+        self.take()
+        if self.at("("):
+            return self._call(token)
+        if self.accept("->"):
+            body = self.expression()
+            return Lambda(token.span.to(body.span), (token.value,), body)
+        return Name(token.span, token.value)
+
+    def _call(self, name: Token) -> Node:
+        self.expect("(")
+        distinct = bool(self.accept("distinct"))
+        arguments = () if self.at(")") else self.arguments()
+        arguments += special.nulls_clause(self)
+        self.expect(")")
+        arguments += special.nulls_clause(self)
+        condition = special.filter_clause(self)
+        span = name.span.to(self.previous.span)
+        if self.at("over"):
+            message = "window functions (over) have no place in a stream"
+            raise ExpressionError(message, self.current.span, "use key, window and aggregate")
+        return Call(span, name.text.lower(), name.span, arguments, distinct, condition)
+
+    def arguments(self) -> tuple[Node, ...]:
+        """Expressions with commas between them; a star may stand alone."""
+        found = [self._argument()]
+        while self.accept(","):
+            found.append(self._argument())
+        return tuple(found)
+
+    def _argument(self) -> Node:
+        if self.at("*") and self.ahead.text in (")", ","):
+            return Star(self.take().span)
+        return self.expression()
+
+
+def operator(name: str, word: Token, *operands: Node) -> Call:
+    """The call that an infix operator stands for."""
+    return Call(operands[0].span.to(operands[-1].span), name, word.span, operands)
+
+
+def _spanning(node: Node, span: Span) -> Node:
+    """The node with its parentheses counted in, so that carets cover them."""
+    return replace(node, span=span)

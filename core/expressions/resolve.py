@@ -1,0 +1,118 @@
+"""From the syntax tree to the typed tree: names become columns, calls become rows of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.core.expressions import function, syntax
+from headrace.core.expressions.casts import cast
+from headrace.core.expressions.coercion import read_literal
+from headrace.core.expressions.functions import TABLE
+from headrace.core.expressions.functions.later import LATER
+from headrace.core.expressions.typed import (
+    Column,
+    Constant,
+    ExpressionError,
+    ExpressionErrors,
+    Span,
+    Typed,
+)
+from headrace.core.problems import did_you_mean
+from headrace.core.types import STRING, Schema
+
+
+class Resolver:
+    """Types the expressions over one schema. A subclass may know more calls (aggregates do)."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def resolve(self, node: syntax.Node) -> Typed:
+        """The typed node; raises ExpressionErrors with all that is wrong in it."""
+        try:
+            return self._resolve(node)
+        except ExpressionError as error:
+            raise ExpressionErrors([error]) from None
+
+    def _resolve(self, node: syntax.Node) -> Typed:
+        match node:
+            case syntax.Literal():
+                return Constant(node.type, node.value is None, node.span, node.value)
+            case syntax.TypedText():
+                text = Constant(STRING, False, node.span, node.text)
+                return read_literal(text, node.type)
+            case syntax.Name():
+                return self.column(node)
+            case syntax.Member():
+                return self._member(node)
+            case syntax.Cast():
+                operand = self.resolve(node.operand)
+                return cast(operand, node.type, node.span)
+            case syntax.Call():
+                return self.call(node)
+            case syntax.Star():
+                raise ExpressionError("* stands only in count(*)", node.span)
+        raise ExpressionError("a function (x -> ...) cannot stand here", node.span)
+
+    def column(self, node: syntax.Name) -> Typed:
+        """The column of that name."""
+        field = self.schema.get(node.name)
+        if field is None:
+            near = did_you_mean(node.name, self.schema.names)
+            raise ExpressionError(
+                f'unknown column "{node.name}"', node.span, near or self._instead(node.name)
+            )
+        return Column(field.type, field.nullable, node.span, field.name)
+
+    def _instead(self, name: str) -> str:
+        if name.lower() == "none":
+            return "no value is null"
+        shown = ", ".join(self.schema.names[:8]) + (", ..." if len(self.schema) > 8 else "")
+        return f"the columns are {shown}; text goes in quotes: '{name}'"
+
+    def _member(self, node: syntax.Member) -> Typed:
+        base = self.resolve(node.base)
+        name_span = Span(node.span.end - len(node.name), node.span.end)
+        name = Constant(STRING, False, name_span, node.name)
+        return TABLE["."].resolve(function.Call(".", (base, name), node.span))
+
+    def call(self, node: syntax.Call) -> Typed:
+        """A call of a function or operator of the table."""
+        row = TABLE.get(node.name)
+        if row is None:
+            raise unknown_function(node)
+        if node.distinct or node.filter:
+            word = "distinct" if node.distinct else "filter"
+            message = f"{word} goes with aggregates, and {node.name} is none"
+            raise ExpressionError(message, node.name_span)
+        arguments = self.arguments(node.arguments)
+        return row.resolve(function.Call(node.name, arguments, node.span))
+
+    def arguments(self, nodes: Iterable[syntax.Node]) -> tuple[Typed, ...]:
+        """The arguments typed; what is wrong in any of them is said at once."""
+        typed: list[Typed] = []
+        errors: list[ExpressionError] = []
+        for node in nodes:
+            try:
+                typed.append(self.resolve(node))
+            except ExpressionErrors as wrong:
+                errors.extend(wrong.errors)
+        if errors:
+            raise ExpressionErrors(errors)
+        return tuple(typed)
+
+
+def unknown_function(node: syntax.Call) -> ExpressionError:
+    """Why there is no such function: misspelt, an aggregate, or one that is not built yet."""
+    from headrace.core.aggregates import TABLE as AGGREGATES
+
+    name = node.name
+    if name in AGGREGATES:
+        hint = "it stands under aggregate: of a step"
+        return ExpressionError(f"{name} is an aggregate", node.name_span, hint)
+    known = (*filter(str.isidentifier, TABLE), "cast", "extract")
+    near = did_you_mean(name, known)
+    if name in LATER:
+        return ExpressionError(f'function "{name}" is not built yet', node.name_span)
+    hint = near or "headrace functions lists them"
+    return ExpressionError(f'unknown function "{name}"', node.name_span, hint)

@@ -1,0 +1,66 @@
+"""How values of SQL types are written in the JSON files of cases and answers.
+
+NaN and the infinities are words, decimals are strings, timestamps are microseconds and dates days
+since the epoch, binary is base64, structs are objects.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+EPOCH = datetime(1970, 1, 1)
+
+
+def decode(value: Any, type: str) -> Any:
+    """The Python value of a coded one, for a column of that type."""
+    if value is None:
+        return None
+    if type in ("double", "float"):
+        return float(value)
+    if type.startswith("decimal"):
+        return Decimal(value)
+    if type == "binary":
+        return base64.b64decode(value)
+    if type == "date":
+        return date(1970, 1, 1) + timedelta(days=value)
+    if type == "timestamp":
+        return EPOCH + timedelta(microseconds=value)
+    if type.startswith("array<"):
+        return [decode(item, type[6:-1]) for item in value]
+    if type.startswith("struct<"):
+        return {name: decode(value[name], inner) for name, inner in struct_fields(type)}
+    return value
+
+
+def encode(value: Any, type: str) -> Any:
+    """The coded form of a Python value; times may come as the numbers they are coded as."""
+    if value is None:
+        return None
+    if type in ("double", "float"):
+        if math.isnan(value):
+            return "NaN"
+        return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+    if type.startswith("decimal"):
+        return format(value, "f")
+    if type == "binary":
+        return base64.b64encode(bytes(value)).decode()
+    if type == "date" and isinstance(value, date):
+        return (value - date(1970, 1, 1)).days
+    if type == "timestamp" and isinstance(value, datetime):
+        return (value.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1)
+    if type.startswith("array<"):
+        return [encode(item, type[6:-1]) for item in value]
+    if type.startswith("struct<"):
+        return {name: encode(value[name], inner) for name, inner in struct_fields(type)}
+    return value
+
+
+def struct_fields(type: str) -> list[tuple[str, str]]:
+    """The names and types of `struct<a:int,b:array<string>>`."""
+    parts = re.split(r",(?![^<]*>)(?![^(]*\))", type[7:-1])
+    return [(name.strip("`"), inner) for name, _, inner in (p.partition(":") for p in parts)]

@@ -34,7 +34,7 @@ _TOKEN = re.compile(
     | (?P<string>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?"(?:[^"\\]|\\.|"")*")
     | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<word>\w+)  # letters beyond ASCII are taken here to be refused as one word
-    | (?P<symbol><=>|>>>|<>|!=|<=|>=|==|\|\||<<|>>|->|=>|::|[-+*/%&|^~!=<>()\[\].,:])
+    | (?P<symbol>(?!/\*)(?:<=>|>>>|<>|!=|<=|>=|==|\|\||<<|>>|->|=>|::|[-+*/%&|^~!=<>()\[\].,:]))
     """,
     re.VERBOSE | re.DOTALL,
 )

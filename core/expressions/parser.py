@@ -86,7 +86,11 @@ class Parser:
     @property
     def ahead(self) -> Token:
         """The word after the current one."""
-        return self._words[min(self._at + 1, len(self._words) - 1)]
+        return self.peek(1)
+
+    def peek(self, count: int) -> Token:
+        """The word that many places on."""
+        return self._words[min(self._at + count, len(self._words) - 1)]
 
     @property
     def previous(self) -> Token:
@@ -122,9 +126,13 @@ class Parser:
     def unexpected(self, wanted: str) -> ExpressionError:
         """The error that says what was wanted in the place of the current word."""
         token = self.current
-        span = token.span if token.kind != "end" else Span(self.previous.span.end - 1, token.span.end)
+        span = (
+            token.span if token.kind != "end" else Span(self.previous.span.end - 1, token.span.end)
+        )
         twice = token.text == self.previous.text and token.span.start == self.previous.span.end
         hint = _HABITS.get(token.text.lower(), "") if twice or token.kind == "word" else ""
+        if wanted == "a value" and token.text.lower() in _INFIX:
+            hint = f"a column of that name is written `{token.text}`"
         return ExpressionError(f"wanted {wanted}, got {token}", span, hint)
 
     def expression(self) -> Node:

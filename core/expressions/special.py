@@ -26,9 +26,12 @@ def form(parser: Parser) -> Node | None:
         return CALLS[word](parser, start)
     if ahead.kind == "string" and word in _TYPED_TEXT:
         return _typed_text(parser)
-    if word == "interval" and (ahead.kind in ("string", "number") or ahead.text in ("-", "+")):
+    if word == "interval" and parser.peek(2 if ahead.text in ("-", "+") else 1).kind in _AMOUNTS:
         return _interval(parser)
     return _case(parser) if word == "case" and ahead.text not in ("(", "end") else None
+
+
+_AMOUNTS = ("string", "number")
 
 
 def _case(parser: Parser) -> Node:
@@ -67,7 +70,7 @@ def _typed_text(parser: Parser) -> Node:
 def _interval(parser: Parser) -> Node:
     start = parser.take()
     parts = [_interval_part(parser)]
-    while parser.current.kind in ("string", "number"):
+    while parser.current.kind in _AMOUNTS:
         parts.append(_interval_part(parser))
     span = start.span.to(parser.previous.span)
     types = {type for type, _ in parts}
@@ -80,7 +83,7 @@ def _interval(parser: Parser) -> Node:
 def _interval_part(parser: Parser) -> tuple[Type, int]:
     sign = parser.accept("-", "+")
     first = parser.current
-    if first.kind not in ("string", "number"):
+    if first.kind not in _AMOUNTS:
         raise parser.unexpected("a number or a string")
     parser.take()
     value = ("-" if sign and sign.text == "-" else "") + first.value

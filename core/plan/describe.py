@@ -1,0 +1,94 @@
+"""The parts of a plan in words: one line for what a part is, one for each thing it does.
+
+`explain` lays these lines out; nothing here knows how they are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.core.plan.nodes import (
+    Explode,
+    Filter,
+    Map,
+    Operation,
+    Part,
+    Project,
+    Route,
+    Sink,
+    Source,
+    Step,
+)
+
+
+def kind(part: Part) -> str:
+    """What sort of part it is.
+
+    >>> kind(Step("a", (), (), "fail", (), 1))
+    'step'
+    """
+    match part:
+        case Source():
+            return "source"
+        case Step():
+            return "step"
+        case Sink():
+            return "sink"
+
+
+def outside(part: Source | Sink) -> str:
+    """The connector and the format: `files, json`."""
+    return part.connector if part.format is None else f"{part.connector}, {part.format}"
+
+
+def lines(part: Part) -> Iterator[str]:
+    """What the part does, a line each, in the order in which it does it."""
+    match part:
+        case Source():
+            yield from _source(part)
+        case Step():
+            yield f"from {', '.join(part.inputs)}"
+            for operation in part.operations:
+                yield from _operation(operation)
+            if part.on_error != "fail":
+                yield f"on error {part.on_error}"
+        case Sink():
+            yield f"from {part.input}"
+            yield from _options(part.options)
+
+
+def _source(source: Source) -> Iterator[str]:
+    yield from _options(source.options)
+    everything = source.schema.names
+    if len(source.columns) < len(everything):
+        read = ", ".join(source.columns)
+        yield f"decodes {len(source.columns)} of {len(everything)} columns: {read}"
+    if source.event_time:
+        behind = f", watermark {source.watermark}" if source.watermark else ""
+        yield f"event time {source.event_time}{behind}"
+    if source.on_error != "fail":
+        yield f"bad records: {source.on_error}"
+
+
+def _options(options: object) -> Iterator[str]:
+    text = str(options)
+    if text:
+        yield text
+
+
+def _operation(operation: Operation) -> Iterator[str]:
+    match operation:
+        case Explode(name, array, outer):
+            yield f"explode {name} from {array.type}{', keeping empty ones' if outer else ''}"
+        case Filter(_, text):
+            yield f"where {text}"
+        case Project(clause, computed):
+            yield f"{clause} " + ", ".join(
+                c.name if c.text == c.name else f"{c.name} = {c.text}" for c in computed if c.text
+            )
+        case Map():
+            yield f"map {operation.file}:{operation.function}, a call per {operation.mode}"
+        case Route(branches):
+            for name, _, text in branches:
+                yield f"route {name} where {text}"
+            yield "route else"

@@ -1,0 +1,165 @@
+"""`headrace explain`: the plan as text to read, as a graph to draw, as JSON to work with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from headrace.core.plan import describe
+from headrace.core.plan.nodes import Edge, Part, Plan, Sink, Source, Step, Upsert
+
+
+def explain(plan: Plan, format: str = "text") -> str:
+    """The plan in one of FORMATS, ending in a newline."""
+    return FORMATS[format](plan)
+
+
+def _text(plan: Plan) -> str:
+    return "\n".join((*_head(plan), *_parts(plan), *_tasks(plan), *_edges(plan))) + "\n"
+
+
+def _head(plan: Plan) -> Iterator[str]:
+    parts = [describe.kind(part) for part in plan]
+    counts = [(word, parts.count(word)) for word in ("source", "step", "sink")]
+    shown = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts)
+    yield f"{plan.name}: {shown}; {plan.key_groups} key groups"
+
+
+def _parts(plan: Plan) -> Iterator[str]:
+    for part in plan:
+        yield ""
+        outside = "" if isinstance(part, Step) else f" ({describe.outside(part)})"
+        width = f", parallelism {part.parallelism}"
+        yield f"{describe.kind(part)} {part.name}{outside}{width}"
+        yield from (f"    {line}" for line in describe.lines(part))
+        if not isinstance(part, Sink):
+            for stream in part.outputs:
+                name = "" if stream.name == part.name else f" {stream.name}"
+                kind = f" {stream.kind}" if isinstance(stream.kind, Upsert) else ""
+                yield f"    ->{name}{kind} {stream.schema}"
+
+
+def _tasks(plan: Plan) -> Iterator[str]:
+    yield ""
+    yield "tasks"
+    for number, task in enumerate(plan.tasks, 1):
+        yield f"    {number}  {' > '.join(task.parts)}, parallelism {task.parallelism}"
+
+
+def _edges(plan: Plan) -> Iterator[str]:
+    yield ""
+    yield "edges"
+    together = {pair for task in plan.tasks for pair in zip(task.parts, task.parts[1:])}
+    for edge in plan.edges:
+        inside = ", inside a task" if (edge.producer, edge.consumer) in together else ""
+        yield f"    {edge.stream} > {edge.consumer}: {_exchange(edge)}{inside}"
+
+
+def _exchange(edge: Edge) -> str:
+    return f"{edge.exchange} by {', '.join(edge.key)}" if edge.key else edge.exchange
+
+
+def _mermaid(plan: Plan) -> str:
+    shapes = {"source": ("([", "])"), "step": ("[", "]"), "sink": ("[(", ")]")}
+    lines = ["flowchart LR"]
+    for number, task in enumerate(plan.tasks, 1):
+        lines.append(f'  subgraph task{number}["task {number}, parallelism {task.parallelism}"]')
+        for name in task.parts:
+            left, right = shapes[describe.kind(plan.part(name))]
+            lines.append(f'    {_id(name)}{left}"{_label(plan.part(name), "<br/>")}"{right}')
+        lines.append("  end")
+    for edge in plan.edges:
+        label = (
+            _exchange(edge) if edge.stream == edge.producer else f"{edge.stream}: {_exchange(edge)}"
+        )
+        lines.append(f'  {_id(edge.producer)} -->|"{label}"| {_id(edge.consumer)}')
+    return "\n".join(lines) + "\n"
+
+
+def _dot(plan: Plan) -> str:
+    lines = [f"digraph {json.dumps(plan.name)} {{", "  rankdir=LR; node [shape=box];"]
+    for number, task in enumerate(plan.tasks, 1):
+        title = f"task {number}, parallelism {task.parallelism}"
+        lines.append(f"  subgraph cluster_{number} {{ label={json.dumps(title)};")
+        for name in task.parts:
+            label = _label(plan.part(name), "\\n")
+            lines.append(f'    {json.dumps(name)} [label="{label}"];')
+        lines.append("  }")
+    for edge in plan.edges:
+        ends = f"{json.dumps(edge.producer)} -> {json.dumps(edge.consumer)}"
+        lines.append(f'  {ends} [label="{_exchange(edge)}"];')
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _id(name: str) -> str:
+    """A name as Mermaid takes it: the prefix keeps it from being one of its own words."""
+    return "n_" + name.replace("-", "_dash_")
+
+
+def _label(part: Part, newline: str) -> str:
+    """Name and work of a part, quotes and brackets made harmless for Mermaid and DOT alike."""
+    work = [line for line in describe.lines(part) if not line.startswith("from ")]
+    text = [f"{describe.kind(part)} {part.name}", *work]
+    safe = [line.replace("\\", "/").replace('"', "'") for line in text]
+    if newline == "<br/>":
+        safe = [line.replace("<", "#lt;").replace(">", "#gt;") for line in safe]
+    return newline.join(safe)
+
+
+def _json(plan: Plan) -> str:
+    document = {
+        "name": plan.name,
+        "key_groups": plan.key_groups,
+        "parts": [_part(part) for part in plan],
+        "edges": [
+            {
+                "stream": edge.stream,
+                "from": edge.producer,
+                "to": edge.consumer,
+                "exchange": edge.exchange,
+                "key": list(edge.key),
+            }
+            for edge in plan.edges
+        ],
+        "tasks": [
+            {"parts": list(task.parts), "parallelism": task.parallelism} for task in plan.tasks
+        ],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _part(part: Part) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": part.name,
+        "kind": describe.kind(part),
+        "parallelism": part.parallelism,
+        "does": list(describe.lines(part)),
+    }
+    if not isinstance(part, Step):
+        shown["connector"] = part.connector
+        shown["format"] = None if part.format is None else str(part.format)
+    if isinstance(part, Source):
+        shown["columns"] = list(part.columns)
+    if not isinstance(part, Sink):
+        shown["outputs"] = [
+            {
+                "stream": stream.name,
+                "kind": "upsert" if isinstance(stream.kind, Upsert) else "append",
+                "key": list(stream.kind.key) if isinstance(stream.kind, Upsert) else [],
+                "columns": [
+                    {"name": f.name, "type": str(f.type), "nullable": f.nullable}
+                    for f in stream.schema
+                ],
+            }
+            for stream in part.outputs
+        ]
+    return shown
+
+
+FORMATS: dict[str, Callable[[Plan], str]] = {
+    "text": _text,
+    "mermaid": _mermaid,
+    "dot": _dot,
+    "json": _json,
+}

@@ -1,0 +1,76 @@
+"""Which columns of each source the plan needs: only those are decoded.
+
+Walked from the sinks up. A sink needs all the columns of its stream, an operation what it reads for
+what is needed behind it. A source also decodes its event time and its `not null` columns, because
+both are promises about every record, and never nothing at all: rows without columns cannot be counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headrace.core.expressions.typed import columns
+from headrace.core.plan.layout import inputs
+from headrace.core.plan.nodes import (
+    Explode,
+    Filter,
+    Map,
+    Operation,
+    Part,
+    Project,
+    Route,
+    Sink,
+    Source,
+    Step,
+    Stream,
+)
+
+
+def push_down(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts with every source's `columns` reduced to those that are needed."""
+    parts = tuple(parts)
+    streams = {s.name: s for part in parts if not isinstance(part, Sink) for s in part.outputs}
+    needed: dict[str, set[str]] = defaultdict(set)
+    for part in reversed(parts):
+        for name in inputs(part):
+            needed[name] |= _wanted(part, needed, streams[name])
+    return tuple(_reduced(p, needed[p.name]) if isinstance(p, Source) else p for p in parts)
+
+
+def _wanted(part: Part, needed: dict[str, set[str]], stream: Stream) -> set[str]:
+    """The columns of an input that a part needs, given what is needed of its own outputs."""
+    everything = set(stream.schema.names)
+    if not isinstance(part, Step):
+        return everything
+    if part.on_error not in ("fail", "skip"):
+        return everything  # a dead letter holds the whole row
+    wanted = set().union(*(needed[output.name] for output in part.outputs))
+    for operation in reversed(part.operations):
+        before = _before(operation, wanted)
+        wanted = everything if before is None else before
+    return wanted & everything
+
+
+def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
+    """The columns read so that the wanted ones come out; None where it is all of them."""
+    match operation:
+        case Filter(condition):
+            return wanted | columns(condition)
+        case Explode(name, array):
+            return (wanted - {name}) | columns(array)
+        case Project():
+            kept = [column for column in operation.columns if column.name in wanted]
+            return set().union(*(columns(column.value) for column in kept))
+        case Route(branches):
+            return wanted.union(*(columns(condition) for _, condition, _ in branches))
+        case Map():
+            return None
+
+
+def _reduced(source: Source, wanted: set[str]) -> Source:
+    promised = {field.name for field in source.schema if not field.nullable}
+    keep = wanted | promised | ({source.event_time} if source.event_time else set())
+    columns = tuple(name for name in source.schema.names if name in keep)
+    return replace(source, columns=columns or source.schema.names[:1])

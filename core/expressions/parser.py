@@ -164,7 +164,7 @@ class Parser:
 
     def _not(self) -> Node:
         signs = []
-        while self.at("!") or (self.at("not") and not self.ahead.text == "("):
+        while self.at("!") or (self.at("not") and self.ahead.text != "("):
             signs.append(self.take())
         node = self._negated() if self.at("not") else self._predicate()
         for word in reversed(signs):

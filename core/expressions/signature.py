@@ -227,9 +227,9 @@ def _parts(pattern: Pattern, argument: Typed) -> Iterator[tuple[str, Typed | Non
             inner = argument.type.element if isinstance(argument.type, Array) else argument.type
             fits = isinstance(argument.type, Array) or argument.type == NULL
             part = Typed(inner, True, argument.span) if fits else None
-            for letter, deeper in _parts(element, part) if part else ():
-                yield letter, deeper
-            if not fits and isinstance(element, Letter):
+            if part:
+                yield from _parts(element, part)
+            elif isinstance(element, Letter):
                 yield element.name, None
 
 

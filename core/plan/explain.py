@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from headrace.core.plan import describe
@@ -50,7 +51,7 @@ def _tasks(plan: Plan) -> Iterator[str]:
 def _edges(plan: Plan) -> Iterator[str]:
     yield ""
     yield "edges"
-    together = {pair for task in plan.tasks for pair in zip(task.parts, task.parts[1:])}
+    together = {pair for task in plan.tasks for pair in pairwise(task.parts)}
     for edge in plan.edges:
         inside = ", inside a task" if (edge.producer, edge.consumer) in together else ""
         yield f"    {edge.stream} > {edge.consumer}: {_exchange(edge)}{inside}"

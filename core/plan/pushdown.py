@@ -2,7 +2,7 @@
 
 Walked from the sinks up. A sink needs all the columns of its stream, an operation what it reads for
 what is needed behind it. A source also decodes its event time and its `not null` columns, because
-both are promises about every record, and never nothing at all: rows without columns cannot be counted.
+both are promises about every record, and never nothing at all: rows without columns have no number.
 """
 
 from __future__ import annotations

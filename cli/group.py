@@ -14,6 +14,10 @@ NOT_BUILT_YET = frozenset(
 class Commands(click.Group):
     """Click's group, with our answers to a wrong word."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which a newcomer meets them, not the alphabet's."""
+        return list(self.commands)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -13,12 +13,19 @@ from typing import NoReturn
 
 import click
 
+from headrace.cli.completion import completion
 from headrace.cli.failures import exit_status, say_failure
+from headrace.cli.functions import functions
 from headrace.cli.group import Commands
+from headrace.cli.new import new
+from headrace.cli.schema import schema
 from headrace.cli.version import print_version
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=Commands, context_settings=SETTINGS)
 @click.option(
     "--version",
     is_flag=True,
@@ -29,6 +36,10 @@ from headrace.cli.version import print_version
 )
 def headrace() -> None:
     """A stream processor in one command: pipelines in YAML, expressions in Spark SQL."""
+
+
+for command in (new, functions, schema, completion):
+    headrace.add_command(command)
 
 
 def main() -> NoReturn:

@@ -1,0 +1,65 @@
+"""`headrace completion`: the script by which a shell completes our commands; what it may ask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+# How far below the folder being typed pipelines are looked for, and how many are offered.
+_DEPTH = 2
+_MOST = 200
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a shell's completion script.
+
+    \b
+    bash:  headrace completion bash >> ~/.bashrc
+    zsh:   headrace completion zsh >> ~/.zshrc
+    fish:  headrace completion fish > ~/.config/fish/completions/headrace.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None, shell
+    click.echo(kind(ctx.find_root().command, {}, "headrace", "_HEADRACE_COMPLETE").source())
+
+
+class PipelineFile(click.Path):
+    """The path of a pipeline; completes YAML files, also some in the folders below."""
+
+    name = "pipeline"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The YAML files whose path begins so; the shell's own completion where there is none."""
+        folder, _ = os.path.split(incomplete)
+        found: list[str] = []
+        for path in _yaml_files(folder, _DEPTH):
+            if path.startswith(incomplete):
+                found.append(path)
+            if len(found) == _MOST:
+                break
+        return [CompletionItem(path) for path in sorted(found)] or super().shell_complete(
+            ctx, param, incomplete
+        )
+
+
+def _yaml_files(folder: str, depth: int) -> Iterator[str]:
+    """The paths of YAML files in a folder and those below, hidden ones left out."""
+    try:
+        entries = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
+    except OSError:
+        return
+    visible = [entry for entry in entries if not entry.name.startswith(".")]
+    for entry in visible:
+        if entry.name.endswith((".yaml", ".yml")) and entry.is_file():
+            yield os.path.join(folder, entry.name)
+    for entry in visible if depth else ():
+        if entry.is_dir():
+            yield from _yaml_files(os.path.join(folder, entry.name), depth - 1)

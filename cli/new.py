@@ -1,0 +1,96 @@
+"""`headrace new`: a starter pipeline with comments, out of the templates that ship in configs/.
+
+A template is a folder: `pipeline.yaml`, whose first line says what it shows, and the files that
+belong beside it. Nothing that exists is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+
+def _complete(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    found = [name for name in templates() if name.startswith(incomplete)]
+    return [CompletionItem(name, help=_first_line(templates()[name])) for name in found]
+
+
+@click.command()
+@click.argument("template", required=False, shell_complete=_complete)
+@click.argument("file", required=False, type=click.Path())
+def new(template: str | None, file: str | None) -> None:
+    """Write a commented starter pipeline.
+
+    Without TEMPLATE, list the templates.
+
+    FILE is TEMPLATE.yaml in the working directory unless it is named; nothing is overwritten.
+    """
+    if template is None:
+        _print_templates()
+        return
+    written = write_template(template, Path(file or f"{template}.yaml"))
+    click.echo(f"wrote {' and '.join(map(str, written))}", err=True)
+    click.echo(f"next: headrace validate {written[0]}", err=True)
+
+
+def templates() -> dict[str, Traversable]:
+    """The folder of each template, by its name."""
+    folder = files("headrace.configs") / "templates"
+    return {entry.name: entry for entry in sorted(folder.iterdir(), key=lambda e: e.name)}
+
+
+def write_template(template: str, target: Path) -> list[Path]:
+    """Write the template's files, the pipeline first; none where one of them exists."""
+    folder = templates().get(template)
+    if folder is None:
+        from headrace.core.problems import did_you_mean
+
+        hint = did_you_mean(template, templates()) or f"there are {', '.join(templates())}"
+        raise click.ClickException(f'no such template "{template}", {hint}')
+    pipeline = (folder / "pipeline.yaml").read_text("utf-8")
+    texts = {target: _named(pipeline, target)} | {
+        target.parent / entry.name: entry.read_text("utf-8")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".py")
+    }
+    texts = {path: text.replace(f"{template}.yaml", target.name) for path, text in texts.items()}
+    for path in texts:
+        if path.exists():
+            raise click.ClickException(f"{path} exists already, and is left as it is")
+    for path, text in texts.items():
+        _write(path, text)
+    return list(texts)
+
+
+def _named(pipeline: str, target: Path) -> str:
+    """The pipeline under the name of its file, where that can be a pipeline's name."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", target.stem):
+        return pipeline
+    return re.sub(r"^name: .*", f"name: {target.stem}", pipeline, flags=re.MULTILINE)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise click.ClickException(f"cannot write {path}: {reason}") from error
+
+
+def _first_line(folder: Traversable) -> str:
+    with (folder / "pipeline.yaml").open("r", encoding="utf-8") as file:
+        return file.readline().removeprefix("# ").rstrip()
+
+
+def _print_templates() -> None:
+    for name, folder in templates().items():
+        click.echo(f"{name:<10} {_first_line(folder)}")
+    click.echo("write one with: headrace new TEMPLATE [FILE]", err=True)

@@ -1,0 +1,107 @@
+"""A problem as it is printed: where, what, the line with a caret under the spot, the hint.
+
+    orders.yaml:14:12: step "totals": unknown column "prise"
+       14 |     where: prise > 0
+          |            ^^^^^ did you mean "price"?
+
+Whatever the line holds, the caret stands under the spot: tabs take one column, wide characters
+two, control characters are shown as such, and of a very long line only the part around the spot.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+import click
+
+from headrace.core.problems import Place, Problem
+
+# The most characters shown of a line; half of them before the spot where the line is cut.
+WIDTH = 100
+
+COLORS = {"error": "red", "warning": "yellow"}
+
+
+def shown(problem: Problem) -> str:
+    """The problem in up to three lines, coloured; `click.echo` drops colours off a terminal."""
+    parts = [problem.subject, problem.message]
+    if problem.severity == "warning":
+        parts.insert(0, click.style("warning", fg="yellow"))
+    place = problem.place
+    if place is None:
+        return _with_hint(": ".join(filter(None, parts)), problem.hint)
+    where = f"{place.file}:{place.line}:{place.column}" if place.line else place.file
+    head = ": ".join(filter(None, [click.style(printable(where), bold=True), *parts]))
+    if not place.length:
+        return _with_hint(head, problem.hint)
+    before, spot, after = _window(place)
+    number = str(place.line or "")
+    caret = click.style("^" * max(1, _columns(spot)), fg=COLORS[problem.severity], bold=True)
+    return (
+        f"{head}\n{number:>5} | {before}{spot}{after}\n"
+        f"{'':>{max(5, len(number))}} | {' ' * _columns(before)}{caret} {problem.hint}".rstrip()
+    )
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> count(1, "error"), count(1200, "row")
+    ('1 error', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def tally(problems: Iterable[Problem]) -> str:
+    """How many errors and warnings there are, in words."""
+    severities = [problem.severity for problem in problems]
+    found = [
+        count(severities.count(kind), kind) for kind in ("error", "warning") if kind in severities
+    ]
+    return ", ".join(found) or "no problems"
+
+
+def _with_hint(head: str, hint: str) -> str:
+    return f"{head}\n      {hint}" if hint else head
+
+
+def _window(place: Place) -> tuple[str, str, str]:
+    """What is shown before the spot, at it and behind it."""
+    start = place.column - 1
+    end = start + place.length
+    first, last = 0, len(place.text)
+    if last > WIDTH:
+        first = max(0, min(start - WIDTH // 2, last - WIDTH))
+        last = first + WIDTH
+    before, spot = place.text[first:start], place.text[start : min(end, last)]
+    after = place.text[min(end, last) : last]
+    return (
+        ("..." if first else "") + printable(before),
+        printable(spot),
+        printable(after).rstrip() + ("..." if last < len(place.text) else ""),
+    )
+
+
+def printable(text: str) -> str:
+    """The text with nothing in it that moves a terminal's cursor by other than a column or two.
+
+    >>> printable("a\\tb\\x1b[0m")
+    'a b\\\\x1b[0m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else " " if c.isspace() else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

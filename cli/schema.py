@@ -1,0 +1,40 @@
+"""`headrace schema`: the YAML's JSON Schema, or a schema guessed from a data file."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.option("--of", "file", metavar="FILE", type=click.Path(), help="Guess from this file.")
+def schema(file: str | None) -> None:
+    """Print the YAML's JSON Schema, or guess a source's.
+
+    Editors complete and check pipeline files by the JSON Schema. --of FILE reads the head of a JSON, CSV or Parquet file (.gz and .zst too) and prints a
+    `schema:` block, ready to be pasted into a source.
+    """
+    if file is None:
+        _print_json_schema()
+    else:
+        _print_guess(file)
+
+
+def _print_json_schema() -> None:
+    import json
+
+    from headrace.connectors.registry import CONNECTORS
+    from headrace.core.pipeline import json_schema
+
+    click.echo(json.dumps(json_schema(CONNECTORS), indent=2))
+
+
+def _print_guess(file: str) -> None:
+    from headrace.connectors.guess import UnreadableFile, guess_schema, yaml_block
+
+    try:
+        guess = guess_schema(file)
+    except UnreadableFile as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(yaml_block(guess), nl=False)
+    for line in guess.remarks():
+        click.echo(line, err=True)

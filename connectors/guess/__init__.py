@@ -1,0 +1,15 @@
+"""A schema guessed from a data file: `headrace schema --of FILE`.
+
+    guess = guess_schema("orders.jsonl")
+    guess.columns[0]                    # Column(name='id', type=bigint, doubt='')
+    yaml_block(guess)                   # 'schema:\n  id: bigint\n'
+
+`sample` reads a bounded head of the file, `infer` finds the narrowest type that takes every value
+seen, `columns` has one way from each format to named columns, `block` writes the YAML.
+"""
+
+from headrace.connectors.guess.block import yaml_block
+from headrace.connectors.guess.columns import Column, Guess, guess_schema
+from headrace.connectors.guess.sample import UnreadableFile
+
+__all__ = ["Column", "Guess", "UnreadableFile", "guess_schema", "yaml_block"]

@@ -1,0 +1,27 @@
+"""The guess as YAML, ready to be pasted into a source."""
+
+from __future__ import annotations
+
+from headrace.connectors.guess.columns import Guess
+
+
+def yaml_block(guess: Guess) -> str:
+    """A `schema:` mapping; what the values left open stands behind a column as a comment."""
+    lines = ["schema:"]
+    for column in guess.columns:
+        line = f"  {_scalar(column.name)}: {_scalar(str(column.type))}"
+        lines.append(f"{line}  # {column.doubt}" if column.doubt else line)
+    return "\n".join(lines) + "\n"
+
+
+def _scalar(text: str) -> str:
+    """The text as YAML reads it back: quoted where it would be a number, a boolean or syntax."""
+    import json
+
+    import yaml
+
+    try:
+        plain = yaml.safe_load(f"{text}: {text}") == {text: text}
+    except yaml.YAMLError:
+        plain = False
+    return text if plain and text.isascii() else json.dumps(text, ensure_ascii=False)

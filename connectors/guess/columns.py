@@ -1,0 +1,151 @@
+"""From a file to named, typed columns: one short way for each format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Never
+
+from headrace.connectors.guess.infer import Seen, seen_in_cells
+from headrace.connectors.guess.parquet import parquet_columns
+from headrace.connectors.guess.sample import ROWS, Format, Head, UnreadableFile, read_head
+from headrace.core.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the guess; `doubt` is what its values left open."""
+
+    name: str
+    type: Type
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """The columns, how many rows they were guessed from, and what is worth saying about those."""
+
+    name: str
+    format: Format
+    columns: tuple[Column, ...]
+    rows: int
+    whole: bool
+    notes: tuple[str, ...] = ()
+
+    def remarks(self) -> list[str]:
+        """What a user should know about the guess, a line each."""
+        if self.format == "parquet":
+            origin = f"taken from the schema in {self.name}, no row was looked at"
+        else:
+            part = "all" if self.whole else "the first"
+            origin = (
+                f"guessed from {part} {self.rows:,} rows of {self.name} (format: {self.format})"
+            )
+        nulls = "every column may be null, as no file proves that one never is: add `not null`"
+        return [origin, *self.notes, nulls]
+
+
+def guess_schema(path: str) -> Guess:
+    """The columns of a JSON, CSV or Parquet file; UnreadableFile when it is none of these."""
+    head = read_head(path)
+    match head.format:
+        case "json":
+            return _from_json(head)
+        case "csv":
+            return _from_csv(head)
+    fields, notes = parquet_columns(path, head.name)
+    columns = tuple(Column(name, type) for name, type in fields)
+    return Guess(head.name, "parquet", columns, 0, True, notes)
+
+
+def _from_json(head: Head) -> Guess:
+    root, bad, rows = Seen(), [], 0
+    lines = [(i, line) for i, line in enumerate(head.text.split("\n"), 1) if line.strip()]
+    for number, line in lines[:ROWS]:
+        rows += 1
+        row = _json_object(line)
+        if row is None:
+            bad.append(number)
+        else:
+            root.add(row)
+    if len(bad) == rows:
+        _refuse_json(head)
+    columns = tuple(Column(n, seen.type, seen.doubt) for n, seen in root.fields.items())
+    if not columns:
+        raise UnreadableFile(f"the objects in {head.name} have no fields")
+    notes = (f"line {bad[0]} is no JSON object{_more(bad)}: left out",) if bad else ()
+    return Guess(head.name, "json", columns, rows, not head.cut and len(lines) <= ROWS, notes)
+
+
+def _json_object(line: str) -> dict[str, object] | None:
+    try:
+        row = json.loads(line, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _no_constant(name: str) -> Never:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _refuse_json(head: Head) -> Never:
+    wanted = "wanted one JSON object a line"
+    first = head.text.lstrip()[0]
+    plain = head.name.removesuffix(".gz").removesuffix(".zst").rpartition(".")[0] or head.name
+    if first == "[":
+        hint = f"jq -c '.[]' {head.name} > {plain}.jsonl"
+        raise UnreadableFile(f"{head.name} holds a JSON array, {wanted}: {hint}")
+    if first == "{" and "\n" in head.text.strip():
+        hint = f"jq -c . {head.name} > {plain}.jsonl"
+        raise UnreadableFile(f"{head.name} spreads objects over several lines, {wanted}: {hint}")
+    line = head.text.strip().partition("\n")[0]
+    shown = line if len(line) <= 60 else f"{line[:60]}..."
+    raise UnreadableFile(f"{head.name}, line 1: {wanted}, got {shown}")
+
+
+def _from_csv(head: Head) -> Guess:
+    delimiter = _delimiter(head.text.partition("\n")[0])
+    rows = list(islice(_csv_rows(head, delimiter), ROWS + 2))
+    names, values = rows[0], rows[1 : ROWS + 1]
+    _check_names(head.name, names)
+    if not values:
+        raise UnreadableFile(f"{head.name} has a header and no rows")
+    odd = [number for number, row in enumerate(values, 2) if len(row) != len(names)]
+    fit = [row for row in values if len(row) == len(names)]
+    notes = [f"csv: {{delimiter: {json.dumps(delimiter)}}} belongs beside it"]
+    if odd:
+        first = f"row {odd[0]} has {len(values[odd[0] - 2])} fields, the header {len(names)}"
+        notes.append(f"{first}{_more(odd)}: left out")
+    seen = [seen_in_cells(row[index] for row in fit) for index in range(len(names))]
+    columns = tuple(Column(n, s.type, s.doubt) for n, s in zip(names, seen, strict=True))
+    whole = not head.cut and len(rows) <= ROWS + 1
+    return Guess(head.name, "csv", columns, len(values), whole, tuple(notes[delimiter == "," :]))
+
+
+def _csv_rows(head: Head, delimiter: str) -> Iterator[list[str]]:
+    try:
+        yield from filter(None, csv.reader(io.StringIO(head.text, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise UnreadableFile(f"{head.name} is no CSV: {error}") from None
+
+
+def _delimiter(header: str) -> str:
+    """The comma, unless the header has none and another character does its work."""
+    return next((d for d in ",;\t|" if d in header), ",")
+
+
+def _check_names(file: str, names: list[str]) -> None:
+    for index, name in enumerate(names):
+        if not name.strip():
+            raise UnreadableFile(f"{file}: column {index + 1} has no name in the header")
+        if name in names[:index]:
+            raise UnreadableFile(f'{file}: two columns are named "{name}"')
+
+
+def _more(lines: list[int]) -> str:
+    return f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""

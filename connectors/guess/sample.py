@@ -1,0 +1,138 @@
+"""The head of a data file as text: at most so many bytes, decompressed, and what format it is in.
+
+The name says the format; the first bytes say it where the name does not, and contradict a name that
+lies. Only the head is read, so a guess costs the same for a file of any size.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import BinaryIO, Literal, TypeAlias
+
+Format: TypeAlias = Literal["json", "csv", "parquet"]
+
+ROWS = 10_000
+BYTES = 8 << 20
+
+_GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+_SUFFIXES: dict[str, Format] = {
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+}
+_KNOWN = ".jsonl, .json, .csv or .parquet, with .gz or .zst behind"
+
+
+class UnreadableFile(Exception):
+    """No schema can be guessed from the file; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first lines of a text file; `cut` when the file goes on behind them."""
+
+    name: str
+    format: Format
+    text: str
+    cut: bool
+
+
+def read_head(path: str) -> Head:
+    """The head of a JSON or CSV file; of a Parquet file only its format, as it has a schema."""
+    name = _shown(path)
+    magic = _first_bytes(path, name)
+    if magic.startswith(_PARQUET):
+        return Head(name, "parquet", "", True)
+    data = _decompressed(path, name, magic)
+    cut = len(data) > BYTES
+    text = _text(data[:BYTES], name, cut)
+    if not text.strip():
+        raise UnreadableFile(f"{name} is empty: a schema is guessed from the rows of a file")
+    return Head(name, _format(path, name, text), text, cut)
+
+
+def _first_bytes(path: str, name: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(8)
+    except IsADirectoryError:
+        raise UnreadableFile(f"{name} is a folder, wanted one of its files") from None
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {name}: {(error.strerror or '').lower()}") from None
+
+
+def _decompressed(path: str, name: str, magic: bytes) -> bytes:
+    """One byte more than `BYTES`, if there is one: so that the caller sees that it was cut."""
+    if magic.startswith(_ZSTD):
+        return _zstd(path, name)
+    compressed = magic.startswith(_GZIP)
+    opened: Callable[[str], BinaryIO] = gzip.open if compressed else _open  # type: ignore[assignment]
+    pieces, size = [], 0
+    try:
+        with opened(path) as file:
+            while size <= BYTES and (piece := file.read(1 << 16)):
+                pieces.append(piece)
+                size += len(piece)
+    except (EOFError, OSError) as error:
+        if not pieces:
+            raise UnreadableFile(f"{name} cannot be decompressed: {error}") from None
+    return b"".join(pieces)
+
+
+def _open(path: str) -> BinaryIO:
+    return open(path, "rb")
+
+
+def _zstd(path: str, name: str) -> bytes:
+    """Python has no zstd before 3.14; Polars reads its lines, lazily."""
+    import polars as pl
+
+    try:
+        lines = pl.scan_lines(path, glob=False).head(ROWS + 1).collect()["line"]
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UnreadableFile(f"{name} cannot be decompressed: {error}") from None
+    return "\n".join(lines).encode()
+
+
+def _text(data: bytes, name: str, cut: bool) -> str:
+    """The whole lines of the data; a broken-off last one is left out."""
+    if cut:
+        data, newline, _ = data.rpartition(b"\n")
+        if not newline:
+            raise UnreadableFile(f"the first line of {name} is longer than {BYTES >> 20} MB")
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if b"\0" in data:
+        raise UnreadableFile(f"{name} is binary, wanted {_KNOWN}")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = f"0x{data[error.start]:02x}"
+        raise UnreadableFile(f"{name} is not UTF-8: line {line} has the byte {byte}") from None
+
+
+def _format(path: str, name: str, text: str) -> Format:
+    plain = PurePath(path.removesuffix(".gz").removesuffix(".zst"))
+    by_name = _SUFFIXES.get(plain.suffix.lower())
+    if by_name == "parquet":
+        raise UnreadableFile(f"{name} is not a Parquet file: it does not start with PAR1")
+    if by_name:
+        return by_name
+    first = text.lstrip()[:1]
+    if first in ("{", "["):
+        return "json"
+    if any(delimiter in text.partition("\n")[0] for delimiter in ",;\t"):
+        return "csv"
+    raise UnreadableFile(f"cannot tell what {name} holds, wanted {_KNOWN}")
+
+
+def _shown(path: str) -> str:
+    """The path as it can be printed: a name may be any bytes."""
+    return os.fsencode(path).decode("utf-8", "replace")

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+# The variable by which a shell asks.
+COMPLETE = "_HEADRACE_COMPLETE"
+
 # How far below the folder being typed pipelines are looked for, and how many are offered.
 _DEPTH = 2
 _MOST = 200
@@ -26,7 +29,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None, shell
-    click.echo(kind(ctx.find_root().command, {}, "headrace", "_HEADRACE_COMPLETE").source())
+    click.echo(kind(ctx.find_root().command, {}, "headrace", COMPLETE).source())
 
 
 class PipelineFile(click.Path):

@@ -13,10 +13,10 @@ import sys
 import click
 
 
-def exit_status(error: Exception) -> int:
+def exit_status(error: BaseException) -> int:
     """What the process ends with: 2 is the user's to mend, 130 is Ctrl-C, 1 the rest."""
     match error:
-        case click.Abort():
+        case KeyboardInterrupt() | click.Abort():
             return 130
         case click.ClickException():
             return 2
@@ -25,10 +25,10 @@ def exit_status(error: Exception) -> int:
     return 1
 
 
-def say_failure(error: Exception) -> None:
+def say_failure(error: BaseException) -> None:
     """Tell the user; never raises."""
     match error:
-        case click.Abort():
+        case KeyboardInterrupt() | click.Abort():
             click.echo("stopped", err=True)
         case click.exceptions.NoArgsIsHelpError():
             click.echo(error.message, err=True)
@@ -62,7 +62,7 @@ def _close_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _defect(error: Exception) -> str:
+def _defect(error: BaseException) -> str:
     import platform
     import tempfile
     import traceback

@@ -12,15 +12,15 @@ import sys
 from typing import NoReturn
 
 import click
+from click.shell_completion import shell_complete
 
-from headrace.cli.completion import completion
+from headrace.cli.completion import COMPLETE, completion
 from headrace.cli.failures import exit_status, say_failure
 from headrace.cli.functions import functions
 from headrace.cli.group import Commands
 from headrace.cli.new import new
 from headrace.cli.schema import schema
 from headrace.cli.version import print_version
-
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -53,10 +53,22 @@ def main() -> NoReturn:
 def run(arguments: list[str]) -> int:
     """Run one command line; the exit status."""
     try:
-        color = False if os.environ.get("NO_COLOR") else None
-        status = headrace.main(arguments, "headrace", standalone_mode=False, color=color)
+        status = _invoke(arguments)
         sys.stdout.flush()
-        return status if isinstance(status, int) else 0
-    except Exception as error:
+        return status
+    except (Exception, KeyboardInterrupt) as error:
         say_failure(error)
         return exit_status(error)
+
+
+def _invoke(arguments: list[str]) -> int:
+    """What click's own `main` does, less its handling of errors."""
+    if asked := os.environ.get(COMPLETE):
+        return shell_complete(headrace, {}, "headrace", COMPLETE, asked)
+    color = False if os.environ.get("NO_COLOR") else None
+    try:
+        with headrace.make_context("headrace", arguments, color=color) as ctx:
+            headrace.invoke(ctx)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    return 0

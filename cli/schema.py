@@ -10,8 +10,9 @@ import click
 def schema(file: str | None) -> None:
     """Print the YAML's JSON Schema, or guess a source's.
 
-    Editors complete and check pipeline files by the JSON Schema. --of FILE reads the head of a JSON, CSV or Parquet file (.gz and .zst too) and prints a
-    `schema:` block, ready to be pasted into a source.
+    Editors complete and check pipeline files by the JSON Schema. --of FILE reads the head of a
+    JSON, CSV or Parquet file (.gz and .zst too) and prints a `schema:` block, ready to be pasted
+    into a source.
     """
     if file is None:
         _print_json_schema()

@@ -1,0 +1,23 @@
+"""The command line in this process: arguments in, exit status and both streams out."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import run
+from tests.cli.ran import Headrace, Ran
+
+
+@pytest.fixture
+def headrace(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Headrace:
+    """Runs a command line in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def ran(*arguments: str) -> Ran:
+        status = run(list(arguments))
+        captured = capsys.readouterr()
+        return Ran(status, captured.out, captured.err)
+
+    return ran

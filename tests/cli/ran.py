@@ -1,0 +1,17 @@
+"""What a command line did."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Exit status, results, and what was said about them."""
+
+    status: int
+    out: str
+    err: str
+
+
+Headrace: TypeAlias = Callable[..., Ran]

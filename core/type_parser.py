@@ -1,6 +1,9 @@
-"""The text of a type, as the YAML and `cast` write it, read into a `Type`.
+"""The text of a type, as the YAML and `cast` write it, to a type of ours.
 
-bigint        decimal(10,2)        array<struct<a: int, b: string not null>>
+    bigint not null      decimal(10,2)      array<struct<a: int, b: string>>
+
+Spark's own second names are taken (`long`, `integer`, `numeric`); names from elsewhere (`text`,
+`datetime`) are answered with the right one.
 """
 
 from __future__ import annotations
@@ -12,13 +15,12 @@ from headrace.core.problems import did_you_mean
 from headrace.core.types import (
     ATOMS,
     BIGINT,
-    BINARY,
-    BOOLEAN,
     FLOAT,
     INT,
+    INTERVALS,
     MAX_DIGITS,
+    NULL,
     SMALLINT,
-    STRING,
     TIMESTAMP,
     TINYINT,
     Array,
@@ -28,33 +30,40 @@ from headrace.core.types import (
     Type,
 )
 
-# Spark's own other names for its types.
-_SYNONYMS: dict[str, Type] = {
-    "integer": INT,
-    "long": BIGINT,
-    "short": SMALLINT,
-    "byte": TINYINT,
-    "real": FLOAT,
+MAX_DEPTH = 20
+
+PLAIN: dict[str, Type] = {
+    **{name: type for name, type in ATOMS.items() if type not in (*INTERVALS, NULL)},
+    **{"byte": TINYINT, "short": SMALLINT, "integer": INT, "long": BIGINT, "real": FLOAT},
     "timestamp_ltz": TIMESTAMP,
 }
-_DECIMALS = ("decimal", "dec", "numeric")
+DECIMALS = ("decimal", "dec", "numeric")
+KNOWN = (*PLAIN, *DECIMALS, "array", "struct")
+
 # What people write from habit, and what it is called here.
-_HABITS = {
-    **dict.fromkeys(("text", "str", "varchar", "char", "uuid"), STRING),
-    **dict.fromkeys(("int64", "int8", "bigserial", "uint32"), BIGINT),
-    **dict.fromkeys(("int32", "int4", "uint16"), INT),
-    **dict.fromkeys(("bool",), BOOLEAN),
-    **dict.fromkeys(("bytes", "blob", "bytea"), BINARY),
-    **dict.fromkeys(("datetime", "timestamptz", "time"), TIMESTAMP),
-    **dict.fromkeys(("float64", "number", "float8"), ATOMS["double"]),
-    **dict.fromkeys(("float32", "float4"), FLOAT),
+HABITS = {
+    **dict.fromkeys(("text", "str", "varchar", "char", "character", "uuid", "json"), "string"),
+    **dict.fromkeys(("datetime", "timestamptz", "timestamp_ntz"), "timestamp"),
+    **dict.fromkeys(("bool",), "boolean"),
+    **dict.fromkeys(("int64", "int8", "i64", "uint32", "bigserial"), "bigint"),
+    **dict.fromkeys(("int32", "int4", "i32", "uint16", "serial"), "int"),
+    **dict.fromkeys(("int16", "int2", "i16", "uint8"), "smallint"),
+    **dict.fromkeys(("float64", "float8", "f64", "number"), "double"),
+    **dict.fromkeys(("float32", "float4", "f32"), "float"),
+    **dict.fromkeys(("bytes", "blob", "bytea", "varbinary"), "binary"),
+    **dict.fromkeys(("list",), "array<...>"),
+    **dict.fromkeys(("row", "record", "object"), "struct<...>"),
 }
-_WORD = re.compile(r"\s*(?:(\w+)|`((?:[^`]|``)+)`|(.))", re.DOTALL)
-_MAX_NESTING = 20
+LATER = ("map", "variant")
+NO_COLUMN = ("void", "null", "interval")
+
+TOKEN = re.compile(
+    r"\s*(?:(?P<word>[^\W\d]\w*)|(?P<number>\d+)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>\S))"
+)
 
 
 class TypeTextError(Exception):
-    """A type's text is wrong at the characters `[start, end)`."""
+    """A type's text is wrong: what, at the characters `[start, end)`, and what would be right."""
 
     def __init__(self, message: str, start: int, end: int, hint: str = "") -> None:
         super().__init__(message)
@@ -62,149 +71,147 @@ class TypeTextError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class Token:
+    """A word, a number, a name in back quotes or a sign; the end has no kind."""
+
     text: str
+    kind: str
     start: int
     end: int
-    quoted: bool = False
+
+    def __str__(self) -> str:
+        return f'"{self.text}"' if self.kind else "the end"
 
 
-def parse_type(text: str) -> Type:
-    """The type that a text names.
+def parse_type(text: str) -> tuple[Type, bool]:
+    """The type, and whether the column may be null.
 
-    >>> str(parse_type("array<struct<a: int, b: DECIMAL(10, 2)>>"))
-    'array<struct<a:int,b:decimal(10,2)>>'
+    >>> type, nullable = parse_type("struct<a: long, b: decimal(10,2)> not null")
+    >>> str(type), nullable
+    ('struct<a:bigint,b:decimal(10,2)>', False)
     """
-    reader = _Reader(text)
-    type = reader.type(0)
-    reader.end()
-    return type
-
-
-def parse_column_type(text: str) -> tuple[Type, bool]:
-    """The type of a column and whether it may be null: `bigint not null`.
-
-    >>> parse_column_type("int not null")[1]
-    False
-    """
-    reader = _Reader(text)
-    type = reader.type(0)
-    nullable = not reader.not_null()
-    reader.end()
+    parser = _Parser(text)
+    type = parser.type(0)
+    nullable = not parser.not_null()
+    if parser.token.kind:
+        raise parser.unwanted('"not null" or the end of the type')
     return type, nullable
 
 
-class _Reader:
+class _Parser:
     def __init__(self, text: str) -> None:
-        self._words = [
-            _Word(m[1] or m[2] or m[3], m.start(m.lastindex or 0), m.end(), bool(m[2]))
-            for m in _WORD.finditer(text)
-            if m[0].strip()
-        ]
-        self._text = text
-        self._at = 0
+        self.text = text
+        self.at = 0
+        self.token = self._scan()
 
-    def _current(self) -> _Word:
-        ends = len(self._text)
-        return self._words[self._at] if self._at < len(self._words) else _Word("", ends, ends)
+    def _scan(self) -> Token:
+        found = TOKEN.match(self.text, self.at)
+        if not found or not found.lastgroup:
+            return Token("", "", len(self.text), len(self.text))
+        self.at = found.end()
+        start = found.end() - len(found[0].lstrip())
+        return Token(found[found.lastgroup], found.lastgroup, start, found.end())
 
-    def _take(self) -> _Word:
-        word = self._current()
-        self._at += 1
-        return word
+    def next(self) -> Token:
+        """The token that stood here; the one behind it stands here now."""
+        token, self.token = self.token, self._scan()
+        return token
 
-    def _accept(self, text: str) -> bool:
-        if self._current().text.lower() != text or self._current().quoted:
-            return False
-        self._at += 1
-        return True
+    def error(self, message: str, hint: str = "", token: Token | None = None) -> TypeTextError:
+        token = token or self.token
+        return TypeTextError(message, token.start, token.end, hint)
 
-    def _fail(self, wanted: str) -> TypeTextError:
-        word = self._current()
-        came = f'"{word.text}"' if word.text else "the end"
-        start = word.start if word.text else max(word.start - 1, 0)
-        return TypeTextError(f"wanted {wanted}, got {came}", start, max(word.end, start + 1))
+    def unwanted(self, wanted: str, hint: str = "") -> TypeTextError:
+        return self.error(f"wanted {wanted}, got {self.token}", hint)
 
-    def _expect(self, text: str) -> None:
-        if not self._accept(text):
-            raise self._fail(f'"{text}"')
+    def is_sign(self, sign: str) -> bool:
+        return self.token.kind == "sign" and self.token.text == sign
 
-    def end(self) -> None:
-        if self._current().text:
-            raise self._fail('"not null" or the end of the type')
-
-    def not_null(self) -> bool:
-        if not self._accept("not"):
-            return False
-        self._expect("null")
-        return True
+    def sign(self, sign: str, hint: str = "") -> None:
+        if not self.is_sign(sign):
+            raise self.unwanted(f'"{sign}"', hint)
+        self.next()
 
     def type(self, depth: int) -> Type:
-        word = self._current()
-        if depth > _MAX_NESTING:
-            message = f"types are nested at most {_MAX_NESTING} deep"
-            raise TypeTextError(message, word.start, word.end)
-        if not word.text:
-            raise self._fail("a type such as bigint or string")
-        self._at += 1
-        name = word.text.lower()
-        if name in _DECIMALS:
-            return self._decimal()
-        if name == "array":
-            self._expect("<")
-            element = self.type(depth + 1)
-            self._expect(">")
-            return Array(element)
-        if name == "struct":
-            return self._struct(depth)
-        if name in _SYNONYMS or (name in ATOMS and name != "void"):
-            return _SYNONYMS.get(name) or ATOMS[name]
-        raise _unknown(word)
+        if depth > MAX_DEPTH:
+            raise self.error(f"a type is nested at most {MAX_DEPTH} deep")
+        if self.token.kind != "word":
+            raise self.unwanted("a type such as bigint or array<string>")
+        word = self.next()
+        match name := word.text.lower():
+            case "array":
+                return self.array(depth)
+            case "struct":
+                return self.struct(depth)
+            case _ if name in DECIMALS:
+                return self.decimal()
+            case _ if name in PLAIN:
+                return PLAIN[name]
+        raise self.unknown(word)
 
-    def _decimal(self) -> Type:
-        if not self._accept("("):
+    def unknown(self, word: Token) -> TypeTextError:
+        name = word.text.lower()
+        if name in LATER:
+            return self.error(f'the type "{name}" is not built yet', token=word)
+        if name in NO_COLUMN:
+            return self.error(f'no column has the type "{word.text}"', token=word)
+        habit = HABITS.get(name)
+        hint = f'did you mean "{habit}"?' if habit else did_you_mean(name, KNOWN)
+        return self.error(f'unknown type "{word.text}"', hint, word)
+
+    def array(self, depth: int) -> Type:
+        self.sign("<", "as in: array<bigint>")
+        element = self.type(depth + 1)
+        if self.token.text.lower() == "not":
+            raise self.error('the elements of an array cannot be "not null"')
+        self.sign(">")
+        return Array(element)
+
+    def decimal(self) -> Type:
+        if not self.is_sign("("):
             return Decimal(10, 0)
-        precision = self._number(1, MAX_DIGITS, "precision")
-        scale = self._number(0, precision, "scale") if self._accept(",") else 0
-        self._expect(")")
+        self.next()
+        precision = self.digits(1, MAX_DIGITS, "precision")
+        scale = 0
+        if self.is_sign(","):
+            self.next()
+            scale = self.digits(0, precision, "scale")
+        self.sign(")")
         return Decimal(precision, scale)
 
-    def _number(self, least: int, most: int, what: str) -> int:
-        word = self._current()
-        if not (word.text.isascii() and word.text.isdigit()):
-            raise self._fail(f"a {what} of {least} to {most}")
-        if not least <= int(word.text) <= most:
-            message = f"wanted a {what} of {least} to {most}, got {word.text}"
-            raise TypeTextError(message, word.start, word.end)
-        self._at += 1
-        return int(word.text)
+    def digits(self, low: int, high: int, what: str) -> int:
+        token = self.token
+        is_number = token.kind == "number" and token.text.isascii() and len(token.text) < 9
+        if not is_number or not low <= int(token.text) <= high:
+            raise self.unwanted(f"a {what} from {low} to {high}")
+        self.next()
+        return int(token.text)
 
-    def _struct(self, depth: int) -> Type:
-        self._expect("<")
-        fields: list[Field] = []
-        while not fields or self._accept(","):
-            name = self._take()
-            if not (name.quoted or name.text.isidentifier()):
-                self._at -= 1
-                raise self._fail("the name of a field")
-            if name.text in (field.name for field in fields):
-                message = f'the struct has two fields "{name.text}"'
-                raise TypeTextError(message, name.start, name.end)
-            self._accept(":")
+    def struct(self, depth: int) -> Type:
+        self.sign("<", "as in: struct<a: int, b: string>")
+        fields: dict[str, Field] = {}
+        while not fields or self.is_sign(","):
+            if fields:
+                self.next()
+            if self.token.kind not in ("word", "quoted"):
+                raise self.unwanted("the name of a field")
+            token = self.next()
+            name = token.text.replace("``", "`") if token.kind == "quoted" else token.text
+            if name in fields:
+                raise self.error(f'the struct has two fields "{name}"', token=token)
+            if self.is_sign(":"):
+                self.next()
             type = self.type(depth + 1)
-            fields.append(Field(name.text.replace("``", "`"), type, not self.not_null()))
-        self._expect(">")
-        return Struct(tuple(fields))
+            fields[name] = Field(name, type, not self.not_null())
+        self.sign(">")
+        return Struct(tuple(fields.values()))
 
-
-def _unknown(word: _Word) -> TypeTextError:
-    name = word.text.lower()
-    message = f'unknown type "{word.text}"'
-    if name in ("map", "variant", "timestamp_ntz", "varchar", "char"):
-        message = f'the type "{name}" is not built yet'
-    known = (*ATOMS, *_SYNONYMS, *_DECIMALS, "array", "struct")
-    habit = f'did you mean "{_HABITS[name]}"?' if name in _HABITS else ""
-    hint = habit or did_you_mean(name, (name for name in known if " " not in name))
-    if name in ("map", "variant"):
-        hint = "struct<...> and array<...> are"
-    return TypeTextError(message, word.start, word.end, hint)
+    def not_null(self) -> bool:
+        """Whether `not null` stands here; it is taken."""
+        if self.token.kind != "word" or self.token.text.lower() != "not":
+            return False
+        self.next()
+        if self.token.text.lower() != "null":
+            raise self.unwanted('"null"')
+        self.next()
+        return True

@@ -1,0 +1,226 @@
+"""From PyYAML's events to nodes, with an explicit stack and with limits.
+
+The events are taken one by one and never more than needed, so a document that is too deep or too
+large, also by aliases of aliases, is refused while it is read. An alias is the very node it names:
+its problems point at where it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    DocumentStartEvent,
+    Event,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+)
+
+from headrace.core.pipeline.file import File
+from headrace.core.pipeline.nodes import Entry, Mapping, Node, Refused, Scalar, Sequence
+from headrace.core.pipeline.syntax import explained
+from headrace.core.problems import Problem, did_you_mean
+
+MAX_DEPTH = 50
+MAX_NODES = 100_000
+CORE = "tag:yaml.org,2002:"
+SCALAR_TAGS = {f"{CORE}{name}" for name in ("str", "int", "float", "bool", "null")}
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Stop(Exception):
+    """Reading cannot go on; the problem says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A node with what it is when its aliases are written out."""
+
+    node: Node
+    size: int = 1
+    height: int = 1
+
+
+@dataclass(slots=True)
+class Open:
+    """A mapping or a sequence whose end has not come yet."""
+
+    event: CollectionStartEvent
+    items: list[Node] = field(default_factory=list)
+    size: int = 1
+    height: int = 1
+
+    def add(self, sized: Sized) -> None:
+        """One more node inside; a mapping's keys and values take turns."""
+        self.items.append(sized.node)
+        self.size += sized.size
+        self.height = max(self.height, sized.height + 1)
+
+
+def compose(file: File) -> tuple[Node | None, list[Problem]]:
+    """The document's root, if it could be read to its end, and what is wrong with it as YAML."""
+    composer = Composer(file)
+    try:
+        composer.run(_events(file))
+    except Stop as stop:
+        return None, [*composer.problems, stop.problem]
+    return composer.root, composer.problems
+
+
+def _events(file: File) -> Iterator[Event]:
+    try:
+        yield from yaml.parse(file.text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise Stop(explained(file, error)) from None
+
+
+class Composer:
+    """Builds the tree; holds the collections that are still open, outermost first."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.root: Node | None = None
+        self.problems: list[Problem] = []
+        self._open: list[Open] = []
+        self._anchors: dict[str, Sized | None] = {}
+        self._total = 0
+        self._documents = 0
+
+    def run(self, events: Iterator[Event]) -> None:
+        """Take all events."""
+        for event in events:
+            match event:
+                case DocumentStartEvent():
+                    self._document(event)
+                case ScalarEvent():
+                    self._count(event, 1, 1)
+                    self._close(event, Sized(self._scalar(event)))
+                case AliasEvent():
+                    self._alias(event)
+                case CollectionStartEvent():
+                    self._begin(event)
+                case CollectionEndEvent():
+                    self._end(event)
+
+    def _document(self, event: DocumentStartEvent) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise self._stop(
+                event,
+                "a pipeline is one YAML document, and a second one starts here",
+                'remove the line "---", or put the second pipeline into a file of its own',
+            )
+
+    def _begin(self, event: CollectionStartEvent) -> None:
+        self._count(event, 1, 1)
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        self._open.append(Open(event))
+
+    def _end(self, event: CollectionEndEvent) -> None:
+        done = self._open.pop()
+        self._close(done.event, Sized(self._collection(done, event), done.size, done.height))
+
+    def _close(self, event: NodeEvent, sized: Sized) -> None:
+        """A node is whole: file it under its anchor, and give it to what it stands in."""
+        anchor = getattr(event, "anchor", None)
+        if anchor and not isinstance(event, AliasEvent):
+            self._anchors[anchor] = sized
+        if self._open:
+            self._open[-1].add(sized)
+        else:
+            self.root = sized.node
+
+    def _alias(self, event: AliasEvent) -> None:
+        name = str(event.anchor)
+        if name not in self._anchors:
+            known = did_you_mean(name, self._anchors)
+            raise self._stop(
+                event, f'"*{name}" refers to an anchor "&{name}" that is not above', known
+            )
+        sized = self._anchors[name]
+        if sized is None:
+            raise self._stop(event, f'"*{name}" stands inside "&{name}" itself: it would never end')
+        self._count(event, sized.size, sized.height)
+        self._close(event, sized)
+
+    def _count(self, event: Event, size: int, height: int) -> None:
+        if len(self._open) + height > MAX_DEPTH:
+            raise self._stop(event, f"nested deeper than {MAX_DEPTH} levels")
+        self._total += size
+        if self._total > MAX_NODES:
+            hint = "an alias (*name) counts as all that it stands for" if size > 1 else ""
+            raise self._stop(event, f"more than {MAX_NODES:,} values in one file", hint)
+
+    def _scalar(self, event: ScalarEvent) -> Node:
+        (start, end), tag = span(event), event.tag
+        if tag and tag != "!" and tag not in SCALAR_TAGS:
+            return self._refused(tag, start, end)
+        is_text = tag in ("!", f"{CORE}str")
+        return Scalar(self.file, start, end, event.value, event.style or "", is_text)
+
+    def _collection(self, done: Open, event: CollectionEndEvent) -> Node:
+        start, end = span(done.event)[0], span(event)[1]
+        is_mapping = isinstance(done.event, MappingStartEvent)
+        tag = done.event.tag
+        if tag and tag not in ("!", f"{CORE}{'map' if is_mapping else 'seq'}"):
+            return self._refused(tag, start, end)
+        flow = bool(done.event.flow_style)
+        if not is_mapping:
+            return Sequence(self.file, start, end, tuple(done.items), flow)
+        return Mapping(self.file, start, end, tuple(self._entries(done.items)), flow)
+
+    def _entries(self, items: list[Node]) -> Iterator[Entry]:
+        """The entries of a mapping, then what its `<<` bring in and it does not say itself."""
+        merged: list[Node] = []
+        names = set()
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if isinstance(key, Scalar) and key.value == "<<" and not key.style:
+                merged.append(value)
+            elif isinstance(key, Scalar):
+                names.add(key.value)
+                yield Entry(key, value)
+            elif not isinstance(key, Refused):
+                self._complain(key, "a key must be a word")
+        for source in merged:
+            for entry in self._merged(source):
+                if entry.key.value not in names:
+                    names.add(entry.key.value)
+                    yield entry
+
+    def _merged(self, source: Node) -> Iterator[Entry]:
+        for node in source.items if isinstance(source, Sequence) else (source,):
+            if isinstance(node, Mapping):
+                self._total += len(node.entries)
+                yield from node.entries
+            elif not isinstance(node, Refused):
+                self._complain(node, '"<<" takes in a mapping, or a list of mappings')
+
+    def _complain(self, node: Node, message: str) -> None:
+        self.problems.append(Problem(message, self.file.place(node.start, node.end)))
+
+    def _refused(self, tag: str, start: int, end: int) -> Node:
+        shown = f"!!{tag.removeprefix(CORE)}" if tag.startswith(CORE) else tag
+        message = f'the tag "{shown}" is not allowed'
+        self.problems.append(Problem(message, self.file.place(start, start + len(shown))))
+        return Refused(self.file, start, end)
+
+    def _stop(self, event: Event, message: str, hint: str = "") -> Stop:
+        return Stop(Problem(message, self.file.place(*span(event)), hint))
+
+
+def span(event: Event) -> tuple[int, int]:
+    """Where an event begins and ends in the text."""
+    assert event.start_mark and event.end_mark
+    return event.start_mark.index, event.end_mark.index

@@ -1,0 +1,300 @@
+"""How a field reads what is more than one scalar: lists of names, named expressions, columns.
+
+Each reading answers with all that is wrong inside it, every error with its own place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import (
+    Json,
+    Reading,
+    column,
+    expression,
+    flag,
+    name,
+    stream,
+    wanted,
+    wrong,
+)
+from headrace.core.type_parser import TypeTextError, parse_type
+from headrace.core.types import Field, Schema, Type
+
+KEY = "[key]"
+"""The last part of an error's location when it is about a key rather than its value."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The errors inside one value, so that all of them are reported."""
+
+    errors: list[InitErrorDetails] = field(default_factory=list)
+
+    def read(self, reading: Reading, value: object, *at: int | str) -> object:
+        """The value read, or None and an error more."""
+        try:
+            return reading.read(value)
+        except PydanticCustomError as error:
+            self.add(error, value, *at)
+        except ValidationError as error:
+            for line in error.errors(include_url=False):
+                custom = PydanticCustomError(line["type"], "nested", line.get("ctx", {}))
+                self.add(custom, line["input"], *at, *line["loc"])
+        return None
+
+    def add(self, error: PydanticCustomError, value: object, *at: int | str) -> None:
+        """One error more."""
+        self.errors.append(InitErrorDetails(type=error, loc=at, input=value))
+
+    def check(self) -> None:
+        """Raise what was gathered, if anything was."""
+        if self.errors:
+            raise ValidationError.from_exception_data("document", self.errors, hide_input=True)
+
+
+class OneOrMany(Reading):
+    """A word, or a list of words without repetition: `from`, `drop`, `partition_by`."""
+
+    def __init__(self, each: Reading, wanted: str) -> None:
+        self.each = each
+        self.wanted = wanted
+        self.json = {"oneOf": [each.json, {"type": "array", "items": each.json, "minItems": 1}]}
+
+    def read(self, value: object) -> tuple[Text, ...]:
+        if isinstance(value, Text):
+            return (self._word(value),)
+        if not isinstance(value, list) or not value:
+            raise wanted(self.wanted)
+        gathered = Gathered()
+        seen: dict[Text, None] = {}
+        for at, item in enumerate(value):
+            word = gathered.read(self.each, item, at)
+            if isinstance(word, Text):
+                if word in seen:
+                    gathered.add(wrong(f'"{word}" stands twice'), item, at)
+                seen[word] = None
+        gathered.check()
+        return tuple(seen)
+
+    def _word(self, value: Text) -> Text:
+        word = self.each.read(value)
+        assert isinstance(word, Text)
+        return word
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A column (or an output) and its expression; without one, the input's column of that name."""
+
+    name: Text
+    expression: Text | None
+
+
+class Assignments(Reading):
+    """A mapping of names to expressions; where allowed, a list of columns."""
+
+    def __init__(self, wanted: str, names: Reading = column, *, lists: bool = False) -> None:
+        self.wanted = wanted
+        self.names = names
+        self.lists = lists
+        mapping: Json = {
+            "type": "object",
+            "additionalProperties": expression.json,
+            "minProperties": 1,
+        }
+        array: Json = {"type": "array", "items": names.json, "minItems": 1, "uniqueItems": True}
+        self.json = {"oneOf": [mapping, array]} if lists else mapping
+
+    def read(self, value: object) -> tuple[Assignment, ...]:
+        if self.lists and isinstance(value, list) and value:
+            return tuple(Assignment(word, None) for word in self._columns(value))
+        if not isinstance(value, dict) or not value:
+            raise wanted(self.wanted)
+        gathered = Gathered()
+        found = []
+        for key, text in value.items():
+            named = gathered.read(self.names, key, key, KEY)
+            computed = gathered.read(expression, text, key)
+            if isinstance(named, Text) and isinstance(computed, Text):
+                found.append(Assignment(named, computed))
+        gathered.check()
+        return tuple(found)
+
+    def _columns(self, value: list[object]) -> tuple[Text, ...]:
+        return OneOrMany(self.names, self.wanted).read(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A declared schema, with the texts that declared it."""
+
+    schema: Schema
+    names: tuple[Text, ...]
+    types: tuple[Text, ...]
+
+
+class TypeReading(Reading):
+    """The text of a column's type."""
+
+    def __init__(self) -> None:
+        self.wanted = "a type such as bigint"
+        self.json = {"type": "string"}
+
+    def read(self, value: object) -> tuple[Type, bool]:
+        if not isinstance(value, Text):
+            raise wanted(self.wanted)
+        if value.secret:
+            raise wrong("a secret may not stand here: this value is shown and stored")
+        try:
+            return parse_type(value)
+        except TypeTextError as error:
+            raise wrong(error.message, error.hint, (error.start, error.end)) from None
+
+
+class ColumnTypes(Reading):
+    """A mapping of columns to types."""
+
+    def __init__(self) -> None:
+        self.wanted = "columns and their types, as in {id: bigint, name: string}"
+        self.json = {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "minProperties": 1,
+        }
+
+    def read(self, value: object) -> Columns:
+        if not isinstance(value, dict) or not value:
+            raise wanted(self.wanted)
+        gathered = Gathered()
+        fields = []
+        for key, text in value.items():
+            gathered.read(column, key, key, KEY)
+            typed = gathered.read(TypeReading(), text, key)
+            if isinstance(typed, tuple):
+                fields.append(Field(str(key), *typed))
+        gathered.check()
+        return Columns(Schema(tuple(fields)), tuple(value), tuple(value.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Explode:
+    """One row an element of `array`, the element in the column `name`."""
+
+    name: Text
+    array: Text
+    outer: bool = False
+
+
+class Exploding(Reading):
+    """A mapping of one new column to an array column, with `outer`."""
+
+    def __init__(self) -> None:
+        self.wanted = "one column and the array it comes from, as in {item: items}"
+        self.json = {
+            "type": "object",
+            "properties": {"outer": {"type": "boolean"}},
+            "additionalProperties": expression.json,
+            "minProperties": 1,
+        }
+
+    def read(self, value: object) -> Explode:
+        columns = (
+            {key: text for key, text in value.items() if key != "outer"}
+            if isinstance(value, dict)
+            else {}
+        )
+        if not isinstance(value, dict) or len(columns) != 1:
+            raise wanted(self.wanted)
+        gathered = Gathered()
+        (key, text), *_ = columns.items()
+        named = gathered.read(column, key, key, KEY)
+        array = gathered.read(column, text, key)
+        outer = gathered.read(flag, value["outer"], "outer") if "outer" in value else False
+        gathered.check()
+        assert isinstance(named, Text) and isinstance(array, Text)
+        return Explode(named, array, bool(outer))
+
+
+@dataclass(frozen=True, slots=True)
+class OnError:
+    """What becomes of a row that fails: the job fails, it is skipped, or it goes to a stream."""
+
+    action: Literal["fail", "skip", "to"] = "fail"
+    to: Text | None = None
+
+
+class OnErrorReading(Reading):
+    """`fail`, `skip` or `{to: name}`."""
+
+    def __init__(self) -> None:
+        self.wanted = "fail, skip or {to: name}"
+        self.json = {
+            "oneOf": [
+                {"enum": ["fail", "skip"]},
+                {
+                    "type": "object",
+                    "properties": {"to": name.json},
+                    "required": ["to"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+
+    def read(self, value: object) -> OnError:
+        if isinstance(value, Text) and not value.secret:
+            if value == "fail":
+                return OnError("fail")
+            if value == "skip":
+                return OnError("skip")
+        if not isinstance(value, dict) or set(value) != {"to"}:
+            raise wanted(self.wanted)
+        gathered = Gathered()
+        to = gathered.read(name, value["to"], "to")
+        gathered.check()
+        assert isinstance(to, Text)
+        return OnError("to", to)
+
+
+class Variants(Reading):
+    """A mapping whose keys depend on one word in it, as a restart's on its strategy."""
+
+    def __init__(self, key: str, models: Mapping[str, type[Part]], default: str) -> None:
+        self.key = key
+        self.models = models
+        self.default = default
+        self.wanted = f'a mapping with "{key}"'
+        self.json = {}
+
+    def read(self, value: object) -> Part:
+        if not isinstance(value, dict):
+            raise wanted(self.wanted)
+        word = value.get(self.key, self.default)
+        model = self.models.get(word) if isinstance(word, str) else None
+        return (model or self.models[self.default]).model_validate(value)
+
+
+Names = Annotated[
+    tuple[Text, ...], OneOrMany(stream, "the name of a source or step, or a list of names")
+]
+ColumnNames = Annotated[tuple[Text, ...], OneOrMany(column, "a column, or a list of columns")]
+Select = Annotated[
+    tuple[Assignment, ...],
+    Assignments("columns: a list, or a mapping such as {x: a + 1}", lists=True),
+]
+Computed = Annotated[
+    tuple[Assignment, ...], Assignments("columns and expressions, as in {x: a + 1}")
+]
+Route = Annotated[
+    tuple[Assignment, ...], Assignments("outputs and conditions, as in {big: price > 100}", name)
+]
+Types = Annotated[Columns, ColumnTypes()]
+Exploded = Annotated[Explode, Exploding()]
+ErrorHandling = Annotated[OnError, OnErrorReading()]

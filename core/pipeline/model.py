@@ -1,0 +1,238 @@
+"""The document as typed objects: what the plan is made from.
+
+`SourceKeys`, `StepKeys` and `SinkKeys` are what users write, and what the docs and the JSON schema
+are generated from; `Source`, `Step` and `Sink` add the name, and the connector that was found among
+the keys. Every text is a `Text`: it knows its place in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from headrace.core.contracts import Connector
+from headrace.core.pipeline.fields import (
+    Assignment,
+    ColumnNames,
+    Computed,
+    ErrorHandling,
+    Exploded,
+    Names,
+    OnError,
+    Route,
+    Select,
+    Types,
+)
+from headrace.core.pipeline.formats import FORMATS, CsvOptions, FormatName, JsonOptions
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import (
+    ColumnName,
+    Duration,
+    Expression,
+    Flag,
+    Reads,
+    StreamName,
+    Unfit,
+    choice,
+    whole,
+)
+
+PARALLELISM = whole(1, MAX_KEY_GROUPS)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function in a user's file: `scoring.py:score`, as written and as found."""
+
+    text: Text
+    file: str
+    name: str
+
+    def path(self, folder: Path) -> Path:
+        """The file; a relative one stands in the folder of the pipeline."""
+        return folder / self.file
+
+
+def _function(text: Text) -> Function:
+    file, colon, name = text.rpartition(":")
+    if not colon or not file.endswith(".py") or not name.isidentifier():
+        raise Unfit
+    return Function(text, file, name)
+
+
+FunctionName = Annotated[
+    Function, Reads("a file and a function in it, such as scoring.py:score", _function)
+]
+
+
+class Watermark(Part):
+    """How far event time has come: by default, the highest time seen."""
+
+    delay: Duration = Field(
+        timedelta(), description="The watermark is the highest event time seen, less this."
+    )
+    idle: Duration | None = Field(
+        None, description="A split without rows for so long no longer holds the watermark back."
+    )
+    from_: ColumnName | None = Field(
+        None, alias="from", description="A column that carries the watermark; null means none."
+    )
+    python: FunctionName | None = Field(
+        None, description="A function that makes the watermark, as in `marks.py:watermark`."
+    )
+    max_drift: Duration | None = Field(
+        None, description="A split this far ahead of the slowest one waits for it."
+    )
+
+
+class SourceKeys(Part):
+    """Where rows come from: one connector, and how what it reads becomes rows."""
+
+    format: Annotated[FormatName | None, choice(*FORMATS)] = Field(
+        None, description="How records are written: `json` by default, where a connector has any."
+    )
+    json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
+    csv: CsvOptions | None = Field(None, description="Options of `format: csv`.")
+    columns: Types | None = Field(
+        None,
+        alias="schema",
+        description="The columns and their types. Not for connectors that bring their own.",
+    )
+    event_time: ColumnName | None = Field(
+        None, description="The column (a timestamp) that says when a row happened."
+    )
+    watermark: Watermark | None = Field(None, description="How event time advances.")
+    on_error: ErrorHandling = Field(
+        OnError(),
+        description="What becomes of a record that cannot be read: `fail`, `skip` (and count), or "
+        "`{to: name}`, a stream that steps and sinks can read.",
+    )
+
+
+class Map(Part):
+    """A user's Python function over batches or rows."""
+
+    python: FunctionName = Field(description="The file, beside the pipeline, and the function.")
+    returns: Types = Field(description="The columns that it returns, and their types.")
+    mode: Annotated[Literal["batch", "row"], choice("batch", "row")] = Field(
+        "batch", description="`batch` hands it a DataFrame, `row` one row at a time."
+    )
+    event_time: ColumnName | None = Field(
+        None, description="The returned column that is the event time, if rows come or go."
+    )
+
+
+class StepKeys(Part):
+    """One step, read like one SELECT.
+
+    Its clauses act in this order, however they are written: `from`, `explode`, `where`, `map`,
+    `with`, `select`, `drop`, `route`.
+    """
+
+    from_: Names = Field(
+        alias="from", description="What it reads: one name, or several with equal columns (union)."
+    )
+    explode: Exploded | None = Field(
+        None,
+        description="One row an element: `{item: items}` puts the elements of the array `items` "
+        "into the column `item`; `outer: true` keeps rows whose array is empty or null.",
+    )
+    where: Expression | None = Field(None, description="Keeps the rows for which this is true.")
+    map: Map | None = Field(None, description="A Python function over the rows.")
+    with_: Computed | None = Field(
+        None,
+        alias="with",
+        description="Adds or replaces columns. Each expression reads the columns before it, not "
+        "each other.",
+    )
+    select: Select | None = Field(
+        None, description="The columns that go on: a list, or a mapping of names to expressions."
+    )
+    drop: ColumnNames | None = Field(None, description="Columns that do not go on.")
+    route: Route | None = Field(
+        None,
+        description="Named outputs and their conditions: a row goes to the first that is true, "
+        "read as `step.output`; the rest are `step.else`.",
+    )
+    on_error: ErrorHandling = Field(
+        OnError(),
+        description="What becomes of a row on which `map` fails; `skip` and `to` need `mode: row`.",
+    )
+    parallelism: Annotated[int | None, PARALLELISM] = Field(
+        None, description="Subtasks of this step; by default as in `settings`."
+    )
+    trace: Flag = Field(
+        False, description="Keep source, split and position of each row for its error rows."
+    )
+
+
+class SinkKeys(Part):
+    """Where rows go: one connector, and how rows are written."""
+
+    from_: StreamName = Field(alias="from", description="What it writes.")
+    format: Annotated[FormatName | None, choice(*FORMATS)] = Field(
+        None, description="How rows are written: `json` by default, where a connector has any."
+    )
+    json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
+    csv: CsvOptions | None = Field(None, description="Options of `format: csv`.")
+    parallelism: Annotated[int | None, PARALLELISM] = Field(
+        None, description="Subtasks of this sink; by default as in `settings`."
+    )
+
+
+class Source(SourceKeys):
+    """A source, with what its connector key said. `keys_at` has each key with its place."""
+
+    name: Text
+    connector: Connector
+    options: Any
+    keys_at: Mapping[str, Text]
+
+
+class Step(StepKeys):
+    """A step. `keys_at` has each key with its place."""
+
+    name: Text
+    keys_at: Mapping[str, Text]
+
+
+class Sink(SinkKeys):
+    """A sink, with what its connector key said. `keys_at` has each key with its place."""
+
+    name: Text
+    connector: Connector
+    options: Any
+    keys_at: Mapping[str, Text]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """All that is sound in a document."""
+
+    name: Text
+    settings: Settings = field(default_factory=Settings)
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    steps: Mapping[str, Step] = field(default_factory=dict)
+    sinks: Mapping[str, Sink] = field(default_factory=dict)
+
+
+__all__ = [
+    "Assignment",
+    "Function",
+    "Map",
+    "Pipeline",
+    "Sink",
+    "SinkKeys",
+    "Source",
+    "SourceKeys",
+    "Step",
+    "StepKeys",
+    "Watermark",
+]

@@ -1,0 +1,306 @@
+"""How one scalar becomes a value: durations, sizes, counts, rates, numbers, choices, names.
+
+Every field of the document says which of these it reads. The same object gives the reading, the
+words of the complaint ("wanted a duration such as 10s"), the JSON schema for editors and the words
+for the docs, so the four cannot drift apart. A secret is refused wherever a value is shown, stored
+or computed with, which is everywhere but in a connector's own texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Annotated, Any, TypeAlias
+
+from pydantic_core import PydanticCustomError, core_schema
+
+from headrace.core.pipeline.text import Text
+from headrace.core.problems import did_you_mean
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Unfit(Exception):
+    """A text is not what was wanted: in which other words, at which characters, what to do."""
+
+    def __init__(self, hint: str = "", wanted: str = "", span: tuple[int, int] | None = None):
+        super().__init__(wanted)
+        self.hint = hint
+        self.wanted = wanted
+        self.span = span
+
+
+def wanted(what: str, hint: str = "", span: tuple[int, int] | None = None) -> PydanticCustomError:
+    """The error "wanted ..., got ..."; what came is said by who knows the place."""
+    return PydanticCustomError("wanted", "wanted", {"wanted": what, "hint": hint, "span": span})
+
+
+def wrong(message: str, hint: str = "", span: tuple[int, int] | None = None) -> PydanticCustomError:
+    """An error in its own words."""
+    return PydanticCustomError("wrong", "wrong", {"message": message, "hint": hint, "span": span})
+
+
+class Reading:
+    """How a field reads what stands in the document; pydantic calls `read`."""
+
+    wanted: str
+    json: Json
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def read(self, value: object) -> object:
+        """The value; raises one of pydantic's errors."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Reads(Reading):
+    """Reads a scalar: `parse` makes the value of its text, or raises Unfit."""
+
+    wanted: str
+    parse: Callable[[Text], object] = field(repr=False)
+    json: Json = field(default_factory=lambda: {"type": "string"}, repr=False)
+    secret: bool = False
+
+    def read(self, value: object) -> object:
+        if not isinstance(value, Text):
+            raise wanted(self.wanted)
+        if value.secret and not self.secret:
+            raise wrong("a secret may not stand here: this value is shown and stored")
+        try:
+            return self.parse(value)
+        except Unfit as unfit:
+            raise wanted(unfit.wanted or self.wanted, unfit.hint, unfit.span) from None
+
+
+def _some_text(text: Text) -> Text:
+    if not text:
+        raise Unfit
+    return text
+
+
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)", re.ASCII)
+LOOSE_DURATION = re.compile(r"(\d{1,9})\s*([A-Za-z]+)", re.ASCII)
+UNIT_WORDS = {
+    **dict.fromkeys(("ms", "msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), "m"),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("d", "day", "days"), "d"),
+}
+
+
+def _duration(text: Text) -> timedelta:
+    found = DURATION.fullmatch(text)
+    if not found:
+        raise Unfit(_duration_hint(text))
+    try:
+        return timedelta(seconds=int(found[1]) * UNITS[found[2]])
+    except OverflowError:
+        raise Unfit("that is longer than a timer can count") from None
+
+
+def _duration_hint(text: str) -> str:
+    if re.fullmatch(r"\d+", text, re.ASCII):
+        return (
+            "" if len(text) > 9 else f"add a unit: {text}ms, {text}s, {text}m, {text}h or {text}d"
+        )
+    loose = LOOSE_DURATION.fullmatch(text.strip())
+    unit = UNIT_WORDS.get(loose[2].lower()) if loose else None
+    return f'did you mean "{loose[1]}{unit}"?' if loose and unit else "units are ms, s, m, h and d"
+
+
+SIZES = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+SIZE = re.compile(r"(\d{1,9})(B|KB|MB|GB|TB)", re.ASCII)
+
+
+def _size(text: Text) -> int:
+    found = SIZE.fullmatch(text)
+    if found and int(found[1]):
+        return int(found[1]) * SIZES[found[2]]
+    if re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        raise Unfit(f"add a unit: {text}KB, {text}MB or {text}GB")
+    loose = re.fullmatch(r"(\d{1,9})\s*([kmgt]?)i?b?", text.strip(), re.ASCII | re.IGNORECASE)
+    raise Unfit(f'did you mean "{loose[1]}{loose[2].upper()}B"?' if loose else "")
+
+
+COUNTS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+COUNT = re.compile(r"(\d{1,18})([kKMG]?)", re.ASCII)
+MAX_COUNT = 2**63 - 1
+
+
+def _count(text: Text) -> int:
+    found = COUNT.fullmatch(text)
+    number = int(found[1]) * COUNTS[found[2]] if found else 0
+    if not 0 < number <= MAX_COUNT:
+        raise Unfit
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many rows in so much time; prints as it is written."""
+
+    rows: int
+    per: timedelta
+
+    @property
+    def per_second(self) -> float:
+        """Rows a second."""
+        return self.rows / self.per.total_seconds()
+
+    def __str__(self) -> str:
+        unit = {1: "s", 60: "m", 3600: "h"}[int(self.per.total_seconds())]
+        return f"{self.rows}/{unit}"
+
+
+def _rate(text: Text) -> Rate:
+    count, slash, unit = text.partition("/")
+    found = COUNT.fullmatch(count)
+    if not found or not int(found[1]) or unit not in ("s", "m", "h"):
+        is_count = COUNT.fullmatch(count) is not None
+        raise Unfit(f'did you mean "{count}/s"?' if is_count and not slash else "")
+    return Rate(int(found[1]) * COUNTS[found[2]], timedelta(seconds=UNITS[unit]))
+
+
+def whole(low: int, high: int | None = None) -> Reads:
+    """A whole number in a range, both ends in it."""
+    what = (
+        f"a whole number from {low} to {high}"
+        if high is not None
+        else (f"a whole number of at least {low}")
+    )
+
+    def parse(text: Text) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
+            raise Unfit
+        number = int(text)
+        if number < low or (high is not None and number > high):
+            raise Unfit
+        return number
+
+    schema: Json = {"type": "integer", "minimum": low}
+    return Reads(what, parse, schema if high is None else {**schema, "maximum": high})
+
+
+def number(low: float, high: float | None = None) -> Reads:
+    """A decimal number in a range, both ends in it."""
+    what = (
+        f"a number from {low:g} to {high:g}"
+        if high is not None
+        else (f"a number of at least {low:g}")
+    )
+
+    def parse(text: Text) -> float:
+        if not re.fullmatch(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})(e[+-]?\d{1,2})?", text, re.A):
+            raise Unfit
+        value = float(text)
+        if value < low or (high is not None and value > high):
+            raise Unfit
+        return value
+
+    schema: Json = {"type": "number", "minimum": low}
+    return Reads(what, parse, schema if high is None else {**schema, "maximum": high})
+
+
+def choice(*words: str) -> Reads:
+    """One of some words."""
+    what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+    def parse(text: Text) -> str:
+        if text not in words:
+            raise Unfit(did_you_mean(text, words))
+        return text.reveal()
+
+    return Reads(what, parse, {"enum": list(words)})
+
+
+YES = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
+
+
+def _flag(text: Text) -> bool:
+    if text.lower() not in ("true", "false"):
+        near = YES.get(text.lower())
+        raise Unfit(f'did you mean "{near}"?' if near else "")
+    return text.lower() == "true"
+
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+MAX_NAME = 100
+
+
+def _name(text: Text) -> Text:
+    if not NAME.fullmatch(text):
+        hint = (
+            "dots are for the outputs of a step, as in step.output"
+            if "." in text
+            else ("a name has letters, digits, _ and -, and does not begin with a digit")
+        )
+        raise Unfit(hint)
+    if len(text) > MAX_NAME:
+        raise Unfit(f"it has {len(text)} characters", f"a name of at most {MAX_NAME} characters")
+    return text
+
+
+def _stream(text: Text) -> Text:
+    step, dot, output = text.partition(".")
+    if not NAME.fullmatch(step) or (dot and not NAME.fullmatch(output)):
+        raise Unfit
+    return text
+
+
+def _column(text: Text) -> Text:
+    if not text.strip() or not text.isprintable():
+        raise Unfit
+    if text.startswith("__") or text == "_delete":
+        raise Unfit("names that start with __, and _delete, belong to headrace")
+    return text
+
+
+def _character(text: Text) -> Text:
+    if len(text) != 1:
+        raise Unfit
+    return text
+
+
+WORDS: Json = {"type": "string"}
+SCALAR: Json = {"type": ["string", "number", "boolean"]}
+
+duration = Reads(
+    "a duration such as 10s", _duration, {"type": "string", "pattern": f"^{DURATION.pattern}$"}
+)
+size = Reads("a size such as 256MB", _size, {"type": "string", "pattern": f"^{SIZE.pattern}$"})
+count = Reads(
+    "a count such as 1000 or 1M",
+    _count,
+    {"type": ["integer", "string"], "minimum": 1, "pattern": f"^{COUNT.pattern}$"},
+)
+rate = Reads(
+    "a rate such as 10000/s", _rate, {"type": "string", "pattern": r"^\d{1,18}[kKMG]?/[smh]$"}
+)
+name = Reads("a name", _name, {"type": "string", "pattern": f"^{NAME.pattern}$"})
+stream = Reads(
+    "the name of a source, a step or a step's output (step.output)",
+    _stream,
+    {"type": "string", "pattern": rf"^{NAME.pattern}(\.{NAME.pattern})?$"},
+)
+column = Reads("the name of a column", _column)
+flag = Reads("true or false", _flag, {"type": "boolean"})
+expression = Reads("an expression", _some_text, SCALAR)
+
+Duration = Annotated[timedelta, duration]
+Size = Annotated[int, size]
+Count = Annotated[int, count]
+RowRate = Annotated[Rate, rate]
+Flag = Annotated[bool, flag]
+Name = Annotated[Text, name]
+StreamName = Annotated[Text, stream]
+ColumnName = Annotated[Text, column]
+Expression = Annotated[Text, expression]
+Words = Annotated[Text, Reads("some text", _some_text, SCALAR, secret=True)]
+AnyText = Annotated[Text, Reads("a text", lambda text: text, SCALAR, secret=True)]
+Character = Annotated[Text, Reads("one character", _character)]

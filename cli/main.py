@@ -15,11 +15,13 @@ import click
 from click.shell_completion import shell_complete
 
 from headrace.cli.completion import COMPLETE, completion
+from headrace.cli.explain import explain
 from headrace.cli.failures import exit_status, say_failure
 from headrace.cli.functions import functions
 from headrace.cli.group import Commands
 from headrace.cli.new import new
 from headrace.cli.schema import schema
+from headrace.cli.validate import validate
 from headrace.cli.version import print_version
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -38,7 +40,7 @@ def headrace() -> None:
     """A stream processor in one command: pipelines in YAML, expressions in Spark SQL."""
 
 
-for command in (new, functions, schema, completion):
+for command in (new, validate, explain, functions, schema, completion):
     headrace.add_command(command)
 
 

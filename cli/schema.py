@@ -23,10 +23,10 @@ def schema(file: str | None) -> None:
 def _print_json_schema() -> None:
     import json
 
-    from headrace.connectors.registry import CONNECTORS
+    from headrace.connectors.registry import REGISTRY
     from headrace.core.pipeline import json_schema
 
-    click.echo(json.dumps(json_schema(CONNECTORS), indent=2))
+    click.echo(json.dumps(json_schema(REGISTRY), indent=2))
 
 
 def _print_guess(file: str) -> None:

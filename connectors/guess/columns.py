@@ -42,9 +42,9 @@ class Guess:
             origin = f"taken from the schema in {self.name}, no row was looked at"
         else:
             part = "all" if self.whole else "the first"
-            origin = (
-                f"guessed from {part} {self.rows:,} rows of {self.name} (format: {self.format})"
-            )
+            origin = f"guessed from {part} {self.rows:,} rows of {self.name}"
+        if self.format != "json":
+            origin += f"; say `format: {self.format}` beside the connector"
         nulls = "every column may be null, as no file proves that one never is: add `not null`"
         return [origin, *self.notes, nulls]
 

@@ -83,7 +83,7 @@ def test_names_are_quoted_where_yaml_would_misread_them(headrace: Headrace) -> N
 def test_the_block_is_what_was_promised(headrace: Headrace) -> None:
     ran = guess(headrace, "a.jsonl", json_lines({"id": 1, "on": "x", "n": None}))
     assert ran.out == 'schema:\n  id: bigint\n  "on": string\n  n: string  # only nulls here\n'
-    assert ran.err.startswith("guessed from all 1 rows of a.jsonl (format: json)\n")
+    assert ran.err.startswith("guessed from all 1 rows of a.jsonl\n")
     assert "add `not null`" in ran.err
 
 

@@ -1,4 +1,4 @@
-"""A problem as it is printed: where, what, the line with a caret under the spot, the hint.
+"""A problem as it is shown to people: where, what, the line with a caret under the spot, the hint.
 
     orders.yaml:14:12: step "totals": unknown column "prise"
        14 |     where: prise > 0
@@ -11,33 +11,38 @@ two, control characters are shown as such, and of a very long line only the part
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
-
-import click
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from headrace.core.problems import Place, Problem
 
 # The most characters shown of a line; half of them before the spot where the line is cut.
 WIDTH = 100
 
-COLORS = {"error": "red", "warning": "yellow"}
+Paint: TypeAlias = Callable[[str, str], str]
+"""Colours a text by what it is: "place", "error" or "warning"."""
 
 
-def shown(problem: Problem) -> str:
-    """The problem in up to three lines, coloured; `click.echo` drops colours off a terminal."""
+def plain(text: str, role: str) -> str:
+    """No colour."""
+    return text
+
+
+def render(problem: Problem, paint: Paint = plain) -> str:
+    """The problem in up to three lines."""
     parts = [problem.subject, problem.message]
     if problem.severity == "warning":
-        parts.insert(0, click.style("warning", fg="yellow"))
+        parts.insert(0, paint("warning", "warning"))
     place = problem.place
     if place is None:
         return _with_hint(": ".join(filter(None, parts)), problem.hint)
     where = f"{place.file}:{place.line}:{place.column}" if place.line else place.file
-    head = ": ".join(filter(None, [click.style(printable(where), bold=True), *parts]))
+    head = ": ".join(filter(None, [paint(printable(where), "place"), *parts]))
     if not place.length:
         return _with_hint(head, problem.hint)
     before, spot, after = _window(place)
     number = str(place.line or "")
-    caret = click.style("^" * max(1, _columns(spot)), fg=COLORS[problem.severity], bold=True)
+    caret = paint("^" * max(1, _columns(spot)), problem.severity)
     return (
         f"{head}\n{number:>5} | {before}{spot}{after}\n"
         f"{'':>{max(5, len(number))}} | {' ' * _columns(before)}{caret} {problem.hint}".rstrip()

@@ -1,0 +1,64 @@
+"""A pipeline's file as commands take it: read, planned, and everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from headrace.core.pipeline.model import Pipeline
+    from headrace.core.plan.nodes import Plan
+    from headrace.core.problems import Problem
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def set_option(command: F) -> F:
+    """`--set a.b=value`, which every command that reads a pipeline takes."""
+    return click.option(
+        "--set",
+        "overrides",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Override one value: --set settings.parallelism=4. May be repeated.",
+    )(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is sound in a file; the plan, if that is everything; and all problems in file order."""
+
+    pipeline: Pipeline
+    plan: Plan | None
+    problems: Sequence[Problem]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing stands in the way of running it."""
+        return all(problem.severity == "warning" for problem in self.problems)
+
+
+def check(path: str, overrides: Sequence[str]) -> Checked:
+    """Read and plan the pipeline of a file; raises nothing that is the user's to mend."""
+    from headrace.connectors.registry import REGISTRY
+    from headrace.core.pipeline.load import load
+    from headrace.core.plan import build
+    from headrace.core.problems import sort_problems
+
+    loaded = load(path, REGISTRY, overrides=overrides)
+    plan, found = build(loaded)
+    return Checked(loaded.pipeline, plan, sort_problems([*loaded.problems, *found]))
+
+
+def painted(problem: Problem) -> str:
+    """The problem in a terminal's colours; `click.echo` leaves them out elsewhere."""
+    from headrace.core.rendering import render
+
+    return render(problem, _paint)
+
+
+def _paint(text: str, role: str) -> str:
+    return click.style(text, fg={"error": "red", "warning": "yellow"}.get(role), bold=True)

@@ -1,0 +1,77 @@
+"""`headrace validate`: everything that is wrong with pipelines, and what was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from headrace.cli.completion import PipelineFile
+from headrace.cli.pipelines import Checked, check, painted, set_option
+
+if TYPE_CHECKING:
+    from headrace.core.pipeline.model import Pipeline
+
+
+@click.command()
+@click.argument("pipelines", type=PipelineFile(), nargs=-1, required=True, metavar="PIPELINE...")
+@click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@set_option
+@click.pass_context
+def validate(
+    ctx: click.Context, pipelines: Sequence[str], strict: bool, overrides: Sequence[str]
+) -> None:
+    """Say all that is wrong with pipelines.
+
+    Problems are listed in file order; nothing is run and nothing is written. The exit status is 2
+    if there is an error.
+    """
+    checked = []
+    for path in pipelines:
+        one = _strictly(check(path, overrides)) if strict else check(path, overrides)
+        checked.append(one)
+        for problem in one.problems:
+            click.echo(painted(problem))
+    click.echo(_summary(pipelines, checked), err=True)
+    if not all(one.ok for one in checked):
+        ctx.exit(2)
+
+
+def _strictly(checked: Checked) -> Checked:
+    problems = [replace(problem, severity="error") for problem in checked.problems]
+    return replace(checked, problems=problems)
+
+
+def _summary(pipelines: Sequence[str], checked: Sequence[Checked]) -> str:
+    """`3 files: 1 error, 2 warnings; checked 2 sources, 4 steps, 9 expressions, 3 sinks`."""
+    from headrace.core.rendering import count, printable, tally
+
+    what = printable(pipelines[0]) if len(pipelines) == 1 else count(len(pipelines), "file")
+    problems = tally(problem for one in checked for problem in one.problems)
+    return f"{what}: {problems}; checked {_counts([one.pipeline for one in checked])}"
+
+
+def _counts(pipelines: Iterable[Pipeline]) -> str:
+    from headrace.core.rendering import count
+
+    pipelines = list(pipelines)
+    numbers = {
+        "source": sum(len(pipeline.sources) for pipeline in pipelines),
+        "step": sum(len(pipeline.steps) for pipeline in pipelines),
+        "expression": sum(_expressions(pipeline) for pipeline in pipelines),
+        "sink": sum(len(pipeline.sinks) for pipeline in pipelines),
+    }
+    return ", ".join(count(number, noun) for noun, number in numbers.items())
+
+
+def _expressions(pipeline: Pipeline) -> int:
+    """How many texts of the document are expressions."""
+    number = 0
+    for step in pipeline.steps.values():
+        clauses = (step.with_, step.select, step.route)
+        assigned = [one for clause in clauses for one in clause or ()]
+        number += sum(one.expression is not None for one in assigned)
+        number += (step.where is not None) + (step.explode is not None)
+    return number

@@ -30,22 +30,23 @@ def plain(text: str, role: str) -> str:
 
 def render(problem: Problem, paint: Paint = plain) -> str:
     """The problem in up to three lines."""
-    parts = [problem.subject, problem.message]
+    parts = [printable(problem.subject), printable(problem.message)]
+    hint = printable(problem.hint)
     if problem.severity == "warning":
         parts.insert(0, paint("warning", "warning"))
     place = problem.place
     if place is None:
-        return _with_hint(": ".join(filter(None, parts)), problem.hint)
+        return _with_hint(": ".join(filter(None, parts)), hint)
     where = f"{place.file}:{place.line}:{place.column}" if place.line else place.file
     head = ": ".join(filter(None, [paint(printable(where), "place"), *parts]))
     if not place.length:
-        return _with_hint(head, problem.hint)
+        return _with_hint(head, hint)
     before, spot, after = _window(place)
     number = str(place.line or "")
     caret = paint("^" * max(1, _columns(spot)), problem.severity)
     return (
         f"{head}\n{number:>5} | {before}{spot}{after}\n"
-        f"{'':>{max(5, len(number))}} | {' ' * _columns(before)}{caret} {problem.hint}".rstrip()
+        f"{'':>{max(5, len(number))}} | {' ' * _columns(before)}{caret} {hint}".rstrip()
     )
 
 

@@ -1,0 +1,67 @@
+"""How a problem is shown: whatever the line holds, the caret stands under the spot."""
+
+from typing import Literal
+
+from headrace.core.problems import Place, Problem
+from headrace.core.rendering import WIDTH, render, tally
+
+
+def problem(
+    text: str, spot: str, hint: str = "", severity: Literal["error", "warning"] = "error"
+) -> Problem:
+    """A problem with the spot's first occurrence in the text."""
+    place = Place("a.yaml", 27, text.index(spot) + 1, len(spot), text)
+    return Problem('unknown column "x"', place, hint, 'step "s"', severity)
+
+
+def test_the_design_s_own_example() -> None:
+    text = "    aggregate: {n: count(*), total: sum(prise)}"
+    assert render(problem(text, "prise", 'did you mean "price_eur"?')).splitlines() == [
+        'a.yaml:27:41: step "s": unknown column "x"',
+        "   27 |     aggregate: {n: count(*), total: sum(prise)}",
+        '      |                                         ^^^^^ did you mean "price_eur"?',
+    ]
+
+
+def test_a_warning_says_so() -> None:
+    assert render(problem("abc", "b", severity="warning")).startswith("a.yaml:27:2: warning: step")
+
+
+def test_a_file_and_an_argument_have_no_line() -> None:
+    whole = Problem("is empty", Place("a.yaml", 0, 0, 0, ""), "write a name")
+    assert render(whole) == "a.yaml: is empty\n      write a name"
+    argument = Problem("unknown key", Place("--set", 0, 1, 3, "abc=1"))
+    assert render(argument) == "--set: unknown key\n      | abc=1\n      | ^^^"
+    assert render(Problem("nothing")) == "nothing"
+
+
+def test_tabs_take_one_column_and_wide_characters_two() -> None:
+    _, line, caret = render(problem("\ta: 東京 + x", "x")).splitlines()
+    assert line == "   27 |  a: 東京 + x"
+    assert caret == "      |            ^"
+    assert render(problem("a: 東京", "東京")).endswith("|    ^^^^")
+
+
+def test_control_characters_are_shown_as_such() -> None:
+    _, line, caret = render(problem("\x1b[2Ja: \0", "\0")).splitlines()
+    assert line == r"   27 | \x1b[2Ja: \x00"
+    assert caret == "      |           ^^^^"
+    assert render(Problem("got \x1b[0m")) == r"got \x1b[0m"
+
+
+def test_of_a_very_long_line_only_the_part_around_the_spot_is_shown() -> None:
+    _, line, caret = render(problem("a" * 5000 + "X" + "b" * 5000, "X")).splitlines()
+    assert len(line) < WIDTH + 20
+    assert line.startswith("   27 | ...aaa")
+    assert line.endswith("bbb...")
+    assert line[caret.index("^")] == "X"
+    _, line, caret = render(problem("X" * 5000, "X" * 5000)).splitlines()
+    assert line == f"   27 | {'X' * WIDTH}..."
+    assert caret == f"      | {'^' * WIDTH}"
+
+
+def test_a_tally_counts_what_there_is() -> None:
+    wrong, doubtful = problem("a", "a"), problem("a", "a", severity="warning")
+    assert tally([]) == "no problems"
+    assert tally([wrong]) == "1 error"
+    assert tally([wrong, doubtful, doubtful]) == "1 error, 2 warnings"

@@ -35,7 +35,7 @@ def family(name: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]], pl.Dat
     answers = json.loads((HERE / "answers" / f"{name}.json").read_text())["results"]
     columns: dict[str, str] = cases.get("columns") or {"one": "int"}
     rows = cases.get("rows") or [[1]]
-    fields = tuple(Field(name, parse_type(ddl)) for name, ddl in columns.items())
+    fields = tuple(Field(name, *parse_type(ddl)) for name, ddl in columns.items())
     frame = pl.DataFrame([series(f, [row[i] for row in rows]) for i, f in enumerate(fields)])
     return cases, {answer["expr"]: answer for answer in answers}, frame, Schema(fields)
 

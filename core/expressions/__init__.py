@@ -1,7 +1,7 @@
 """Spark SQL expressions: read, typed, and compiled to Polars with Spark's exact meaning.
 
-    typed = type_expression("price * 2", schema)     # ExpressionErrors: all that is wrong with it
-    frame.with_columns(to_expr(typed).alias("twice"))
+typed = type_expression("price * 2", schema)     # ExpressionErrors: all that is wrong with it
+frame.with_columns(to_expr(typed).alias("twice"))
 """
 
 from headrace.core.expressions.typed import (

@@ -124,6 +124,6 @@ def read_literal(typed: Constant, target: Type) -> Typed:
     if pl.select(to_expr(read)).item() is None:
         example = "'2026-01-31'" if target == DATE else "'2026-01-31 08:00:00'"
         raise ExpressionError(
-            f"wanted a {target} here, got '{typed.value}'", typed.span, f"write it as {example}"
+            f"wanted a {target} here, got {typed.value!r}", typed.span, f"write it as {example}"
         )
     return read

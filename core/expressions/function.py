@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.expressions.signature import (
     Bound,
@@ -28,6 +28,9 @@ from headrace.core.expressions.signature import (
 )
 from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Span, Typed
 from headrace.core.types import Type
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Nulls: TypeAlias = Literal["some", "strict", "never"]
 
@@ -71,11 +74,11 @@ def _with_constants(form: Form, bound: Bound) -> Form:
     places = range(len(bound.arguments))
     constants = bound.constants
 
-    def whole(*columns: object) -> object:
+    def whole(*columns: pl.Expr) -> pl.Expr:
         rest = iter(columns)
         return form(*(constants[i] if i in constants else next(rest) for i in places))
 
-    return whole  # type: ignore[return-value]
+    return whole
 
 
 def overload(
@@ -88,9 +91,11 @@ def overload(
     nulls: Nulls = "some",
 ) -> Overload:
     """A row's overload: give `polars`, or `build` where the form depends on types or constants."""
-    assert (polars is None) != (build is None), signature
-    maker = build or (lambda bound: polars)
-    return Overload(parse_signature(signature), maker, returns, check, nulls)  # type: ignore[arg-type]
+    if polars is not None:
+        form = polars
+        return Overload(parse_signature(signature), lambda bound: form, returns, check, nulls)
+    assert build is not None, signature
+    return Overload(parse_signature(signature), build, returns, check, nulls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,9 @@ def type_name(parser: Parser) -> Type:
             closing[bracket] += word.text.count(bracket) - word.text.count(ends)
     span = first.span.to(parser.previous.span)
     try:
-        return parse_type(parser.text_of(span))
+        type, nullable = parse_type(parser.text_of(span))
     except TypeTextError as error:
         at = Span(span.start + error.start, span.start + error.end)
         raise ExpressionError(error.message, at, error.hint) from None
+    assert nullable, "the reading stops before a `not`"
+    return type

@@ -58,10 +58,10 @@ def parse(text: str) -> Node:
     '+'
     """
     parser = Parser(text)
-    if parser.current.kind == "end":
+    if parser.ended:
         raise ExpressionError("wanted an expression, got nothing", Span(0, len(text)))
     node = parser.expression()
-    if parser.current.kind != "end":
+    if not parser.ended:
         raise parser.unexpected("an operator or the end")
     if depth(node) > _MAX_DEPTH:
         message = f"more than {_MAX_DEPTH} operators inside each other"
@@ -91,6 +91,11 @@ class Parser:
     def peek(self, count: int) -> Token:
         """The word that many places on."""
         return self._words[min(self._at + count, len(self._words) - 1)]
+
+    @property
+    def ended(self) -> bool:
+        """Whether every word has been read."""
+        return self.current.kind == "end"
 
     @property
     def previous(self) -> Token:

@@ -28,7 +28,7 @@ def predicate(parser: Parser, subject: Node) -> Node:
     return _not(node) if negated else node
 
 
-def _between(parser: Parser, subject: Node, word: Token) -> Node:
+def _between(parser: Parser, subject: Node, word: Token) -> Call:
     low = parser.value()
     parser.expect("and")
     high = parser.value()
@@ -38,7 +38,7 @@ def _between(parser: Parser, subject: Node, word: Token) -> Node:
     return Call(span, "and", word.span, (above, below))
 
 
-def _in(parser: Parser, subject: Node, word: Token) -> Node:
+def _in(parser: Parser, subject: Node, word: Token) -> Call:
     parser.expect("(")
     if parser.at(")"):
         raise parser.unexpected("at least one value")
@@ -47,7 +47,7 @@ def _in(parser: Parser, subject: Node, word: Token) -> Node:
     return Call(subject.span.to(end.span), "in", word.span, (subject, *values))
 
 
-def _like(parser: Parser, subject: Node, word: Token) -> Node:
+def _like(parser: Parser, subject: Node, word: Token) -> Call:
     if parser.at("any", "some", "all") and parser.ahead.text == "(":
         name = f"{word.text.lower()} {parser.current.text.lower()}"
         raise ExpressionError(f"{name} is not built yet", parser.current.span, "write or / and")
@@ -59,7 +59,7 @@ def _like(parser: Parser, subject: Node, word: Token) -> Node:
     return Call(span, name, word.span, tuple(arguments))
 
 
-def _is(parser: Parser, subject: Node, word: Token) -> Node:
+def _is(parser: Parser, subject: Node, word: Token) -> Call:
     negated = parser.accept("not")
     if parser.accept("distinct"):
         parser.expect("from")
@@ -77,7 +77,7 @@ def _is(parser: Parser, subject: Node, word: Token) -> Node:
     return _not(node) if negated else node
 
 
-_PREDICATES: dict[str, Callable[[Parser, Node, Token], Node]] = {
+_PREDICATES: dict[str, Callable[[Parser, Node, Token], Call]] = {
     "between": _between,
     "in": _in,
     "like": _like,

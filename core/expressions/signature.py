@@ -214,8 +214,8 @@ def _letters(pairs: list[tuple[Parameter, Typed]]) -> dict[str, Type] | Mismatch
                 return Mismatch(index, f"a type that goes with {first}")
             if common != NULL and not test(common):
                 return Mismatch(index, wanted, _hint(argument, None))
-    common = {letter: common_type_of(arguments) or NULL for letter, arguments in seen.items()}
-    return {letter: _DEFAULTS.get(letter, NULL) if t == NULL else t for letter, t in common.items()}
+    found = {letter: common_type_of(arguments) or NULL for letter, arguments in seen.items()}
+    return {letter: _DEFAULTS.get(letter, NULL) if t == NULL else t for letter, t in found.items()}
 
 
 def _parts(pattern: Pattern, argument: Typed) -> Iterator[tuple[str, Typed | None]]:

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.core.pipeline.part import Part
+from headrace.core.plan import nodes
 from headrace.core.plan.nodes import (
     Explode,
     Filter,
     Map,
     Operation,
-    Part,
     Project,
     Route,
     Sink,
     Source,
     Step,
 )
+from headrace.core.plan.wording import said
 
 
-def kind(part: Part) -> str:
+def kind(part: nodes.PlanPart) -> str:
     """What sort of part it is.
 
     >>> kind(Step("a", (), (), "fail", (), 1))
@@ -41,7 +43,7 @@ def outside(part: Source | Sink) -> str:
     return part.connector if part.format is None else f"{part.connector}, {part.format}"
 
 
-def lines(part: Part) -> Iterator[str]:
+def lines(part: nodes.PlanPart) -> Iterator[str]:
     """What the part does, a line each, in the order in which it does it."""
     match part:
         case Source():
@@ -51,7 +53,7 @@ def lines(part: Part) -> Iterator[str]:
             for operation in part.operations:
                 yield from _operation(operation)
             if part.on_error != "fail":
-                yield f"on error {part.on_error}"
+                yield f"rows that fail: {_fate(part.on_error)}"
         case Sink():
             yield f"from {part.input}"
             yield from _options(part.options)
@@ -64,14 +66,18 @@ def _source(source: Source) -> Iterator[str]:
         read = ", ".join(source.columns)
         yield f"decodes {len(source.columns)} of {len(everything)} columns: {read}"
     if source.event_time:
-        behind = f", watermark {source.watermark}" if source.watermark else ""
-        yield f"event time {source.event_time}{behind}"
+        marks = f", watermark {said(source.watermark)}" if source.watermark else ""
+        yield f"event time {source.event_time}{marks}"
     if source.on_error != "fail":
-        yield f"bad records: {source.on_error}"
+        yield f"bad records: {_fate(source.on_error)}"
 
 
-def _options(options: object) -> Iterator[str]:
-    text = str(options)
+def _fate(on_error: str) -> str:
+    return "skipped and counted" if on_error == "skip" else f"to {on_error}"
+
+
+def _options(options: Part) -> Iterator[str]:
+    text = said(options)
     if text:
         yield text
 
@@ -82,10 +88,8 @@ def _operation(operation: Operation) -> Iterator[str]:
             yield f"explode {name} from {array.type}{', keeping empty ones' if outer else ''}"
         case Filter(_, text):
             yield f"where {text}"
-        case Project(clause, computed):
-            yield f"{clause} " + ", ".join(
-                c.name if c.text == c.name else f"{c.name} = {c.text}" for c in computed if c.text
-            )
+        case Project():
+            yield f"{operation.clause} {operation.text}"
         case Map():
             yield f"map {operation.file}:{operation.function}, a call per {operation.mode}"
         case Route(branches):

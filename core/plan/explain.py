@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from headrace.core.plan import describe
-from headrace.core.plan.nodes import Edge, Part, Plan, Sink, Source, Step, Upsert
+from headrace.core.plan.nodes import Edge, Plan, PlanPart, Sink, Source, Step, Upsert
 
 
 def explain(plan: Plan, format: str = "text") -> str:
@@ -98,7 +98,7 @@ def _id(name: str) -> str:
     return "n_" + name.replace("-", "_dash_")
 
 
-def _label(part: Part, newline: str) -> str:
+def _label(part: PlanPart, newline: str) -> str:
     """Name and work of a part, quotes and brackets made harmless for Mermaid and DOT alike."""
     work = [line for line in describe.lines(part) if not line.startswith("from ")]
     text = [f"{describe.kind(part)} {part.name}", *work]
@@ -130,7 +130,7 @@ def _json(plan: Plan) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: PlanPart) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": part.name,
         "kind": describe.kind(part),

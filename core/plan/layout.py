@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from headrace.core.plan.nodes import Edge, Part, Sink, Source, Step, Stream, Task, Upsert
+from headrace.core.plan.nodes import Edge, PlanPart, Sink, Source, Step, Stream, Task, Upsert
 
 
-def inputs(part: Part) -> tuple[str, ...]:
+def inputs(part: PlanPart) -> tuple[str, ...]:
     """The names of the streams that a part reads."""
     match part:
         case Source():
@@ -25,7 +25,7 @@ def inputs(part: Part) -> tuple[str, ...]:
             return (part.input,)
 
 
-def edges(parts: Iterable[Part]) -> tuple[Edge, ...]:
+def edges(parts: Iterable[PlanPart]) -> tuple[Edge, ...]:
     """The edges between the parts, in the order of their readers."""
     parts = tuple(parts)
     writers = {s.name: part for part in parts if not isinstance(part, Sink) for s in part.outputs}
@@ -38,7 +38,7 @@ def edges(parts: Iterable[Part]) -> tuple[Edge, ...]:
     )
 
 
-def _edge(stream: Stream, writer: Part, reader: Part) -> Edge:
+def _edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:
     if writer.parallelism == reader.parallelism:
         return Edge(stream.name, writer.name, reader.name, "forward")
     if isinstance(stream.kind, Upsert):
@@ -46,7 +46,7 @@ def _edge(stream: Stream, writer: Part, reader: Part) -> Edge:
     return Edge(stream.name, writer.name, reader.name, "rebalance")
 
 
-def tasks(parts: Iterable[Part], edges: Iterable[Edge]) -> tuple[Task, ...]:
+def tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task, ...]:
     """The parts grouped into tasks, each in the order in which rows pass."""
     edges = tuple(edges)
     parts = tuple(parts)
@@ -57,7 +57,7 @@ def tasks(parts: Iterable[Part], edges: Iterable[Edge]) -> tuple[Task, ...]:
         for edge in edges
         if edge.exchange == "forward" and readers[edge.producer] == 1 and read[edge.consumer] == 1
     }
-    chains: dict[str, list[Part]] = {}
+    chains: dict[str, list[PlanPart]] = {}
     for part in parts:
         chain = chains[follows[part.name]] if part.name in follows else []
         chain.append(part)

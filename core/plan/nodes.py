@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from headrace.core.expressions.typed import Typed
+from headrace.core.pipeline.model import Watermark
+from headrace.core.pipeline.part import Part
 from headrace.core.types import Schema
 
 
@@ -66,19 +68,19 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The columns of the output, all read from the input; `clause` is how the user said it."""
+    """The columns of the output, all read from the input; `clause`, `text` are how it was said."""
 
     clause: Literal["select", "with", "drop"]
     columns: tuple[Computed, ...]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A column of the output: its name, what it is, and the text that said so."""
+    """A column of the output: its name, and what it is."""
 
     name: str
     value: Typed
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +119,33 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Format:
+    """How records are written, with the options that were given for it."""
+
+    name: str
+    options: Part | None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows come from. `columns` are the ones that are decoded: those that the plan needs."""
+    """Where rows come from.
+
+    `columns` are the ones that are decoded: those that the plan needs, and those that are `checked`
+    because the user declared them `not null`.
+    """
 
     name: str
     connector: str
-    options: object
-    format: object | None
+    options: Part
+    format: Format | None
     schema: Schema
     columns: tuple[str, ...]
+    checked: frozenset[str]
     event_time: str | None
-    watermark: object | None
+    watermark: Watermark | None
     on_error: str
     outputs: tuple[Stream, ...]
     parallelism: int
@@ -152,12 +170,12 @@ class Sink:
     name: str
     input: str
     connector: str
-    options: object
-    format: object | None
+    options: Part
+    format: Format | None
     parallelism: int
 
 
-Part: TypeAlias = Source | Step | Sink
+PlanPart: TypeAlias = Source | Step | Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +192,14 @@ class Plan:
 
     name: str
     key_groups: int
-    parts: tuple[Part, ...]
+    parts: tuple[PlanPart, ...]
     edges: tuple[Edge, ...]
     tasks: tuple[Task, ...]
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[PlanPart]:
         return iter(self.parts)
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> PlanPart:
         """The part of that name."""
         return next(part for part in self.parts if part.name == name)
 

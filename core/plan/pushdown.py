@@ -1,8 +1,9 @@
 """Which columns of each source the plan needs: only those are decoded.
 
 Walked from the sinks up. A sink needs all the columns of its stream, an operation what it reads for
-what is needed behind it. A source also decodes its event time and its `not null` columns, because
-both are promises about every record, and never nothing at all: rows without columns have no number.
+what is needed behind it. A source also decodes its event time and the columns declared `not null`,
+because both are promises about every record, and never nothing at all: rows without columns have no
+number.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from headrace.core.plan.nodes import (
     Filter,
     Map,
     Operation,
-    Part,
+    PlanPart,
     Project,
     Route,
     Sink,
@@ -28,7 +29,7 @@ from headrace.core.plan.nodes import (
 )
 
 
-def push_down(parts: Iterable[Part]) -> tuple[Part, ...]:
+def push_down(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
     """The parts with every source's `columns` reduced to those that are needed."""
     parts = tuple(parts)
     streams = {s.name: s for part in parts if not isinstance(part, Sink) for s in part.outputs}
@@ -39,7 +40,7 @@ def push_down(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(_reduced(p, needed[p.name]) if isinstance(p, Source) else p for p in parts)
 
 
-def _wanted(part: Part, needed: dict[str, set[str]], stream: Stream) -> set[str]:
+def _wanted(part: PlanPart, needed: dict[str, set[str]], stream: Stream) -> set[str]:
     """The columns of an input that a part needs, given what is needed of its own outputs."""
     everything = set(stream.schema.names)
     if not isinstance(part, Step):
@@ -70,7 +71,6 @@ def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
 
 
 def _reduced(source: Source, wanted: set[str]) -> Source:
-    promised = {field.name for field in source.schema if not field.nullable}
-    keep = wanted | promised | ({source.event_time} if source.event_time else set())
+    keep = wanted | source.checked | ({source.event_time} if source.event_time else set())
     columns = tuple(name for name in source.schema.names if name in keep)
     return replace(source, columns=columns or source.schema.names[:1])

@@ -1,0 +1,215 @@
+"""From a document to a plan: names found, columns typed, everything wrong reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from headrace.core.pipeline.load import Loaded
+from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
+from headrace.core.pipeline.text import Text
+from headrace.core.plan import nodes
+from headrace.core.plan.changes import Refused, after, united
+from headrace.core.plan.columns import UNKNOWN, Known, Report
+from headrace.core.plan.ends import (
+    DEAD_LETTERS,
+    check_event_time,
+    check_sink,
+    sink_part,
+    source_columns,
+    source_part,
+)
+from headrace.core.plan.layout import edges, tasks
+from headrace.core.plan.operations import Operations
+from headrace.core.plan.order import circles, in_order, missing
+from headrace.core.plan.pushdown import push_down
+from headrace.core.plan.unions import united_columns
+from headrace.core.problems import Problem, sort_problems
+
+
+def build(loaded: Loaded) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
+    """The plan when nothing is wrong, and every problem of the file either way."""
+    builder = Builder(loaded)
+    parts = builder.parts()
+    problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
+    if any(problem.severity == "error" for problem in problems):
+        return None, problems
+    parts = push_down(parts)
+    between = edges(parts)
+    pipeline = loaded.pipeline
+    laid_out = tasks(parts, between)
+    groups = pipeline.settings.key_groups
+    return nodes.Plan(str(pipeline.name), groups, parts, between, laid_out), problems
+
+
+class Builder:
+    """One pass over a document; `known` has the columns of every stream seen so far."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.pipeline: Pipeline = loaded.pipeline
+        self.report = Report()
+        self.known: dict[str, Known] = {name: UNKNOWN for name in loaded.broken}
+        self.streams: dict[str, nodes.Stream] = {}
+        self.owners = self._owners()
+
+    def parts(self) -> tuple[nodes.PlanPart, ...]:
+        """Sources, steps in an order in which inputs come first, sinks."""
+        self._check_circles()
+        sources = [self._source(source) for source in self.pipeline.sources.values()]
+        reads = {name: self._below(step) for name, step in self.pipeline.steps.items()}
+        steps = [self._step(self.pipeline.steps[name]) for name in in_order(reads)]
+        sinks = [self._sink(sink) for sink in self.pipeline.sinks.values()]
+        self._check_readers()
+        return (*sources, *steps, *sinks)
+
+    def _owners(self) -> Mapping[str, str]:
+        """The part that each stream comes out of; a name that two parts give is reported."""
+        owners: dict[str, str] = {}
+        for part, stream in _declared(self.pipeline):
+            self.report.about = _subject(part)
+            taken = stream in owners or (stream != part.name and stream in self._parts())
+            if taken:
+                other = owners.get(stream, stream)
+                hint = "every stream needs a name of its own; from: [a, b] unites two"
+                self.report.add(f'the name "{stream}" is taken by "{other}"', stream.locate(), hint)
+            owners.setdefault(stream, part.name)
+        return owners
+
+    def _parts(self) -> frozenset[str]:
+        pipeline = self.pipeline
+        return frozenset((*pipeline.sources, *pipeline.steps, *pipeline.sinks))
+
+    def _below(self, step: Step) -> list[str]:
+        """The steps that a step reads from."""
+        return [self.owners[name] for name in step.from_ if name in self.owners]
+
+    def _check_circles(self) -> None:
+        reads = {name: self._below(step) for name, step in self.pipeline.steps.items()}
+        steps = {name: [b for b in below if b in reads] for name, below in reads.items()}
+        for circle in circles(steps):
+            step = self.pipeline.steps[circle[0]]
+            self.report.about = _subject(step)
+            shown = " > ".join((*reversed(circle), circle[-1]))
+            message = f"steps read each other in a circle: {shown}"
+            self.report.add(message, step.keys_at["from"].locate(), "start from a source")
+
+    def _source(self, source: Source) -> nodes.Source:
+        self.report.about = _subject(source)
+        known = source_columns(source, self.report)
+        check_event_time(source, known, self.report)
+        part = source_part(source, known, self.pipeline.settings.parallelism)
+        self._opens(part.outputs, known)
+        return part
+
+    def _opens(self, streams: tuple[nodes.Stream, ...], known: Known) -> None:
+        for stream in streams:
+            self.streams[stream.name] = stream
+            self.known[stream.name] = (
+                Known(DEAD_LETTERS) if stream.schema is DEAD_LETTERS else known
+            )
+
+    def _step(self, step: Step) -> nodes.Step:
+        self.report.about = _subject(step)
+        self._check_parallelism(step)
+        inputs = [(name, self._input(name)) for name in step.from_]
+        known = united_columns(inputs, self.report)
+        operations = Operations(step, known, self.report, self.loaded.folder)
+        done = operations.build()
+        kind = self._kind(step, done)
+        timed = all(self.streams[n].timed for n in step.from_ if n in self.streams)
+        names = [str(name) for name in _outputs(step)]
+        rows = [nodes.Stream(name, operations.known.schema, kind, timed) for name in names]
+        to = step.on_error.to
+        failed = [nodes.Stream(str(to), DEAD_LETTERS, nodes.Append(), False)] if to else []
+        part = nodes.Step(
+            name=str(step.name),
+            inputs=tuple(map(str, step.from_)),
+            operations=done,
+            on_error=str(to) if to else step.on_error.action,
+            outputs=(*rows, *failed),
+            parallelism=step.parallelism or self.pipeline.settings.parallelism,
+        )
+        self._opens(part.outputs, operations.known)
+        return part
+
+    def _kind(self, step: Step, operations: tuple[nodes.Operation, ...]) -> nodes.Kind:
+        """The kind of what comes out; an operation that does not take what comes is reported."""
+        inputs = tuple(self.streams[n].kind for n in step.from_ if n in self.streams)
+        try:
+            kind = united(inputs)
+            for operation in operations:
+                kind = after(operation, kind)
+        except Refused as refused:
+            self.report.add(refused.message, step.from_[0].locate(), refused.hint)
+            return nodes.Append()
+        return kind
+
+    def _check_parallelism(self, part: Step | Sink) -> None:
+        groups = self.pipeline.settings.key_groups
+        if part.parallelism and part.parallelism > groups:
+            message = f"parallelism {part.parallelism} is more than the {groups} key groups"
+            self.report.add(message, part.keys_at["parallelism"].locate())
+
+    def _sink(self, sink: Sink) -> nodes.Sink:
+        self.report.about = _subject(sink)
+        self._check_parallelism(sink)
+        check_sink(sink, self._input(sink.from_), self.report)
+        return sink_part(sink, self.pipeline.settings.parallelism)
+
+    def _input(self, name: Text) -> Known:
+        """What is known of the stream of that name; a name of nothing is reported."""
+        if name in self.known:
+            return self.known[name]
+        owner = name.partition(".")[0]
+        if name not in self.owners and owner not in self.loaded.broken:
+            missing(name, tuple(self.owners), self.pipeline.sinks, self.report)
+        return UNKNOWN
+
+    def _check_readers(self) -> None:
+        """A stream that nobody reads is lost; with a part broken, nobody can tell."""
+        if self.loaded.broken:
+            return
+        steps, sinks = self.pipeline.steps.values(), self.pipeline.sinks.values()
+        read = {*(n for step in steps for n in step.from_), *(sink.from_ for sink in sinks)}
+        for part, stream in _declared(self.pipeline):
+            if stream in read:
+                continue
+            self.report.about = _subject(part)
+            of_route = isinstance(part, Step) and stream.startswith(f"{part.name}.")
+            siblings = _outputs(part) if isinstance(part, Step) and of_route else ()
+            if any(name in read for name in siblings):
+                message = f'nothing reads "{stream}": its rows are dropped'
+                self.report.warn(message, stream.locate())
+            elif not of_route or stream.endswith(".else"):
+                hint = f"add a sink with from: {stream}"
+                self.report.add(f'nothing reads "{stream}"', stream.locate(), hint)
+
+
+def _outputs(step: Step) -> Iterator[Text]:
+    """The names of the streams that a step's rows come out of, at the place that names them."""
+    if step.route is None:
+        yield step.name
+        return
+    for branch in step.route:
+        yield _placed(f"{step.name}.{branch.name}", branch.name)
+    yield _placed(f"{step.name}.else", step.keys_at["route"])
+
+
+def _placed(name: str, at: Text) -> Text:
+    """A name of our making that stands where another text stands."""
+    return Text(name, at.scalar)
+
+
+def _declared(pipeline: Pipeline) -> Iterator[tuple[Source | Step, Text]]:
+    """Every stream with the part it comes out of, in the order of the file."""
+    parts: list[Source | Step] = [*pipeline.sources.values(), *pipeline.steps.values()]
+    for part in parts:
+        for name in _outputs(part) if isinstance(part, Step) else (part.name,):
+            yield part, name
+        if part.on_error.to is not None:
+            yield part, part.on_error.to
+
+
+def _subject(part: Source | Step | Sink) -> str:
+    """What a problem of that part is about: `step "totals"`."""
+    return f'{type(part).__name__.lower()} "{part.name}"'

@@ -1,0 +1,48 @@
+"""What becomes of a stream of upserts: which operations take one, and what they leave of its key.
+
+A row that `where` holds back becomes a delete of its key, so filters take upserts as they are. A
+projection must hand the key on, each column of it unchanged. Everything else would need to know the
+row it replaces, and refuses upserts until it does.
+"""
+
+from __future__ import annotations
+
+from headrace.core.expressions.typed import Column
+from headrace.core.plan.nodes import Append, Filter, Kind, Operation, Project, Upsert
+
+
+class Refused(Exception):
+    """An operation does not take this kind of stream: why, and what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def after(operation: Operation, kind: Kind) -> Kind:
+    """The kind of the stream behind an operation; Refused where it does not take what comes."""
+    if isinstance(kind, Append) or isinstance(operation, Filter):
+        return kind
+    if isinstance(operation, Project):
+        kept = {
+            column.name
+            for column in operation.columns
+            if isinstance(column.value, Column) and column.value.name == column.name
+        }
+        lost = ", ".join(name for name in kind.key if name not in kept)
+        if lost:
+            message = f"{operation.clause} must keep the key of the changes it reads: {lost}"
+            raise Refused(message, "a change is told from another by its key")
+        return kind
+    word = type(operation).__name__.lower()
+    raise Refused(f"{word} does not take a stream of changes (upserts of {', '.join(kind.key)})")
+
+
+def united(kinds: tuple[Kind, ...]) -> Kind:
+    """The kind of a union: changes of one key may come by one way only."""
+    changes = [kind for kind in kinds if isinstance(kind, Upsert)]
+    if changes and len(kinds) > 1:
+        key = ", ".join(changes[0].key)
+        raise Refused(f"a union does not take a stream of changes (upserts of {key})")
+    return kinds[0] if kinds else Append()

@@ -1,0 +1,129 @@
+"""The columns of a stream while the plan is built, and the expressions over them.
+
+A file is checked whole although parts of it are wrong: a column whose expression could not be typed
+is `broken`, a stream whose step could not be understood is `open` (it may have any column). What
+touches those is left unchecked, so that one mistake is told once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions import Typed
+from headrace.core.expressions.parser import parse
+from headrace.core.expressions.resolve import Resolver
+from headrace.core.expressions.syntax import Name, Node, walk
+from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
+from headrace.core.problems import Place, Problem, Severity
+from headrace.core.types import BOOLEAN, INTERVALS, NULL, Array, Field, Schema, Struct, Type
+
+if TYPE_CHECKING:
+    from headrace.core.pipeline.text import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a stream's columns."""
+
+    schema: Schema
+    broken: frozenset[str] = frozenset()
+    open: bool = False
+
+    def may_have(self, name: str) -> bool:
+        """Whether a column of that name may be there though the schema has none."""
+        return self.open or name in self.broken
+
+    @property
+    def whole(self) -> bool:
+        """Whether the schema is all there is to know."""
+        return not self.open and not self.broken
+
+
+UNKNOWN = Known(Schema(()), open=True)
+
+
+@dataclass(slots=True)
+class Report:
+    """Where the building of a plan writes down what is wrong; `about` is the part being built."""
+
+    problems: list[Problem] = field(default_factory=list)
+    about: str = ""
+
+    def add(
+        self, message: str, place: Place | None, hint: str = "", severity: Severity = "error"
+    ) -> None:
+        """Note a problem of the current part."""
+        self.problems.append(Problem(message, place, hint, self.about, severity))
+
+    def warn(self, message: str, place: Place | None, hint: str = "") -> None:
+        """Note what is allowed but probably not meant."""
+        self.add(message, place, hint, "warning")
+
+
+def type_text(text: Text, known: Known, report: Report) -> Typed | None:
+    """The typed expression, or None when it is wrong (reported) or over what is not known."""
+    try:
+        tree = parse(text.reveal())
+        if _unknowable(tree, known):
+            return None
+        return Resolver(known.schema).resolve(tree)
+    except ExpressionError as error:
+        _report(text, (error,), report)
+    except ExpressionErrors as errors:
+        _report(text, errors.errors, report)
+    return None
+
+
+def _unknowable(tree: Node, known: Known) -> bool:
+    names = {node.name for node in walk(tree) if isinstance(node, Name)}
+    return any(known.may_have(name) and name not in known.schema for name in names)
+
+
+def _report(text: Text, errors: tuple[ExpressionError, ...], report: Report) -> None:
+    for error in errors:
+        report.add(error.message, text.locate(error.span.start, error.span.end), error.hint)
+
+
+def condition(text: Text, known: Known, report: Report) -> Typed | None:
+    """A typed expression that must be true or false."""
+    typed = type_text(text, known, report)
+    if typed is None or typed.type == BOOLEAN:
+        return typed
+    if typed.type == NULL:
+        report.add("the condition is always null, so that no row passes", text.locate())
+        return None
+    shown = typed.span.start, typed.span.end
+    report.add(f"wanted a condition (boolean), got {typed.type}", text.locate(*shown), "compare it")
+    return None
+
+
+def output(text: Text, known: Known, report: Report) -> Typed | None:
+    """A typed expression that can be a column."""
+    typed = type_text(text, known, report)
+    if typed is None:
+        return None
+    if _holds(typed.type, NULL):
+        hint = "say which null: cast(null as string)"
+        report.add("a column needs a type, and null has none", text.locate(), hint)
+        return None
+    if typed.type in INTERVALS:
+        hint = "timestampdiff(SECOND, a, b) gives a number"
+        report.add(f"a column cannot be an {typed.type}", text.locate(), hint)
+        return None
+    return typed
+
+
+def _holds(type: Type, part: Type) -> bool:
+    match type:
+        case Array(element):
+            return _holds(element, part)
+        case Struct(fields):
+            return any(_holds(field.type, part) for field in fields)
+    return type == part
+
+
+def known_of(columns: list[tuple[str, Typed | None]]) -> Known:
+    """What is known of a stream of these columns; those without a type are broken."""
+    typed = [Field(name, t.type, t.nullable) for name, t in columns if t is not None]
+    return Known(Schema(tuple(typed)), frozenset(name for name, t in columns if t is None))

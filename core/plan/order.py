@@ -1,0 +1,72 @@
+"""Who reads whom: names found or missed, circles, what nobody reads, and an order to build in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.plan.columns import Report
+from headrace.core.problems import did_you_mean
+
+if TYPE_CHECKING:
+    from headrace.core.pipeline.text import Text
+
+
+def in_order(reads: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The names so that what a name reads comes before it; a circle is cut where it is met."""
+    done: set[str] = set()
+    for start in reads:
+        pending: list[tuple[str, bool]] = [(start, False)]
+        path: set[str] = set()
+        while pending:
+            name, left = pending.pop()
+            if left:
+                path.discard(name)
+                done.add(name)
+                yield name
+            elif name not in done and name not in path and name in reads:
+                path.add(name)
+                pending.append((name, True))
+                pending.extend((below, False) for below in reversed(reads[name]))
+
+
+def circles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+    """Each circle of names that read each other, once, starting with its first in the file.
+
+    >>> circles({"a": ["b"], "b": ["a"], "c": ["a"]})
+    [('a', 'b')]
+    """
+    found: dict[frozenset[str], tuple[str, ...]] = {}
+    settled: set[str] = set()
+    for start in reads:
+        path = [start]
+        choices = [iter(reads[start])]
+        while choices:
+            below = next(choices[-1], None)
+            if below is None:
+                settled.add(path.pop())
+                choices.pop()
+            elif below in path:
+                circle = tuple(path[path.index(below) :])
+                found.setdefault(frozenset(circle), circle)
+            elif below in reads and below not in settled:
+                path.append(below)
+                choices.append(iter(reads[below]))
+    return list(found.values())
+
+
+def missing(
+    name: Text, streams: Collection[str], dead_ends: Collection[str], report: Report
+) -> None:
+    """Report a `from` that names nothing: misspelt, a sink, or an output of a route left out."""
+    if name in dead_ends:
+        report.add(f'"{name}" is a sink: nothing comes out of it', name.locate())
+        return
+    outputs = sorted(stream for stream in streams if stream.startswith(f"{name}."))
+    if outputs:
+        hint = f"one of {', '.join(outputs)}"
+        report.add(f'"{name}" is a route and has only named outputs', name.locate(), hint)
+        return
+    near = did_you_mean(name, streams)
+    known = f"there are {', '.join(streams)}" if streams else "there are no sources"
+    report.add(f'unknown source or step "{name}"', name.locate(), near or known)

@@ -24,10 +24,10 @@ from headrace.cli.schema import schema
 from headrace.cli.validate import validate
 from headrace.cli.version import print_version
 
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+HELP = ["-h", "--help"]
 
 
-@click.group(cls=Commands, context_settings=SETTINGS)
+@click.group(cls=Commands, context_settings={"help_option_names": HELP, "max_content_width": 100})
 @click.option(
     "--version",
     is_flag=True,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from headrace.cli.group import NOT_BUILT_YET
-from headrace.cli.main import SETTINGS, headrace
+from headrace.cli.main import HELP, headrace
 
 HEAD = """\
 # The command line
@@ -41,7 +41,7 @@ def cli_page() -> str:
 
 
 def _commands() -> Iterator[str]:
-    root = click.Context(headrace, info_name="headrace", terminal_width=96, **SETTINGS)
+    root = click.Context(headrace, info_name="headrace", terminal_width=96, help_option_names=HELP)
     yield _block("headrace", headrace, root)
     for name, command in headrace.commands.items():
         ctx = click.Context(command, parent=root, info_name=name, terminal_width=96)

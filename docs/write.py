@@ -1,6 +1,6 @@
-"""Writes the pages of docs/ that are generated from the code: `make docs`; a test compares them.
+"""Writes what the pages take from the code: `make docs`; a test compares.
 
-python -m docs.write            writes the pages that changed, and names them
+Whole pages of docs/ are generated; in the others, and in the README, the output of commands is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from docs.cli_page import cli_page
 from docs.functions_page import functions_page
 from docs.language_page import language_page
+from docs.snippets import ROOT, pages, refreshed
 
 DOCS = Path(__file__).parent
 
@@ -31,10 +32,15 @@ def page(name: str) -> str:
 def main() -> None:
     """Write what differs."""
     for name in PAGES:
-        path, text = DOCS / name, page(name)
-        if not path.exists() or path.read_text("utf-8") != text:
-            path.write_text(text, "utf-8")
-            print(f"wrote docs/{name}")
+        _write(DOCS / name, page(name))
+    for path in pages():
+        _write(path, refreshed(path.read_text("utf-8")))
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text("utf-8") != text:
+        path.write_text(text, "utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

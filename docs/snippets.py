@@ -1,0 +1,56 @@
+"""The snippets of our pages are run: their files written, their commands' output put in place.
+
+In a page, a `yaml` block whose first line is `# NAME` is the file of that name, and of a `console`
+block each line that starts with `$ ` is a command, and what follows it its output. All of a page
+happens in one empty folder, from top to bottom. `make docs` writes what differs, a test compares.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+_BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# ([\w.-]+)$", re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    """The pages with snippets: README.md and those that people write in docs/."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def refreshed(text: str) -> str:
+    """The page with the output that its commands have now."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        return _BLOCK.sub(lambda block: _block(block[1], block[2], folder), text)
+
+
+def _block(kind: str, body: str, folder: Path) -> str:
+    if kind == "console":
+        body = "".join(_outputs(body, folder))
+    elif named := _FILE.match(body):
+        (folder / named[1]).write_text(body, "utf-8")
+    return f"```{kind}\n{body}```"
+
+
+def _outputs(body: str, folder: Path) -> Iterator[str]:
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for line in body.splitlines():
+        if line.startswith("$ "):
+            ran = subprocess.run(
+                ["bash", "-c", line[2:]],
+                cwd=folder,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            yield f"{line}\n{ran.stdout}"

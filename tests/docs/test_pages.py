@@ -1,0 +1,44 @@
+"""The pages say what is so: the generated ones, and the output of every command in the others."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.snippets import ROOT, pages, refreshed
+from docs.write import DOCS, PAGES, page
+from headrace.cli.main import headrace
+
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_generated_page_is_current(name: str) -> None:
+    assert (DOCS / name).read_text("utf-8") == page(name), "run: make docs"
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
+def test_the_commands_of_a_page_print_what_it_says(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert refreshed(text) == text, "run: make docs"
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in LINK.findall(path.read_text("utf-8")):
+        assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_every_command_and_option_is_on_its_page() -> None:
+    text = page("cli.md")
+    for name, command in headrace.commands.items():
+        assert f"## headrace {name}\n" in text
+        for option in (option for p in command.params for option in p.opts if option[0] == "-"):
+            assert option in text
+
+
+def test_every_make_target_of_the_readme_is_there() -> None:
+    targets = re.findall(r"^make (\w+)", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert targets == ["demo", "test"]
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)

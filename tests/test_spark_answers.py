@@ -14,11 +14,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from spark.coding import decode, encode
 
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
 from headrace.core.type_parser import parse_type
 from headrace.core.types import Field, Schema, to_polars
+from tests.spark.coding import decode, encode
 
 HERE = Path(__file__).parent / "spark"
 FAMILIES = sorted(

@@ -89,7 +89,7 @@ class Builder:
         for circle in circles(steps):
             step = self.pipeline.steps[circle[0]]
             self.report.about = _subject(step)
-            shown = " > ".join((*reversed(circle), circle[-1]))
+            shown = " from ".join((*circle, circle[0]))
             message = f"steps read each other in a circle: {shown}"
             self.report.add(message, step.keys_at["from"].locate(), "start from a source")
 

@@ -1,4 +1,4 @@
-"""Record what Spark answers: `python tests/spark/record.py [FAMILY...]`, with pyspark installed.
+"""Record what Spark answers: `python -m tests.spark.record [FAMILY...]`, with pyspark installed.
 
 Reads cases/FAMILY.json (columns, rows, expressions) and writes answers/FAMILY.json (type and values
 of each, or Spark's error), which the suite holds our own evaluation against. Spark is set up as
@@ -17,7 +17,7 @@ os.environ["TZ"] = "UTC"
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
-from coding import decode, encode
+from tests.spark.coding import decode, encode
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType

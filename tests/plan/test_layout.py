@@ -1,0 +1,149 @@
+"""Exchanges, tasks, and what sources decode follow from the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.core.expressions import type_expression
+from headrace.core.plan.changes import Refused, after, united
+from headrace.core.plan.layout import edges
+from headrace.core.plan.nodes import (
+    Append,
+    Computed,
+    Explode,
+    Filter,
+    Project,
+    Route,
+    Sink,
+    Source,
+    Step,
+    Stream,
+    Upsert,
+)
+from headrace.core.types import BIGINT, STRING, Array, Field, Schema
+from tests.plan.pipelines import SOURCE, plan_of
+
+FORKED = """
+steps:
+  a: {from: orders, where: id is not null}
+  b: {from: a, select: [id, price], parallelism: 3}
+  r: {from: b, route: {big: price is null}}
+sinks:
+  one: {from: r.big, console: {}}
+  two: {from: r.else, console: {}}
+"""
+
+
+def test_forward_edges_between_two_make_one_task(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, f"{SOURCE}{FORKED}")
+    assert [task.parts for task in plan.tasks] == [
+        ("orders", "a"),
+        ("b",),
+        ("r",),
+        ("one",),
+        ("two",),
+    ]
+    assert {f"{e.stream}>{e.consumer}": e.exchange for e in plan.edges} == {
+        "orders>a": "forward",
+        "a>b": "rebalance",
+        "b>r": "rebalance",
+        "r.big>one": "forward",
+        "r.else>two": "forward",
+    }
+
+
+def test_parts_come_after_what_they_read(tmp_path: Path) -> None:
+    text = """
+steps:
+  c: {from: b, select: [id]}
+  b: {from: a, select: [id]}
+  a: {from: orders, select: [id]}
+sinks:
+  out: {from: c, console: {}}
+"""
+    plan = plan_of(tmp_path, f"{SOURCE}{text}")
+    assert [part.name for part in plan] == ["orders", "a", "b", "c", "out"]
+    assert [task.parts for task in plan.tasks] == [("orders", "a", "b", "c", "out")]
+
+
+@pytest.mark.parametrize(
+    ("steps", "decoded"),
+    [
+        ("s: {from: orders, select: [name]}", "id name at"),
+        ("s: {from: orders, where: price is null, select: [id]}", "id price at"),
+        ("s: {from: orders, with: {n: name}, select: [id]}", "id at"),
+        ("s: {from: orders, with: {n: name}, select: [n]}", "id name at"),
+        ("s: {from: orders, explode: {tag: tags}, select: [tag]}", "id tags at"),
+        ("s: {from: orders, drop: [tags, extra]}", "id name price at"),
+        ("t: {from: orders, select: [id, name]}\n  s: {from: t, select: [id]}", "id at"),
+        ("s: {from: orders, select: {one: 1}}", "id at"),
+    ],
+)
+def test_a_source_decodes_what_is_needed_and_what_was_promised(
+    tmp_path: Path, steps: str, decoded: str
+) -> None:
+    text = f"{SOURCE}\nsteps:\n  {steps}\nsinks:\n  out: {{from: s, console: {{}}}}\n"
+    source = plan_of(tmp_path, text).part("orders")
+    assert isinstance(source, Source)
+    assert source.columns == tuple(decoded.split())
+
+
+def test_a_source_decodes_at_least_one_column(tmp_path: Path) -> None:
+    text = """
+sources:
+  s: {files: {path: a}, schema: {a: int, b: int}}
+steps:
+  t: {from: s, select: {x: 1}}
+sinks:
+  out: {from: t, console: {}}
+"""
+    source = plan_of(tmp_path, text).part("s")
+    assert isinstance(source, Source)
+    assert source.columns == ("a",)
+
+
+SCHEMA = Schema((Field("k", BIGINT), Field("v", STRING), Field("list", Array(BIGINT))))
+
+
+def project(**columns: str) -> Project:
+    """A select of these columns."""
+    computed = [Computed(n, type_expression(text, SCHEMA)) for n, text in columns.items()]
+    return Project("select", tuple(computed), "")
+
+
+def test_changes_pass_filters_and_projections_that_keep_the_key() -> None:
+    kind = Upsert(("k",))
+    assert after(Filter(type_expression("v is null", SCHEMA), ""), kind) == kind
+    assert after(project(v="v", k="k"), kind) == kind
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        project(v="v"),
+        project(k="v"),
+        Explode("x", type_expression("list", SCHEMA), False),
+        Route(()),
+    ],
+)
+def test_what_would_lose_the_key_of_a_change_is_refused(
+    operation: Project | Explode | Route,
+) -> None:
+    with pytest.raises(Refused):
+        after(operation, Upsert(("k",)))
+    assert after(operation, Append()) == Append()
+
+
+def test_a_union_takes_no_changes() -> None:
+    assert united((Upsert(("k",)),)) == Upsert(("k",))
+    with pytest.raises(Refused):
+        united((Append(), Upsert(("k",))))
+
+
+def test_changes_are_hashed_by_their_key_where_parallelism_changes() -> None:
+    step = Step("s", (), (), "fail", (Stream("s", SCHEMA, Upsert(("k",)), True),), 2)
+    sink = Sink("o", "s", "console", None, None, 3)  # type: ignore[arg-type]
+    (edge,) = edges((step, sink))
+    assert (edge.exchange, edge.key) == ("hash", ("k",))

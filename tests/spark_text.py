@@ -1,0 +1,81 @@
+"""How Spark shows a value: what `cast(x as string)` gives, with NULL for null."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from headrace.core.types import DAY_TIME, YEAR_MONTH, Array, Struct, Type
+
+
+def spark_text(value: Any, type: Type) -> str:
+    """The text of a Python value of a SQL type."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case float():
+            return java_double(value)
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            return _timestamp(value)
+        case date():
+            return value.isoformat()
+        case bytes():
+            return value.decode("utf-8", "replace")
+    match type:
+        case Array(element):
+            return f"[{', '.join(_inner(item, element) for item in value)}]"
+        case Struct(fields):
+            inner = (_inner(value[field.name], field.type) for field in fields)
+            return f"{{{', '.join(inner)}}}"
+    if type == DAY_TIME:
+        return _day_time(value)
+    if type == YEAR_MONTH:
+        sign, months = ("-" if value < 0 else ""), abs(value)
+        return f"INTERVAL '{sign}{months // 12}-{months % 12}' YEAR TO MONTH"
+    return str(value)
+
+
+def _inner(value: Any, type: Type) -> str:
+    return "null" if value is None else spark_text(value, type)
+
+
+def java_double(value: float) -> str:
+    """As Java's Double.toString: at least one digit after the point, E outside 1e-3 to 1e7."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    if value == 0:
+        return f"{sign}0.0"
+    _, figures, exponent = Decimal(repr(abs(value))).normalize().as_tuple()
+    digits = "".join(map(str, figures))
+    assert isinstance(exponent, int)
+    point = len(digits) + exponent
+    if -2 <= point <= 7:
+        whole = digits[:point].ljust(point, "0") if point > 0 else ""
+        rest = digits[max(point, 0) :] if point > 0 else "0" * -point + digits
+        return f"{sign}{whole or '0'}.{rest or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def _timestamp(value: datetime) -> str:
+    text = f"{value:%Y-%m-%d %H:%M:%S}".rjust(19, "0")
+    return f"{text}.{value.microsecond:06}".rstrip("0") if value.microsecond else text
+
+
+def _day_time(value: timedelta) -> str:
+    sign, micros = ("-" if value < timedelta() else ""), abs(value) // timedelta(microseconds=1)
+    days, rest = divmod(micros, 86_400_000_000)
+    hours, rest = divmod(rest, 3_600_000_000)
+    minutes, rest = divmod(rest, 60_000_000)
+    seconds = f"{rest // 1_000_000:02}" + (
+        f".{rest % 1_000_000:06}".rstrip("0") if rest % 1_000_000 else ""
+    )
+    return f"INTERVAL '{sign}{days} {hours:02}:{minutes:02}:{seconds}' DAY TO SECOND"

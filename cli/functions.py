@@ -51,13 +51,16 @@ def _rows() -> list[Function]:
 
 def _row(name: str) -> Function:
     from headrace.core.expressions.functions import TABLE
+    from headrace.core.expressions.functions.later import LATER
     from headrace.core.problems import did_you_mean
 
-    row = TABLE.get(name.lower().removesuffix("()"))
-    if row is None:
-        hint = did_you_mean(name, TABLE) or "`headrace functions` lists them all"
-        raise click.ClickException(f'no such function "{name}", {hint}')
-    return row
+    wanted = name.lower().removesuffix("()")
+    if wanted in TABLE:
+        return TABLE[wanted]
+    if wanted in LATER:
+        raise click.ClickException(f"{wanted} is a function of Spark's that is not built yet")
+    hint = did_you_mean(wanted, TABLE) or "`headrace functions` lists them all"
+    raise click.ClickException(f'no such function "{name}", {hint}')
 
 
 def _print_json(rows: list[Function]) -> None:

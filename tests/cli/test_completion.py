@@ -53,4 +53,4 @@ def test_pipelines_are_completed_also_below(
         Path(name).touch()
     found = ["a.yaml", "jobs/d.yml", "jobs/deep/e.yaml"]
     assert completed(headrace, monkeypatch, "headrace validate ") == found
-    assert completed(headrace, monkeypatch, "headrace explain jobs/d") == ["jobs/d.yml"]
+    assert completed(headrace, monkeypatch, "headrace explain jobs/d.") == ["jobs/d.yml"]

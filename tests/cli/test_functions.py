@@ -1,0 +1,52 @@
+"""What expressions can call, as the command line tells it."""
+
+import json
+
+from headrace.core.expressions.functions import FAMILIES, TABLE
+from tests.cli.ran import Headrace
+
+
+def test_every_function_is_listed_with_its_sentence(headrace: Headrace) -> None:
+    ran = headrace("functions")
+    assert (ran.status, ran.err) == (0, "")
+    listed = {line.split()[0]: line for line in ran.out.splitlines() if line.startswith("  ")}
+    for row in (row for family in FAMILIES for row in family):
+        assert listed[row.name].endswith(row.doc)
+
+
+def test_families_are_headings(headrace: Headrace) -> None:
+    headings = [line for line in headrace("functions").out.splitlines() if line[:1].strip()]
+    assert headings == list(dict.fromkeys(row.family for family in FAMILIES for row in family))
+
+
+def test_one_function_is_explained_under_any_of_its_names(headrace: Headrace) -> None:
+    ran = headrace("functions", "COALESCE()")
+    row = TABLE["coalesce"]
+    assert ran.out.startswith(f"{row.signatures[0]}\n")
+    assert row.doc in ran.out
+    assert all(text in ran.out and value in ran.out for text, value in row.examples)
+    for name in (alias for row in TABLE.values() for alias in row.aliases):
+        assert headrace("functions", name).out == headrace("functions", TABLE[name].name).out
+
+
+def test_operators_are_explained_too(headrace: Headrace) -> None:
+    assert "<=>" in headrace("functions", "<=>").out
+
+
+def test_a_misspelt_function_is_answered_with_the_near_one(headrace: Headrace) -> None:
+    ran = headrace("functions", "coalesc")
+    assert ran.status == 2
+    assert ran.err == 'no such function "coalesc", did you mean "coalesce"?\n'
+
+
+def test_a_function_of_spark_s_that_is_to_come_says_so(headrace: Headrace) -> None:
+    ran = headrace("functions", "XPATH")
+    assert (ran.status, ran.err) == (2, "xpath is a function of Spark's that is not built yet\n")
+
+
+def test_json_has_all_of_it(headrace: Headrace) -> None:
+    rows = json.loads(headrace("functions", "--format", "json").out)
+    assert [row["name"] for row in rows] == [row.name for family in FAMILIES for row in family]
+    (row,) = json.loads(headrace("functions", "coalesce", "--format", "json").out)
+    assert set(row) == {"name", "family", "doc", "signatures", "aliases", "examples"}
+    assert set(row["examples"][0]) == {"expression", "value"}

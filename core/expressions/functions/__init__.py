@@ -1,8 +1,13 @@
 """The one table of functions and operators: what an expression may call, and what it means."""
 
 from headrace.core.expressions.function import Function
+from headrace.core.expressions.functions.collections import COLLECTIONS
+from headrace.core.expressions.functions.logic import LOGIC
 
-FAMILIES: tuple[tuple[Function, ...], ...] = ()
+FAMILIES: tuple[tuple[Function, ...], ...] = (
+    LOGIC,
+    COLLECTIONS,
+)
 
 TABLE: dict[str, Function] = {
     name: row for family in FAMILIES for row in family for name in (row.name, *row.aliases)

@@ -1,0 +1,307 @@
+"""Arrays and structs: making them, and taking them apart.
+
+`a[i]` and `get` count from 0, `element_at` from 1 or, negative, from the end. What is not there is
+NULL, never an error. An index wraps to int as in Spark, where only the lowest 32 bits of a bigint
+count. A field taken from an array of structs is the array of that field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headrace.core.expressions.coercion import common_type
+from headrace.core.expressions.function import Call, Function, function, overload
+from headrace.core.expressions.functions.elements import (
+    at_column,
+    at_constant,
+    contains,
+    element_field,
+    from_one,
+    make_array,
+    make_struct,
+)
+from headrace.core.expressions.functions.meeting import how_to_meet, meet, to_type
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import (
+    Apply,
+    Column,
+    Constant,
+    ExpressionError,
+    Span,
+    Typed,
+    columns,
+)
+from headrace.core.problems import did_you_mean
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    INT,
+    NULL,
+    STRING,
+    Array,
+    Field,
+    Struct,
+    Type,
+    is_integer,
+    to_polars,
+)
+
+
+def _arguments(call: Call, count: int, text: str) -> tuple[Typed, ...]:
+    came = len(call.arguments)
+    if came != count:
+        message = f"{call.name} takes {count} arguments, got {came}"
+        raise ExpressionError(message, call.span, f"it is {text}")
+    return call.arguments
+
+
+def _array(call: Call, value: Typed) -> Array:
+    if isinstance(value.type, Array):
+        return value.type
+    raise ExpressionError(f"{call.name} wants an array, got {value.type}", value.span)
+
+
+def _subscript(call: Call) -> Typed:
+    """`base[index]`: an element of an array, or a field of a struct by its name in quotes."""
+    base, index = call.arguments
+    named = isinstance(index, Constant) and index.type == STRING
+    if named and _struct_in(base.type) is not None:
+        return _field(call)
+    if isinstance(base.type, Array):
+        return _element(call)
+    if isinstance(base.type, Struct):
+        raise ExpressionError("a field is named: wanted text in quotes", index.span)
+    hint = "substring(text, start, length) takes part of a text" if base.type == STRING else ""
+    raise ExpressionError(f"[ ] wants an array or a struct, got {base.type}", base.span, hint)
+
+
+def _get(call: Call) -> Typed:
+    _arguments(call, 2, "get(array, index)")
+    return _element(call)
+
+
+def _element(call: Call) -> Typed:
+    array, index = call.arguments
+    element = _array(call, array).element
+    if not is_integer(index.type) and index.type != NULL:
+        message = f"the index of an array is an integer, got {index.type}"
+        hint = "" if index.type == BOOLEAN else "cast(... as int) makes it one"
+        raise ExpressionError(message, index.span, hint)
+    if isinstance(index, Constant):
+        form = at_constant(_wrapped(index.value), to_polars(element))
+        return Apply(element, True, call.span, call.name, (array,), form)
+    form = at_column(wide=index.type == BIGINT)
+    return Apply(element, True, call.span, call.name, (array, to_type(index, index.type)), form)
+
+
+def _wrapped(value: object) -> int | None:
+    """The lowest 32 bits, as Java makes an int of a long."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31) if isinstance(value, int) else None
+
+
+def _struct_in(type: Type) -> Struct | None:
+    """The struct whose fields can be taken: the type itself, or that of an array's elements."""
+    inner = type.element if isinstance(type, Array) else type
+    return inner if isinstance(inner, Struct) else None
+
+
+def _field(call: Call) -> Typed:
+    """`base.name`: a field, or of an array of structs the array of that field."""
+    base, name = call.arguments
+    struct = _struct_in(base.type)
+    assert isinstance(name, Constant), "the parser gives a name"
+    written = str(name.value)
+    if struct is None:
+        raise ExpressionError(f'no field "{written}": {base.type} has no fields', name.span)
+    field = _find(struct, written, name.span)
+    parts = (call.span, ".", (base, name))
+    if isinstance(base.type, Array):
+        return Apply(Array(field.type), base.nullable, *parts, element_field(field.name))
+    nullable = base.nullable or field.nullable
+    return Apply(field.type, nullable, *parts, lambda base, _: base.struct.field(field.name))
+
+
+def _find(struct: Struct, name: str, span: Span) -> Field:
+    field = struct.field(name)
+    if field is not None:
+        return field
+    known = [each.name for each in struct.fields]
+    hint = did_you_mean(name, known) or f"the fields are {', '.join(known)}"
+    raise ExpressionError(f'unknown field "{name}"', span, hint)
+
+
+def _not_zero(bound: Bound) -> None:
+    if bound.constants[1] == 0:
+        message = "element_at counts from 1, or with -1 from the end, got 0"
+        raise ExpressionError(message, bound.arguments[1].span, "array[0] is the first element")
+
+
+_AT = function(
+    "element_at",
+    "collections",
+    "The element at a position: 1 is the first, -1 the last; NULL when there is none.",
+    overload(
+        "element_at(array: array<T>, position: constant int) -> T",
+        from_one,
+        check=_not_zero,
+    ),
+    example=("element_at(array('a', 'b', 'c'), -1)", "c"),
+    more=(("element_at(array('a', 'b', 'c'), 4)", "NULL"),),
+)
+
+
+def _element_at(call: Call) -> Typed:
+    """Positions that are computed are refused: Spark fails on a 0 among them."""
+    array, position = _arguments(call, 2, "element_at(array, position)")
+    if columns(position) and isinstance(array.type, Array):
+        message = (
+            "element_at wants a constant position: a computed one may be 0, which has no value"
+        )
+        raise ExpressionError(message, position.span, "array[position - 1] takes a computed one")
+    if position.type in (BIGINT, NULL):
+        message = f"element_at wants an int position, got {position.type}"
+        raise ExpressionError(message, position.span, "cast(... as int) makes it one")
+    return _AT.resolve(call)
+
+
+def _array_contains(call: Call) -> Typed:
+    array, value = _arguments(call, 2, "array_contains(array, value)")
+    element = _array(call, array).element
+    if value.type == NULL:
+        hint = "cast(null as ...) gives it a type"
+        raise ExpressionError("array_contains cannot look for a bare NULL", value.span, hint)
+    common = common_type(element, value.type)
+    if common is None:
+        message = f"array_contains cannot look for {value.type} in {array.type}"
+        raise ExpressionError(message, value.span, how_to_meet(element, value.type, (value,)))
+    arguments = (to_type(array, Array(common)), to_type(value, common))
+    return Apply(BOOLEAN, True, call.span, call.name, arguments, contains)
+
+
+def _make_array(call: Call) -> Typed:
+    values, element = meet(call, call.arguments)
+    form = make_array(to_polars(element), nested=isinstance(element, Array))
+    return Apply(Array(element), False, call.span, call.name, values, form)
+
+
+def _named_struct(call: Call) -> Typed:
+    names, values = call.arguments[::2], call.arguments[1::2]
+    if not values or len(names) != len(values):
+        message = (
+            f"named_struct takes names and values in turn, got {len(call.arguments)} arguments"
+        )
+        raise ExpressionError(message, call.span, "it is named_struct('a', 1, 'b', 2)")
+    for name in names:
+        if not isinstance(name, Constant) or name.type != STRING:
+            raise ExpressionError("the name of a field is text in quotes", name.span)
+    texts = [str(name.value) for name in names if isinstance(name, Constant)]
+    return _struct_of(call, texts, values)
+
+
+def _struct(call: Call) -> Typed:
+    if not call.arguments:
+        raise ExpressionError("struct takes at least 1 argument, got 0", call.span)
+    names = [_name_of(value) or f"col{i}" for i, value in enumerate(call.arguments, 1)]
+    return _struct_of(call, names, call.arguments)
+
+
+def _name_of(value: Typed) -> str:
+    """The name that a value brings along: a column's, or a field's."""
+    match value:
+        case Column(name=name):
+            return name
+        case Apply(function=".", arguments=(_, Constant(value=str(name)))):
+            return name
+    return ""
+
+
+def _struct_of(call: Call, names: Sequence[str], values: Sequence[Typed]) -> Typed:
+    twice = next((i for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        message = f'two fields named "{names[twice]}"'
+        raise ExpressionError(message, values[twice].span, "named_struct('name', value) names them")
+    fields = zip(names, values, strict=True)
+    type = Struct(tuple(Field(name, value.type) for name, value in fields))
+    return Apply(type, False, call.span, call.name, tuple(values), make_struct(names))
+
+
+COLLECTIONS: tuple[Function, ...] = (
+    function(
+        "[]",
+        "collections",
+        "An element of an array, counted from 0, or a field of a struct by its name in quotes;"
+        " NULL where there is none.",
+        example=("array('a', 'b')[0]", "a"),
+        more=(("array('a', 'b')[2]", "NULL"),),
+        resolve=_subscript,
+        signatures=(
+            "array[index: I] -> T",
+            "struct['field'] -> T",
+        ),
+    ),
+    function(
+        ".",
+        "collections",
+        "A field of a struct, NULL when the struct is; of an array of structs the array of it.",
+        example=("named_struct('a', 1).a", "1"),
+        resolve=_field,
+        signatures=("struct.field -> T", "array.field -> array<T>"),
+    ),
+    function(
+        "size",
+        "collections",
+        "How many elements an array has, NULLs counted; -1 for a NULL array.",
+        overload(
+            "size(array: array<T>) -> int",
+            lambda array: array.list.len().cast(to_polars(INT)).fill_null(-1),
+            nulls="never",
+        ),
+        example=("size(array(1, null))", "2"),
+        more=(("size(null)", "-1"),),
+        aliases=("cardinality",),
+    ),
+    replace(_AT, resolve_own=_element_at),
+    function(
+        "get",
+        "collections",
+        "The element at an index from 0; NULL for one that is negative or too high.",
+        example=("get(array('a', 'b'), 1)", "b"),
+        resolve=_get,
+        signatures=("get(array: array<T>, index: I) -> T",),
+    ),
+    function(
+        "array_contains",
+        "collections",
+        "Whether the value is an element; NULL when either is NULL, or not found beside a NULL.",
+        example=("array_contains(array(1, 2), 2)", "true"),
+        more=(("array_contains(array(1, null), 2)", "NULL"),),
+        resolve=_array_contains,
+        signatures=("array_contains(array: array<T>, value: T) -> boolean",),
+    ),
+    function(
+        "array",
+        "collections",
+        "An array of these values, widened to one type.",
+        example=("array(1, 2, 3)", "[1, 2, 3]"),
+        resolve=_make_array,
+        signatures=("array(value: T...) -> array<T>",),
+    ),
+    function(
+        "named_struct",
+        "collections",
+        "A struct of fields, each a name in quotes and a value.",
+        example=("named_struct('a', 1, 'b', 'x')", "{1, x}"),
+        resolve=_named_struct,
+        signatures=("named_struct(name: constant string, value: T, ...) -> struct<...>",),
+    ),
+    function(
+        "struct",
+        "collections",
+        "A struct of these values; a field has the name of its column, or col1, col2, ...",
+        example=("struct(1, 'x')", "{1, x}"),
+        resolve=_struct,
+        signatures=("struct(value: T...) -> struct<...>",),
+    ),
+)
+"""What makes arrays and structs, and takes them apart."""

@@ -1,0 +1,173 @@
+"""Comparisons: Spark's order of values, which is Polars' total order.
+
+NaN equals itself and is above all numbers, -0.0 equals 0.0, text and binary go by their bytes, and
+false is below true. Unlike numbers meet in their common type, a date beside a timestamp is its
+midnight. Arrays and structs are equal when all inside is, NULLs included; they have no order here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.coercion import common_type_of
+from headrace.core.expressions.function import Call, Function, function
+from headrace.core.expressions.functions.meeting import how_to_meet, meet, to_type
+from headrace.core.expressions.functions.membership import MEMBERSHIP
+from headrace.core.expressions.typed import Apply, ExpressionError, Typed
+from headrace.core.types import BOOLEAN, FLOATS, NULL, is_ordered
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def pair(call: Call, *, ordered: bool = False) -> tuple[Typed, Typed]:
+    """Both sides of a comparison as their common type; two bare NULLs compare as booleans."""
+    left, right = call.arguments
+    common = common_type_of(call.arguments)
+    if common is None:
+        message = f"{call.name} cannot compare {left.type} with {right.type}"
+        hint = how_to_meet(left.type, right.type, call.arguments)
+        raise ExpressionError(message, call.span, hint)
+    if ordered and not is_ordered(common):
+        raise ExpressionError(f"{call.name} wants values with an order, got {common}", call.span)
+    target = BOOLEAN if common == NULL else common
+    return to_type(left, target), to_type(right, target)
+
+
+def _comparison(
+    name: str,
+    doc: str,
+    form: Callable[[pl.Expr, pl.Expr], pl.Expr],
+    *examples: tuple[str, str],
+    letter: str = "C",
+    null_safe: bool = False,
+) -> Function:
+    def resolve(call: Call) -> Typed:
+        left, right = pair(call, ordered=letter == "C")
+        nullable = not null_safe and (left.nullable or right.nullable)
+        return Apply(BOOLEAN, nullable, call.span, call.name, (left, right), form)
+
+    text = f"{name}(left: {letter}, right: {letter}) -> boolean"
+    first, *more = examples
+    return function(
+        *(name, "logic", doc),
+        example=first,
+        more=tuple(more),
+        resolve=resolve,
+        signatures=(text,),
+    )
+
+
+def extreme(name: str, form: Callable[[list[pl.Expr]], pl.Expr]) -> Callable[[Call], Typed]:
+    """The typing of `greatest` and `least`: two or more values of one ordered type."""
+
+    def resolve(call: Call) -> Typed:
+        if len(call.arguments) < 2:
+            message = f"{name} takes at least 2 arguments, got {len(call.arguments)}"
+            raise ExpressionError(message, call.span, f"it is {name}(first, second, ...)")
+        values, common = meet(call, call.arguments)
+        if not is_ordered(common):
+            raise ExpressionError(f"{name} wants values with an order, got {common}", call.span)
+        nullable = all(value.nullable for value in values)
+        made = _first_of(name) if common in FLOATS else form
+        return Apply(common, nullable, call.span, name, values, lambda *v: made(list(v)))
+
+    return resolve
+
+
+def _first_of(name: str) -> Callable[[list[pl.Expr]], pl.Expr]:
+    """For floats: NaN is the greatest, and of 0.0 and -0.0 the first stays."""
+    import polars as pl
+
+    def form(values: list[pl.Expr]) -> pl.Expr:
+        best, *more = values
+        for value in more:
+            beats = value > best if name == "greatest" else value < best
+            best = pl.when(beats | best.is_null()).then(value).otherwise(best)
+        return best
+
+    return form
+
+
+def _greatest(values: list[pl.Expr]) -> pl.Expr:
+    import polars as pl
+
+    return pl.max_horizontal(values)
+
+
+def _least(values: list[pl.Expr]) -> pl.Expr:
+    import polars as pl
+
+    return pl.min_horizontal(values)
+
+
+COMPARISONS: tuple[Function, ...] = (
+    _comparison(
+        "=",
+        "Whether both are the same value; NULL when one of them is NULL. == is the same.",
+        lambda a, b: a == b,
+        ("1 = 1.0", "true"),
+        ("null = 1", "NULL"),
+        ("date '2024-01-02' = '2024-1-2'", "true"),
+        letter="T",
+    ),
+    _comparison(
+        "<>",
+        "Whether they are different values; NULL when one of them is NULL. != is the same.",
+        lambda a, b: a != b,
+        ("'a' <> 'A'", "true"),
+        letter="T",
+    ),
+    _comparison(
+        "<=>",
+        "Whether both are the same value or both NULL; never NULL itself.",
+        lambda a, b: a.eq_missing(b),
+        ("null <=> null", "true"),
+        ("1 <=> null", "false"),
+        letter="T",
+        null_safe=True,
+    ),
+    _comparison(
+        "<",
+        "Whether the left is below the right; NULL when one of them is NULL.",
+        lambda a, b: a < b,
+        ("'Z' < 'a'", "true"),
+    ),
+    _comparison(
+        "<=",
+        "Whether the left is at most the right; NULL when one of them is NULL.",
+        lambda a, b: a <= b,
+        ("2 <= 2.0", "true"),
+    ),
+    _comparison(
+        ">",
+        "Whether the left is above the right; NULL when one of them is NULL; NaN is above all.",
+        lambda a, b: a > b,
+        ("cast('NaN' as double) > 1e300", "true"),
+    ),
+    _comparison(
+        ">=",
+        "Whether the left is at least the right; NULL when one of them is NULL.",
+        lambda a, b: a >= b,
+        ("date '2024-01-02' >= timestamp '2024-01-02 00:00:00'", "true"),
+    ),
+    function(
+        "greatest",
+        "logic",
+        "The greatest of two or more values, NULLs left out; NULL when all are. NaN is above all.",
+        example=("greatest(1, 2.5, null)", "2.5"),
+        resolve=extreme("greatest", _greatest),
+        signatures=("greatest(value: C, other: C...) -> C",),
+    ),
+    function(
+        "least",
+        "logic",
+        "The least of two or more values, NULLs left out; NULL when all are.",
+        example=("least(3, 2, null)", "2"),
+        resolve=extreme("least", _least),
+        signatures=("least(value: C, other: C...) -> C",),
+    ),
+    *MEMBERSHIP,
+)
+"""Comparison operators, `in`, `greatest` and `least`."""

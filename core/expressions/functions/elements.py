@@ -1,0 +1,77 @@
+"""The Polars forms of `collections`: elements of arrays, fields of structs, and their making."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from headrace.core.expressions.typed import Form
+
+
+def at_constant(index: int | None, element: pl.DataType) -> Form:
+    """The element at an index from 0; a negative one has none."""
+    import polars as pl
+
+    if index is None or index < 0:
+        return lambda array: pl.lit(None, dtype=element)
+    return lambda array: array.list.get(index, null_on_oob=True)
+
+
+def at_column(*, wide: bool) -> Form:
+    """The element at a computed index; a wide one counts by its lowest 32 bits."""
+    import polars as pl
+
+    def form(array: pl.Expr, index: pl.Expr) -> pl.Expr:
+        at = index.cast(pl.Int32, wrap_numerical=True) if wide else index
+        return array.list.get(pl.when(at >= 0).then(at), null_on_oob=True)
+
+    return form
+
+
+def from_one(array: pl.Expr, position: int) -> pl.Expr:
+    """The element at a position from 1, or a negative one from the end."""
+    return array.list.get(position - 1 if position > 0 else position, null_on_oob=True)
+
+
+def contains(array: pl.Expr, value: pl.Expr) -> pl.Expr:
+    """True when found; NULL when a NULL element might have been it; NULL for NULLs."""
+    import polars as pl
+
+    found = array.list.contains(value, nulls_equal=False)
+    return pl.when(found | ~array.list.contains(None)).then(found)
+
+
+def element_field(name: str) -> Form:
+    """The array of one field of an array of structs."""
+    import polars as pl
+
+    inner = pl.element().struct.field(name)
+    return lambda array, _: array.list.eval(inner)
+
+
+def make_array(element: pl.DataType, *, nested: bool) -> Form:
+    """An array of values; Polars would join arrays in place of nesting them, so they are boxed."""
+    import polars as pl
+
+    def form(*values: pl.Expr) -> pl.Expr:
+        if not values:
+            return pl.lit([], dtype=pl.List(element))
+        if not nested:
+            return pl.concat_list(values)
+        boxes = pl.concat_list([pl.struct(value.alias("value")) for value in values])
+        return boxes.list.eval(pl.element().struct.field("value"))
+
+    return form
+
+
+def make_struct(names: Sequence[str]) -> Form:
+    """A struct of values under these names."""
+    import polars as pl
+
+    def form(*values: pl.Expr) -> pl.Expr:
+        return pl.struct([v.alias(name) for name, v in zip(names, values, strict=True)])
+
+    return form

@@ -1,0 +1,254 @@
+"""Three-valued logic, the tests for NULL, and the choice between values.
+
+`and`, `or`, `not` are Kleene's, as in Polars. Where one of several values is chosen, all of them
+are widened to one type; text beside numbers or dates is refused and wants a cast. Both sides of a
+choice are computed for every row, which is harmless because an expression never fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.function import Call, Function, function, overload
+from headrace.core.expressions.functions.comparisons import COMPARISONS, pair
+from headrace.core.expressions.functions.meeting import condition, meet, to_type
+from headrace.core.expressions.typed import Apply, ExpressionError, Typed
+from headrace.core.types import FLOAT, NULL, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def _case(call: Call) -> Typed:
+    """`case`: condition, value, condition, value, ..., and a last value if there is an else."""
+    parts = call.arguments
+    conditions = [condition(call, part, null=False) for part in parts[: len(parts) // 2 * 2 : 2]]
+    otherwise = parts[-1:] if len(parts) % 2 else ()
+    values, common = meet(call, (*parts[1 : len(parts) // 2 * 2 : 2], *otherwise))
+    nullable = not otherwise or any(value.nullable for value in values)
+    return Apply(common, nullable, call.span, call.name, (*conditions, *values), _chain)
+
+
+def _chain(*arguments: pl.Expr) -> pl.Expr:
+    """The conditions, then as many values, then perhaps one more."""
+    import polars as pl
+
+    count = len(arguments) // 2
+    conditions, values = arguments[:count], arguments[count:]
+    result = values[count] if len(values) > count else pl.lit(None)
+    for test, value in zip(reversed(conditions), reversed(values[:count]), strict=True):
+        result = pl.when(test).then(value).otherwise(result)
+    return result
+
+
+def _if(call: Call) -> Typed:
+    test, *branches = _exactly(call, 3, "if(condition, then, else)")
+    values, common = meet(call, branches)
+    nullable = any(value.nullable for value in values)
+    arguments = (condition(call, test, null=True), *values)
+    return Apply(common, nullable, call.span, call.name, arguments, _chain)
+
+
+def _nvl2(call: Call) -> Typed:
+    import polars as pl
+
+    test, *branches = _exactly(call, 3, "nvl2(value, if_not_null, if_null)")
+    values, common = meet(call, branches)
+    nullable = any(value.nullable for value in values)
+
+    def form(value: pl.Expr, present: pl.Expr, absent: pl.Expr) -> pl.Expr:
+        return pl.when(value.is_not_null()).then(present).otherwise(absent)
+
+    return Apply(common, nullable, call.span, call.name, (test, *values), form)
+
+
+def _coalesce(call: Call) -> Typed:
+    import polars as pl
+
+    if not call.arguments:
+        raise ExpressionError(f"{call.name} takes at least 1 argument, got 0", call.span)
+    values, common = meet(call, call.arguments)
+    nullable = all(value.nullable for value in values)
+    return Apply(common, nullable, call.span, call.name, values, lambda *v: pl.coalesce(*v))
+
+
+def _nvl(call: Call) -> Typed:
+    _exactly(call, 2, f"{call.name}(value, if_null)")
+    return _coalesce(call)
+
+
+def _nullif(call: Call) -> Typed:
+    value = _exactly(call, 2, "nullif(value, unwanted)")[0]
+    left, right = pair(Call("nullif", call.arguments, call.span))
+    type = to_polars(value.type)
+
+    def form(value: pl.Expr, left: pl.Expr, right: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        return pl.when(left == right).then(pl.lit(None, dtype=type)).otherwise(value)
+
+    return Apply(value.type, True, call.span, call.name, (value, left, right), form)
+
+
+def _exactly(call: Call, count: int, text: str) -> Sequence[Typed]:
+    came = len(call.arguments)
+    if came != count:
+        message = f"{call.name} takes {count} arguments, got {came}"
+        raise ExpressionError(message, call.span, f"it is {text}")
+    return call.arguments
+
+
+def _if_nan(value: pl.Expr, other: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return pl.when(value.is_nan()).then(other).otherwise(value)
+
+
+_NANVL = function(
+    "nanvl",
+    "logic",
+    "The value, or the other where it is NaN; NULL stays NULL.",
+    overload("nanvl(value: double, if_nan: double) -> double", _if_nan),
+    overload("nanvl(value: float, if_nan: float) -> float", _if_nan),
+    example=("nanvl(cast('NaN' as double), 0)", "0.0"),
+)
+
+
+def _nanvl(call: Call) -> Typed:
+    """A bare NULL beside a float is a float, so that the result is one."""
+    types = [argument.type for argument in call.arguments]
+    if types == [FLOAT, NULL]:
+        value, other = call.arguments
+        call = Call(call.name, (value, to_type(other, FLOAT)), call.span)
+    return _NANVL.resolve(call)
+
+
+_CONNECTIVES: tuple[Function, ...] = (
+    function(
+        "and",
+        "logic",
+        "True when both are; false when one is false, whatever the other; else NULL.",
+        overload(
+            "and(left: boolean, right: boolean) -> boolean", lambda a, b: a & b, nulls="strict"
+        ),
+        example=("null and false", "false"),
+        more=(("null and true", "NULL"),),
+    ),
+    function(
+        "or",
+        "logic",
+        "True when one is, whatever the other; false when both are false; else NULL.",
+        overload(
+            "or(left: boolean, right: boolean) -> boolean", lambda a, b: a | b, nulls="strict"
+        ),
+        example=("null or true", "true"),
+        more=(("null or false", "NULL"),),
+    ),
+    function(
+        "not",
+        "logic",
+        "The contrary of a condition; NULL stays NULL. ! is the same.",
+        overload("not(value: boolean) -> boolean", lambda a: ~a, nulls="strict"),
+        example=("not 1 = 2", "true"),
+    ),
+)
+
+_TESTS: tuple[Function, ...] = (
+    function(
+        "isnull",
+        "logic",
+        "Whether the value is NULL, as `is null`. NaN is not NULL.",
+        overload("isnull(value: T) -> boolean", lambda a: a.is_null(), nulls="never"),
+        example=("isnull(1)", "false"),
+        more=(("null is null", "true"),),
+    ),
+    function(
+        "isnotnull",
+        "logic",
+        "Whether the value is not NULL, as `is not null`.",
+        overload("isnotnull(value: T) -> boolean", lambda a: a.is_not_null(), nulls="never"),
+        example=("isnotnull(1)", "true"),
+        more=(("1 is not null", "true"),),
+    ),
+    function(
+        "istrue",
+        "logic",
+        "Whether a condition is true, as `is true`; never NULL.",
+        overload("istrue(value: boolean) -> boolean", lambda a: a.fill_null(False), nulls="never"),
+        example=("(null = 1) is true", "false"),
+        more=(("(null = 1) is not true", "true"),),
+    ),
+    function(
+        "isfalse",
+        "logic",
+        "Whether a condition is false, as `is false`; never NULL.",
+        overload(
+            "isfalse(value: boolean) -> boolean", lambda a: (~a).fill_null(False), nulls="never"
+        ),
+        example=("(1 = 2) is false", "true"),
+    ),
+)
+
+_CHOICES: tuple[Function, ...] = (
+    function(
+        "case",
+        "logic",
+        "The value behind the first condition that is true, else the one behind else, else NULL.",
+        example=("case when 1 > 2 then 'a' when 2 > 1 then 'b' else 'c' end", "b"),
+        more=(("case 3 when 1 then 'one' when 2 then 'two' end", "NULL"),),
+        resolve=_case,
+        signatures=(
+            "case when condition then value [when ...] [else value] end",
+            "case subject when other then value [when ...] [else value] end",
+        ),
+    ),
+    function(
+        "if",
+        "logic",
+        "The second argument where the condition is true, else (false or NULL) the third.",
+        example=("if(1 > 2, 'a', 'b')", "b"),
+        more=(("if(null, 1, 2.5)", "2.5"),),
+        resolve=_if,
+        signatures=("if(condition: boolean, then: T, else: T) -> T",),
+    ),
+    function(
+        "coalesce",
+        "logic",
+        "The first value that is not NULL.",
+        example=("coalesce(null, 1, 2)", "1"),
+        resolve=_coalesce,
+        signatures=("coalesce(value: T, other: T...) -> T",),
+    ),
+    function(
+        "nvl",
+        "logic",
+        "The value, or the other where it is NULL.",
+        example=("nvl(null, 'none')", "none"),
+        aliases=("ifnull",),
+        resolve=_nvl,
+        signatures=("nvl(value: T, if_null: T) -> T",),
+    ),
+    function(
+        "nvl2",
+        "logic",
+        "The second argument where the first is not NULL, else the third.",
+        example=("nvl2(null, 'some', 'none')", "none"),
+        resolve=_nvl2,
+        signatures=("nvl2(value: U, if_not_null: T, if_null: T) -> T",),
+    ),
+    function(
+        "nullif",
+        "logic",
+        "The value, or NULL where it equals the other.",
+        example=("nullif('', '')", "NULL"),
+        more=(("nullif(1, 2.0)", "1"),),
+        resolve=_nullif,
+        signatures=("nullif(value: T, unwanted: U) -> T",),
+    ),
+    replace(_NANVL, resolve_own=_nanvl),
+)
+
+LOGIC: tuple[Function, ...] = (*_CONNECTIVES, *COMPARISONS, *_TESTS, *_CHOICES)
+"""Conditions and what is made of them."""

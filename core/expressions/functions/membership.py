@@ -1,0 +1,140 @@
+"""`in`: values written out become one set that is looked up at once, however many they are.
+
+NULL when the value is NULL; else true when it is found; else NULL when the list has a NULL.
+Spark compares a date with a list that has text in it as text. So a string literal stands for a date
+or timestamp here only in the very form that Spark gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.casts import cast
+from headrace.core.expressions.coercion import coerce, common_type_of
+from headrace.core.expressions.function import Call, Function, function
+from headrace.core.expressions.functions.meeting import how_to_meet, to_type
+from headrace.core.expressions.typed import (
+    Apply,
+    Column,
+    Constant,
+    ExpressionError,
+    Typed,
+    to_expr,
+)
+from headrace.core.types import (
+    BOOLEAN,
+    DATE,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Type,
+    to_polars,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def _resolve(call: Call) -> Typed:
+    value, *items = call.arguments
+    common = _common(call)
+    target = BOOLEAN if common == NULL else common
+    if target in (DATE, TIMESTAMP):
+        _check_texts(call, target)
+    written = [item for item in items if isinstance(item, Constant)]
+    computed = [to_type(item, target) for item in items if not isinstance(item, Constant)]
+    known = _series(written, target)
+    nullable = any(argument.nullable for argument in call.arguments)
+    arguments = (to_type(value, target), *computed)
+    return Apply(BOOLEAN, nullable, call.span, "in", arguments, _form(known))
+
+
+def _common(call: Call) -> Type:
+    common = common_type_of(call.arguments)
+    if common is not None:
+        return common
+    value, *items = call.arguments
+    odd = next((i for i in items if common_type_of((value, i)) is None), items[-1])
+    message = f"in cannot compare {value.type} with {odd.type}"
+    raise ExpressionError(message, odd.span, how_to_meet(value.type, odd.type, items))
+
+
+def _check_texts(call: Call, target: Type) -> None:
+    """Refuse a text that Spark would not find although it is the same day or moment."""
+    texts = [a for a in call.arguments if isinstance(a, Constant) and a.type == STRING]
+    types = {a.type for a in call.arguments} - {STRING, NULL}
+    if texts and len(types) > 1:
+        hint = "write timestamp '...' in place of text"
+        raise ExpressionError("dates, timestamps and text in one list", texts[0].span, hint)
+    for text, value in zip(texts, _series(texts, target), strict=True) if texts else ():
+        written, shown = str(text.value), _shown(value)
+        if shown != written:
+            message = f"wanted a {target} as Spark writes it, got '{written}'"
+            raise ExpressionError(message, text.span, f"write it as '{shown}'")
+
+
+def _shown(value: date) -> str:
+    """A date or timestamp as Spark makes text of it."""
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    text = value.replace(tzinfo=None).isoformat(" ")
+    return text.rstrip("0") if value.microsecond else text
+
+
+def _series(written: Sequence[Constant], target: Type) -> pl.Series:
+    """The values of constants, each type of them cast at once."""
+    import polars as pl
+
+    parts = [pl.Series("v", [], dtype=to_polars(target))]
+    for type in dict.fromkeys(constant.type for constant in written):
+        same = [constant for constant in written if constant.type == type]
+        values = pl.DataFrame(pl.Series("v", [c.value for c in same], dtype=to_polars(type)))
+        column = Column(type, True, same[0].span, "v")
+        part = values.select(to_expr(cast(column, target, column.span)).alias("v"))["v"]
+        if type == STRING != target and part.has_nulls():
+            for constant in same:
+                coerce(constant, target)  # which says what is wrong with it
+        parts.append(part)
+    return pl.concat(parts)
+
+
+def _form(known: pl.Series) -> Callable[..., pl.Expr]:
+    import polars as pl
+
+    values, has_null = known.drop_nulls(), known.has_nulls()
+
+    def form(value: pl.Expr, *computed: pl.Expr) -> pl.Expr:
+        tests: list[pl.Expr] = [value == other for other in computed]
+        if len(values) == 1:
+            tests.append(value == pl.lit(values).first())
+        elif len(values):
+            tests.append(value.is_in(pl.lit(values).implode()))
+        if has_null:
+            tests.append(pl.lit(None, dtype=pl.Boolean))
+        return _any(tests)
+
+    return form
+
+
+def _any(tests: Iterable[pl.Expr]) -> pl.Expr:
+    """Three-valued: true when one is, else NULL when one is, else false."""
+    first, *more = tests
+    for test in more:
+        first = first | test
+    return first
+
+
+MEMBERSHIP: tuple[Function, ...] = (
+    function(
+        "in",
+        "logic",
+        "Whether the value is in a list; NULL when it is NULL, or not found in a list with a NULL.",
+        example=("2 in (1, 2, 3)", "true"),
+        more=(("2 in (1, null)", "NULL"), ("'b' not in ('a', 'c')", "true")),
+        resolve=_resolve,
+        signatures=("in(value: T, item: T...) -> boolean",),
+    ),
+)
+"""The operator `in`."""

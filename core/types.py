@@ -2,7 +2,9 @@
 
 A type is a small immutable value that prints as Spark writes it, so the same text serves the YAML,
 the messages and Spark's DDL. Timestamps are UTC in microseconds. `void` is the type of a bare NULL,
-and the two interval types are those of expressions only: no column of a pipeline has them.
+and the interval types are those of expressions only: no column of a pipeline has them. Of Spark's
+many, three are told apart: an interval of whole days stands by itself, for a date plus days is a
+date, while a date plus any other interval of days and time is a timestamp.
 """
 
 from __future__ import annotations
@@ -105,6 +107,7 @@ BINARY = Atom("binary")
 DATE = Atom("date")
 TIMESTAMP = Atom("timestamp")
 NULL = Atom("void")
+DAY = Atom("interval day")
 DAY_TIME = Atom("interval day to second")
 YEAR_MONTH = Atom("interval year to month")
 
@@ -112,13 +115,13 @@ ATOMS: dict[str, Type] = {
     str(atom): atom
     for atom in (
         *(BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP),
-        *(NULL, DAY_TIME, YEAR_MONTH),
+        *(NULL, DAY, DAY_TIME, YEAR_MONTH),
     )
 }
 
 INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
 FLOATS = (FLOAT, DOUBLE)
-INTERVALS = (DAY_TIME, YEAR_MONTH)
+INTERVALS = (DAY, DAY_TIME, YEAR_MONTH)
 
 # How many decimal digits every value of an integer type fits into: Spark's rule when the two meet.
 INTEGER_DIGITS = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
@@ -209,6 +212,7 @@ def to_polars(type: Type) -> pl.DataType:
         DATE: pl.Date(),
         TIMESTAMP: pl.Datetime("us", "UTC"),
         NULL: pl.Null(),
+        DAY: pl.Duration("us"),
         DAY_TIME: pl.Duration("us"),
         YEAR_MONTH: pl.Int32(),
     }

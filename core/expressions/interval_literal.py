@@ -1,17 +1,133 @@
-"""One part of an interval literal, as a count of microseconds or of months."""
+"""Interval literals, part by part, as counts of microseconds or of months.
+
+Spark's rules: only seconds have fractions (cut behind the microsecond), `'1 2:03' day to minute` is
+one part, several parts add up, and months never mix with days and time.
+"""
 
 from __future__ import annotations
 
-from headrace.core.types import DAY_TIME, YEAR_MONTH, Type
+import re
+from collections.abc import Iterable
 
-_MICROSECONDS = {"second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6, "day": 86400 * 10**6}
+from headrace.core.types import DAY, DAY_TIME, YEAR_MONTH, Type
+
+_SECOND = 1_000_000
+_DAY = 86_400 * _SECOND
+
+_UNITS: dict[str, tuple[Type, int]] = {
+    "year": (YEAR_MONTH, 12),
+    "month": (YEAR_MONTH, 1),
+    "week": (DAY, 7 * _DAY),
+    "day": (DAY, _DAY),
+    "hour": (DAY_TIME, 3600 * _SECOND),
+    "minute": (DAY_TIME, 60 * _SECOND),
+    "second": (DAY_TIME, _SECOND),
+    "millisecond": (DAY_TIME, 1000),
+    "microsecond": (DAY_TIME, 1),
+}
+_NUMBER = re.compile(r"\s*(?P<signs>[+-]{0,2})\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*", re.ASCII)
+_PART = re.compile(rf"{_NUMBER.pattern}(?P<unit>[A-Za-z]+)\s*", re.ASCII)
+
+# What stands in the text of `interval '...' unit to unit`, an example, and how far each field goes.
+_FIELDS = ("day", "hour", "minute", "second")
+_PARTED = re.compile(
+    r"\s*(?P<signs>[+-]{0,2})(?P<fields>\d+(?: \d{1,2})?(?::\d{1,2}){0,2}(?:\.\d{1,9})?)\s*",
+    re.ASCII,
+)
+_MOST = {"hour": 23, "minute": 59, "second": 59}
+_SHAPES = {
+    ("day", "hour"): ("1 02", r"\d+ \d+"),
+    ("day", "minute"): ("1 02:03", r"\d+ \d+:\d+"),
+    ("day", "second"): ("1 02:03:04.5", r"\d+ \d+:\d+:\d+(\.\d+)?"),
+    ("hour", "minute"): ("02:03", r"\d+:\d+"),
+    ("hour", "second"): ("02:03:04.5", r"\d+:\d+:\d+(\.\d+)?"),
+    ("minute", "second"): ("03:04.5", r"\d+:\d+(\.\d+)?"),
+}
 
 
 def parse_interval(value: str, unit: str, to_unit: str | None) -> tuple[Type, int]:
-    """The type and count of a value in a unit; ValueError where they do not go together."""
+    """The type and count of one part of a literal; ValueError says what does not go together.
+
+    >>> parse_interval("90", "minutes", None)[1], parse_interval("-1-2", "year", "month")[1]
+    (5400000000, -14)
+    """
+    if to_unit is not None:
+        return _from_to(value, unit.lower(), to_unit.lower())
+    return _single(value, unit) if unit else _whole(value)
+
+
+def total(parts: Iterable[tuple[Type, int]]) -> tuple[Type, int]:
+    """Parts added up; ValueError where months meet days and time, or the sum is too long."""
+    parts = list(parts)
+    types = {type for type, _ in parts}
+    if YEAR_MONTH in types and len(types) > 1:
+        raise ValueError("an interval is of months or of days and time, not of both")
+    count = sum(count for _, count in parts)
+    limit = 1 << (31 if YEAR_MONTH in types else 63)
+    if not -limit <= count < limit:
+        raise ValueError("the interval is too long")
+    return DAY_TIME if len(types) > 1 else types.pop(), count
+
+
+def _single(value: str, unit: str) -> tuple[Type, int]:
+    """`interval 90 minutes`."""
     name = unit.lower().removesuffix("s")
-    if name in ("month", "year"):
-        return YEAR_MONTH, int(value) * (12 if name == "year" else 1)
-    if name not in _MICROSECONDS:
-        raise ValueError(f'unknown unit "{unit}"')
-    return DAY_TIME, int(value) * _MICROSECONDS[name]
+    if name not in _UNITS:
+        raise ValueError(f'wanted a unit such as {", ".join(_UNITS)}, got "{unit}"')
+    match = _NUMBER.fullmatch(value)
+    if match is None:
+        raise ValueError(f'wanted a number of {name}s, got "{value}"')
+    if "." in match["number"] and name != "second":
+        raise ValueError(f"only seconds have fractions, got {value.strip()} {unit}")
+    return total([(_UNITS[name][0], _sign(match) * _count(match["number"], name))])
+
+
+def _whole(text: str) -> tuple[Type, int]:
+    """`interval '1 day 2 hours'`."""
+    body = re.sub(r"^\s*interval\s", "", text, flags=re.IGNORECASE)
+    parts, at = [], 0
+    while match := _PART.match(body, at):
+        parts.append(_single(match["signs"] + match["number"], match["unit"]))
+        at = match.end()
+    if not parts or at < len(body):
+        raise ValueError(f'wanted numbers and units such as "1 day 2 hours", got "{text}"')
+    return total(parts)
+
+
+def _from_to(value: str, first: str, last: str) -> tuple[Type, int]:
+    if (first, last) == ("year", "month"):
+        return _years_and_months(value)
+    if (first, last) not in _SHAPES:
+        raise ValueError(f"there is no interval of {first} to {last}")
+    example, shape = _SHAPES[first, last]
+    match = _PARTED.fullmatch(value)
+    if match is None or not re.fullmatch(shape, match["fields"], re.ASCII):
+        raise ValueError(f'wanted text such as "{example}" for {first} to {last}, got "{value}"')
+    names = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
+    numbers = re.split("[ :]", match["fields"])
+    for name, digits in list(zip(names, numbers, strict=True))[1:]:
+        if int(digits.partition(".")[0]) > _MOST[name]:
+            raise ValueError(f"{name}s go up to {_MOST[name]} here, got {digits}")
+    count = sum(map(_count, numbers, names))
+    return total([(DAY_TIME, _sign(match) * count)])
+
+
+def _years_and_months(value: str) -> tuple[Type, int]:
+    match = re.fullmatch(r"\s*(?P<signs>[+-]{0,2})(\d+)-(\d+)\s*", value, re.ASCII)
+    if match is None:
+        raise ValueError(f'wanted text such as "1-2" for year to month, got "{value}"')
+    years, months = int(match[2]), int(match[3])
+    if months > 11:
+        raise ValueError(f"months go up to 11 here, got {months}")
+    return total([(YEAR_MONTH, _sign(match) * (years * 12 + months))])
+
+
+def _count(number: str, unit: str) -> int:
+    """A number of a unit in microseconds or months; what is behind the microsecond is cut."""
+    whole, _, fraction = number.partition(".")
+    return int(whole or 0) * _UNITS[unit][1] + int(fraction.ljust(6, "0")[:6])
+
+
+def _sign(match: re.Match[str]) -> int:
+    """A minus before the quotes and one inside them are none."""
+    return -1 if match["signs"].count("-") % 2 else 1

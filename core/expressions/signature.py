@@ -6,7 +6,7 @@ A type stands for itself; `T` and `U` stand for any type, `C` for one whose valu
 `N` for a number, `I` for an integer, `F` for float or double, `D` for a decimal, `S` for a struct.
 The same letter is the same type wherever it occurs: unlike arguments are widened to their common
 type. `[x: int]` may be left out, `x: T...` may be repeated, `x: constant string` must be known
-before anything runs.
+before anything runs, `x: exact date` takes a date as it is, and no timestamp or text in its place.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Parameter:
     name: str
     pattern: Pattern
     constant: bool = False
+    exact: bool = False
     optional: bool = False
     repeated: bool = False
 
@@ -104,7 +105,8 @@ class Signature:
 
 _SIGNATURE = re.compile(r"(?P<name>[^(\s]+)\((?P<parameters>.*)\) -> (?P<result>.+)")
 _PARAMETER = re.compile(
-    r"(?P<open>\[)?(?P<name>\w+): (?P<constant>constant )?(?P<type>[^\].]+)(?P<more>\.\.\.)?\]?"
+    r"(?P<open>\[)?(?P<name>\w+): (?P<constant>constant )?(?P<exact>exact )?"
+    r"(?P<type>[^\].]+)(?P<more>\.\.\.)?\]?"
 )
 
 
@@ -132,6 +134,7 @@ def _parse_parameter(text: str) -> Parameter:
         match["name"],
         _parse_pattern(match["type"]),
         constant=bool(match["constant"]),
+        exact=bool(match["exact"]),
         optional=bool(match["open"]),
         repeated=bool(match["more"]),
     )
@@ -187,7 +190,8 @@ def bind(signature: Signature, arguments: tuple[Typed, ...]) -> Bound | Mismatch
     constants: dict[int, Value] = {}
     for index, (parameter, argument) in enumerate(pairs):
         target = _instantiate(parameter.pattern, letters)
-        taken = coerce(argument, target)
+        fits = not parameter.exact or argument.type in (target, NULL)
+        taken = coerce(argument, target) if fits else None
         if taken is None:
             return Mismatch(index, str(target), _hint(argument, target))
         if parameter.constant:

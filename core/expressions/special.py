@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.interval_literal import parse_interval
+from headrace.core.expressions.interval_literal import parse_interval, total
 from headrace.core.expressions.keyword_calls import CALLS
 from headrace.core.expressions.syntax import Call, Literal, Node, TypedText
 from headrace.core.expressions.typed import ExpressionError
@@ -73,11 +73,12 @@ def _interval(parser: Parser) -> Node:
     while parser.current.kind in _AMOUNTS:
         parts.append(_interval_part(parser))
     span = start.span.to(parser.previous.span)
-    types = {type for type, _ in parts}
-    if len(types) > 1:
-        message = "an interval is of months or of days and time, not of both"
-        raise ExpressionError(message, span, "add two intervals one after the other")
-    return Literal(span, sum(count for _, count in parts), types.pop())
+    try:
+        type, count = total(parts)
+    except ValueError as error:
+        hint = "add two intervals one after the other"
+        raise ExpressionError(str(error), span, hint) from None
+    return Literal(span, count, type)
 
 
 def _interval_part(parser: Parser) -> tuple[Type, int]:

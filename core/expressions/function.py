@@ -15,7 +15,7 @@ Functions whose typing is their own (`case`, `named_struct`) give `resolve` inst
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -116,32 +116,39 @@ class Function:
         """The typed node of a call, or an ExpressionError that says what was wanted."""
         if self.resolve_own:
             return self.resolve_own(call)
-        exact = {argument.type for argument in call.arguments}
-        mismatches = []
-        ordered = sorted(self.overloads, key=lambda o: not _stands(o.signature, exact))
-        for candidate in ordered:
-            match bind(candidate.signature, call.arguments):
-                case Mismatch() as mismatch:
-                    mismatches.append(mismatch)
-                case bound:
-                    return candidate.apply(call, bound)
-        raise self._refusal(call, mismatches)
+        index, bound = choose(call, [candidate.signature for candidate in self.overloads])
+        return self.overloads[index].apply(call, bound)
 
-    def _refusal(self, call: Call, mismatches: list[Mismatch]) -> ExpressionError:
-        forms = " or ".join(overload.signature.text for overload in self.overloads)
-        closest = max(mismatches, key=lambda m: -1 if m.index is None else m.index)
-        if closest.index is None:
-            came = len(call.arguments)
-            counts = " or ".join(dict.fromkeys(m.wanted for m in mismatches))
-            noun = "argument" if counts == "1" else "arguments"
-            message = f"{call.name} takes {counts} {noun}, got {came}"
-            return ExpressionError(message, call.span, f"it is {forms}")
-        argument = call.arguments[closest.index]
-        wanted = " or ".join(
-            dict.fromkeys(m.wanted for m in mismatches if m.index == closest.index)
-        )
-        message = f"{call.name} wants {wanted}, got {argument.type}"
-        return ExpressionError(message, argument.span, closest.hint or f"it is {forms}")
+
+def choose(call: Call, signatures: Sequence[Signature]) -> tuple[int, Bound]:
+    """The first signature that takes the arguments, one that has their very types before others."""
+    exact = {argument.type for argument in call.arguments}
+    mismatches = []
+    ordered = sorted(range(len(signatures)), key=lambda i: not _stands(signatures[i], exact))
+    for index in ordered:
+        match bind(signatures[index], call.arguments):
+            case Mismatch() as mismatch:
+                mismatches.append(mismatch)
+            case bound:
+                return index, bound
+    raise _refusal(call, signatures, mismatches)
+
+
+def _refusal(
+    call: Call, signatures: Sequence[Signature], mismatches: list[Mismatch]
+) -> ExpressionError:
+    forms = " or ".join(signature.text for signature in signatures)
+    closest = max(mismatches, key=lambda m: -1 if m.index is None else m.index)
+    if closest.index is None:
+        came = len(call.arguments)
+        counts = " or ".join(dict.fromkeys(m.wanted for m in mismatches))
+        noun = "argument" if counts == "1" else "arguments"
+        message = f"{call.name} takes {counts} {noun}, got {came}"
+        return ExpressionError(message, call.span, f"it is {forms}")
+    argument = call.arguments[closest.index]
+    wanted = " or ".join(dict.fromkeys(m.wanted for m in mismatches if m.index == closest.index))
+    message = f"{call.name} wants {wanted}, got {argument.type}"
+    return ExpressionError(message, argument.span, closest.hint or f"it is {forms}")
 
 
 def _stands(signature: Signature, types: set[Type]) -> bool:

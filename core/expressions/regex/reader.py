@@ -1,0 +1,172 @@
+r"""Reading a pattern character by character, with its quotes and its escapes.
+
+`\Q...\E` is taken out first, as Java does it, so that it means the same inside brackets and out.
+"""
+
+from __future__ import annotations
+
+from headrace.core.expressions.regex.characters import SHORT, Characters, Other, named
+from headrace.core.expressions.regex.tree import PatternError
+
+_CONTROL = {"t": 9, "n": 10, "r": 13, "f": 12, "a": 7, "e": 27}
+_HEX = frozenset("0123456789abcdefABCDEF")
+_MAX_NESTING = 50
+_OCTAL = frozenset("01234567")
+
+
+class Reader:
+    """The characters of a pattern, read from the left."""
+
+    def __init__(self, pattern: str) -> None:
+        self.text = without_quotes(pattern)
+        self.at = 0
+        self.depth = 0
+
+    def peek(self, ahead: int = 0) -> str:
+        """The character not yet read, or "" at the end."""
+        return self.text[self.at + ahead : self.at + ahead + 1]
+
+    def take(self) -> str:
+        """Read a character; "" at the end."""
+        character = self.peek()
+        self.at += len(character)
+        return character
+
+    def accept(self, text: str) -> bool:
+        """Read this very text if it comes next."""
+        found = self.text.startswith(text, self.at)
+        self.at += len(text) if found else 0
+        return found
+
+    def until(self, end: str, opened: str) -> str:
+        """Read up to and over a character; what was before it."""
+        found = self.text.find(end, self.at)
+        if found < 0:
+            raise PatternError(f'the pattern opens "{opened}" and does not close it')
+        text = self.text[self.at : found]
+        self.at = found + 1
+        return text
+
+    def descend(self) -> None:
+        """Count a parenthesis or bracket inside others; Python's stack is not without end."""
+        self.depth += 1
+        if self.depth > _MAX_NESTING:
+            message = f"the pattern has more than {_MAX_NESTING} groups inside each other"
+            raise PatternError(message)
+
+    def escape(self, ignore_case: bool) -> int | Characters | str:
+        r"""Read what is behind a backslash: a character, a set, or the letter of something else."""
+        letter = self.take()
+        if letter in _CONTROL and letter:
+            return _CONTROL[letter]
+        if letter and letter.lower() in SHORT:
+            characters = SHORT[letter.lower()]
+            return characters if letter.islower() else Other(characters)
+        match letter:
+            case "":
+                raise PatternError("the pattern ends with a single backslash", r"write \\ for one")
+            case "p" | "P":
+                return self._property(letter, ignore_case)
+            case "0":
+                return self._octal()
+            case "x":
+                return self._hexadecimal()
+            case "u":
+                return self._unicode()
+            case "c":
+                return self._control()
+        return letter if letter.isascii() and letter.isalnum() else ord(letter)
+
+    def _property(self, letter: str, ignore_case: bool) -> Characters:
+        name = self.until("}", rf"\{letter}{{") if self.accept("{") else self.take()
+        characters = named(name, ignore_case)
+        if characters is None:
+            raise PatternError(
+                rf'the pattern has "\{letter}{{{name}}}", which has no exact translation',
+                r"the posix names as \p{Alpha}, categories as \p{Lu}, scripts as \p{IsGreek} have",
+            )
+        return characters if letter == "p" else Other(characters)
+
+    def _octal(self) -> int:
+        most = 3 if self.peek() in set("0123") else 2
+        digits = self._digits(_OCTAL, most)
+        if not digits:
+            raise PatternError(r'the pattern has "\0" without an octal number')
+        return int(digits, 8)
+
+    def _hexadecimal(self) -> int:
+        if self.accept("{"):
+            digits = self.until("}", r"\x{")
+            if not digits or not set(digits) <= _HEX or int(digits, 16) > 0x10FFFF:
+                raise PatternError(rf'"\x{{{digits}}}" in the pattern is no character')
+        else:
+            digits = self._digits(_HEX, 2)
+            if len(digits) < 2:
+                raise PatternError(r'the pattern has "\x" without two hexadecimal digits')
+        return _whole(int(digits, 16))
+
+    def _unicode(self) -> int:
+        code = self._four()
+        if 0xD800 <= code < 0xDC00 and self.accept(r"\u"):
+            low = self._four()
+            if 0xDC00 <= low < 0xE000:
+                return 0x10000 + (code - 0xD800) * 0x400 + (low - 0xDC00)
+        return _whole(code)
+
+    def _four(self) -> int:
+        digits = self._digits(_HEX, 4)
+        if len(digits) < 4:
+            raise PatternError(r'the pattern has "\u" without four hexadecimal digits')
+        return int(digits, 16)
+
+    def _digits(self, allowed: frozenset[str], most: int) -> str:
+        start = self.at
+        while self.at - start < most and self.peek() in allowed and self.peek():
+            self.take()
+        return self.text[start : self.at]
+
+    def _control(self) -> int:
+        character = self.take()
+        if not character or not character.isascii() or character == "\\":
+            raise PatternError(r'the pattern has "\c" without a letter')
+        return ord(character) ^ 64
+
+
+def _whole(code: int) -> int:
+    if 0xD800 <= code < 0xE000:
+        hint = r"\x{1F600} is a whole character"
+        raise PatternError("the pattern has half a surrogate pair", hint)
+    return code
+
+
+def without_quotes(pattern: str) -> str:
+    r"""The pattern with what is between `\Q` and `\E` escaped.
+
+    >>> without_quotes(r"a\Q.b\E+")
+    'a\\.b+'
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith(r"\Q", at):
+            end = pattern.find(r"\E", at + 2)
+            end = len(pattern) if end < 0 else end
+            parts.extend(_quoted(pattern[at + 2 : end]))
+            at = end + 2
+        else:
+            length = 2 if pattern[at] == "\\" else 1
+            parts.append(pattern[at : at + length])
+            at += length
+    return "".join(parts)
+
+
+def _quoted(text: str) -> list[str]:
+    """Each character escaped; letters cannot be, and a first digit must not go on an escape."""
+    return [
+        rf"\x3{character}"
+        if index == 0 and character.isascii() and character.isdigit()
+        else character
+        if not character.isascii() or character.isalnum()
+        else f"\\{character}"
+        for index, character in enumerate(text)
+    ]

@@ -1,0 +1,243 @@
+"""Patterns written for Rust's engine, one way for each use; PatternError where there is none.
+
+Both engines prefer the leftmost match and then the first option, so a pattern that both understand
+finds the same text. They differ in what comes after an empty match, which is why a pattern that can
+be empty is not replaced or split by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.core.expressions.regex.characters import Range, write
+from headrace.core.expressions.regex.parser import can_be_empty, parse
+from headrace.core.expressions.regex.shape import check_last_lines, repeated_groups, starts_at_start
+from headrace.core.expressions.regex.tree import (
+    Choice,
+    End,
+    Group,
+    LastLine,
+    LineBreak,
+    Node,
+    One,
+    Pattern,
+    PatternError,
+    Repeat,
+    Sequence,
+    Start,
+    has,
+    walk,
+)
+
+_LINE_END = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?"
+_NOT_EMPTY = 'let it take at least one character: "+" in place of "*"'
+
+
+def search(pattern: str) -> str:
+    """For finding out whether there is a match."""
+    tree = parse(pattern).tree
+    check_last_lines(tree, again=False)
+    return _Writer().text(tree)
+
+
+def extraction(pattern: str, group: int, every: bool) -> tuple[str, int]:
+    """For the text of a group (0: all) of the first match or of every one: its number there."""
+    parsed = parse(pattern)
+    _check_group(parsed, group)
+    tree = parsed.tree
+    if every:
+        _check_not_empty(tree)
+    if every and has(tree, Start, End, LastLine):
+        raise PatternError('the pattern has "^" or "$", of which there is but one in a text')
+    if has(tree, LastLine):
+        return _before_line_end(tree, group)
+    return _Writer().text(tree), group
+
+
+def _before_line_end(tree: Node, group: int) -> tuple[str, int]:
+    """A pattern with `$`: all of it but the line end is a group of its own."""
+    check_last_lines(tree, again=False)
+    if isinstance(tree, Sequence) and isinstance(tree.parts[-1], LastLine):
+        front = _Writer().text(Sequence(tree.parts[:-1]))
+        return rf"({front}){_LINE_END}\z", group + 1
+    if group == 0:
+        message = 'the pattern has "$" in one of several options'
+        raise PatternError(message, r"write \z in place of $")
+    _check_uncaptured(tree, group)
+    return _Writer().text(tree), group
+
+
+def replacement(pattern: str, by: str) -> tuple[str, str]:
+    """For replacing every match by a text in which `$1` stands for a group."""
+    parsed = parse(pattern)
+    tree = parsed.tree
+    _check_not_empty(tree)
+    check_last_lines(tree, again=True)
+    writer = _Writer(keep_line_ends=True)
+    text = writer.text(tree)
+    if writer.line_ends:
+        del writer.groups[0]  # it has the line end in it
+    put_back = "".join(f"${{{number}}}" for number in writer.line_ends)
+    by, used = _by(by, parsed.groups, writer.groups)
+    for group in used:
+        _check_once(tree, group)
+        _check_uncaptured(tree, group)
+    return text, by + put_back
+
+
+def separator(pattern: str) -> tuple[str, bool]:
+    """For splitting by: the separator, and whether it is a plain text."""
+    tree = parse(pattern).tree
+    plain = _plain(tree)
+    if plain is not None:
+        return plain, True
+    if can_be_empty(tree):
+        raise _empty()
+    if has(tree, LastLine):
+        raise PatternError('the pattern has "$", by which nothing is split', r"write \z")
+    return _Writer().text(tree), False
+
+
+def _plain(tree: Node) -> str | None:
+    """The one text that it matches, if it is a text."""
+    parts = tree.parts if isinstance(tree, Sequence) else (tree,)
+    text = ""
+    for part in parts:
+        match part:
+            case One(Range(low, high)) if low == high:
+                text += chr(low)
+            case _:
+                return None
+    return text
+
+
+def _check_group(pattern: Pattern, group: int) -> None:
+    if not 0 <= group <= pattern.groups:
+        count = {0: "no groups", 1: "1 group"}.get(pattern.groups, f"{pattern.groups} groups")
+        hint = "parentheses make groups, numbered from 1; 0 is all that matched"
+        raise PatternError(f"the pattern has {count}, and group {group} is wanted", hint)
+    _check_once(pattern.tree, group)
+
+
+def _check_once(tree: Node, group: int) -> None:
+    if group in repeated_groups(tree):
+        hint = "put the parentheses around the repetition: ((?:...)+)"
+        raise PatternError(f"the pattern repeats group {group}", hint)
+
+
+def _check_not_empty(tree: Node) -> None:
+    if can_be_empty(tree) and not starts_at_start(tree):
+        raise _empty()
+
+
+def _empty() -> PatternError:
+    return PatternError("the pattern matches the empty text as well", _NOT_EMPTY)
+
+
+def _check_uncaptured(tree: Node, group: int) -> None:
+    """Refuse `$` in a group whose text is asked for: the line end would be in it."""
+    for node in walk(tree):
+        if isinstance(node, Group) and node.number == group and has(node, LastLine):
+            message = f'the pattern has "$" inside group {group}'
+            raise PatternError(message, r"write $ behind the group, or \z in place of $")
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes one tree. `groups` and `line_ends` are the numbers that its groups have there."""
+
+    keep_line_ends: bool = False
+    groups: dict[int, int] = field(default_factory=lambda: {0: 0})
+    line_ends: list[int] = field(default_factory=list)
+
+    def text(self, node: Node) -> str:
+        match node:
+            case One(characters):
+                return write(characters)
+            case Sequence(parts):
+                return "".join(map(self._part, parts))
+            case Choice(options):
+                return "|".join(map(self.text, options))
+            case Group(number, body):
+                self.groups[number] = len(self.groups) + len(self.line_ends)
+                return f"({self.text(body)})"
+            case Repeat():
+                return self._part(node.body, repeated=True) + _times(node)
+            case Start():
+                return r"\A"
+            case End():
+                return r"\z"
+            case LineBreak():
+                return r"(?:\r\n|[\n-\r\x{85}\x{2028}\x{2029}])"
+            case LastLine():
+                return self._line_end()
+        raise AssertionError(node)
+
+    def _part(self, node: Node, repeated: bool = False) -> str:
+        """A part of a sequence, or the body of a repetition."""
+        loose = (Choice, Sequence, Repeat, LastLine) if repeated else (Choice,)
+        return f"(?:{self.text(node)})" if isinstance(node, loose) else self.text(node)
+
+    def _line_end(self) -> str:
+        if not self.keep_line_ends:
+            return rf"{_LINE_END}\z"
+        self.line_ends.append(len(self.groups) + len(self.line_ends))
+        return rf"({_LINE_END})\z"
+
+
+def _times(node: Repeat) -> str:
+    match node.least, node.most:
+        case 0, 1:
+            times = "?"
+        case 0, None:
+            times = "*"
+        case 1, None:
+            times = "+"
+        case least, most:
+            times = f"{{{least},{'' if most is None else most}}}"
+    return times + "?" if node.lazy else times
+
+
+def _by(text: str, count: int, groups: dict[int, int]) -> tuple[str, set[int]]:
+    r"""Java's replacement as Rust reads it: `$1` is a group, `\` makes what follows plain."""
+    parts: list[str] = []
+    used: set[int] = set()
+    at = 0
+    while at < len(text):
+        character = text[at]
+        at += 1
+        if character == "\\":
+            if at == len(text):
+                raise PatternError("the replacement ends with a single backslash", r"write \\")
+            parts.append(text[at].replace("$", "$$"))
+            at += 1
+        elif character == "$":
+            number, at = _reference(text, at, count)
+            if number not in groups:
+                message = 'the replacement has $0, and the pattern "$"'
+                raise PatternError(message, "put all before $ into a group and write $1")
+            used.add(number)
+            parts.append(f"${{{groups[number]}}}")
+        else:
+            parts.append(character)
+    return "".join(parts), used
+
+
+def _reference(text: str, at: int, count: int) -> tuple[int, int]:
+    """The group that `$` refers to, of as many digits as there are groups for; what is next."""
+    digit = text[at : at + 1]
+    if not (digit.isdecimal() and digit.isascii()):
+        named = digit == "{"
+        why = "names a group; wanted its number" if named else 'has "$" without a group behind it'
+        raise PatternError(f"the replacement {why}", r"write $1 for group 1, \$ for the character")
+    number = int(digit)
+    if number > count:
+        message = f"the replacement has ${number}, and the pattern has {count} groups"
+        raise PatternError(message, r"write \$ for the character")
+    at += 1
+    while (digit := text[at : at + 1]).isdecimal() and digit.isascii():
+        longer = number * 10 + int(digit)
+        if longer > count:
+            break
+        number, at = longer, at + 1
+    return number, at

@@ -12,6 +12,7 @@ from headrace.cli.completion import PipelineFile
 from headrace.cli.pipelines import Checked, check, painted, set_option
 
 if TYPE_CHECKING:
+    from headrace.core.contracts import SinkSide, SourceSide
     from headrace.core.pipeline.model import Pipeline
 
 
@@ -74,4 +75,13 @@ def _expressions(pipeline: Pipeline) -> int:
         assigned = [one for clause in clauses for one in clause or ()]
         number += sum(one.expression is not None for one in assigned)
         number += (step.where is not None) + (step.explode is not None)
+    for source in pipeline.sources.values():
+        number += _in_options(source.connector.source, source.options)
+    for sink in pipeline.sinks.values():
+        number += _in_options(sink.connector.sink, sink.options)
     return number
+
+
+def _in_options(side: SourceSide | SinkSide | None, options: object) -> int:
+    values = [getattr(options, declared.option) for declared in side.expressions] if side else []
+    return sum(len(value) if isinstance(value, tuple) else value is not None for value in values)

@@ -47,7 +47,7 @@ class Resolver:
                 return self._member(node)
             case syntax.Cast():
                 operand = self.resolve(node.operand)
-                return cast(operand, node.type, node.span)
+                return cast(operand, node.type, node.span, try_=node.attempt)
             case syntax.Call():
                 return self.call(node)
             case syntax.Star():

@@ -1,0 +1,64 @@
+"""Forms that need their arguments more than once, without computing them more than once.
+
+A Polars expression is a tree: a form that mentions its argument twice doubles whatever stands
+there, and nested forms multiply. So such a form gets its arguments as finished columns: it is
+evaluated inside one `map_batches` over them, vectorised as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from headrace.core.expressions.typed import Form
+from headrace.core.types import Type, to_polars
+
+
+def once(form: Form, result: Type) -> Form:
+    """The form with each argument computed once, however often it mentions them."""
+
+    def whole(*arguments: pl.Expr) -> pl.Expr:
+        if all(a.meta.is_column() or a.meta.is_literal() for a in arguments):
+            return form(*arguments)
+        names = [f"a{i}" for i in range(len(arguments))]
+        body = form(*map(pl.col, names))
+
+        def compute(frame: pl.DataFrame) -> pl.Series:
+            return frame.select(body.alias("result")).to_series()
+
+        return staged(compute, result)(*arguments)
+
+    return whole
+
+
+def staged(compute: Callable[[pl.DataFrame], pl.Series], result: Type) -> Form:
+    """A form computed step by step over a frame of its arguments, called a0, a1, ..."""
+
+    def on_columns(columns: Sequence[pl.Series]) -> pl.Series:
+        return compute(pl.DataFrame([c.alias(f"a{i}") for i, c in enumerate(_level(columns))]))
+
+    def whole(*arguments: pl.Expr) -> pl.Expr:
+        type = to_polars(result)
+        if len(arguments) == 1:
+            return arguments[0].map_batches(
+                lambda column: on_columns([column]), return_dtype=type, is_elementwise=True
+            )
+        return pl.map_batches(
+            list(arguments), on_columns, return_dtype=type, is_elementwise=True
+        )
+
+    return whole
+
+
+def per_column(compute: Callable[[pl.Series], pl.Series], result: Type) -> Form:
+    """A form of one argument, computed on the column as a whole."""
+    type = to_polars(result)
+    return lambda value: value.map_batches(compute, return_dtype=type, is_elementwise=True)
+
+
+def _level(columns: Sequence[pl.Series]) -> list[pl.Series]:
+    """The columns at one length: what is constant comes as a single value."""
+    lengths = {len(column) for column in columns if len(column) != 1}
+    height = lengths.pop() if lengths else 1
+    return [c if len(c) == height else c.new_from_index(0, height) for c in columns]

@@ -1,0 +1,32 @@
+"""`cast(x as type)`: which casts there are, and the Polars form of each.
+
+Spark's casts with ANSI off: what cannot be done is null, integers wrap, doubles saturate. With
+`try_cast` that what does not fit is null too. A cast of arrays or structs casts what is inside.
+"""
+
+from __future__ import annotations
+
+from headrace.core.expressions.casts.rules import may_be_null, refusal
+from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Span, Typed
+from headrace.core.types import NULL, Type
+
+
+def cast(typed: Typed, target: Type, span: Span, *, try_: bool = False) -> Typed:
+    """The expression cast to another type, or an ExpressionError where there is no such cast."""
+    if typed.type == target:
+        return typed
+    if typed.type == NULL:
+        return Constant(target, True, span, None)
+    if refused := refusal(typed.type, target, try_=try_):
+        raise ExpressionError(refused.message, span, refused.hint)
+    nullable = typed.nullable or may_be_null(typed.type, target)
+    name = "try_cast" if try_ else "cast"
+    form = cast_form(typed.type, target, try_=try_)
+    return Apply(target, nullable, span, name, (typed,), form)
+
+
+def cast_form(source: Type, target: Type, *, try_: bool = False) -> Form:
+    """How Polars casts from one type to another exactly as Spark does."""
+    from headrace.core.expressions.casts.forms import form
+
+    return form(source, target, try_=try_)

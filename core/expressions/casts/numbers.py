@@ -1,0 +1,83 @@
+"""Casts between numbers, and between numbers and booleans."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.core.expressions.exact import as_decimal, halved, unscaled, whole
+from headrace.core.expressions.rounding import double_to_decimal
+from headrace.core.expressions.batches import once, per_column
+from headrace.core.expressions.typed import Form
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    FLOATS,
+    INT,
+    INTEGERS,
+    MAX_DIGITS,
+    Decimal,
+    Type,
+    to_polars,
+)
+
+
+def to_boolean(value: pl.Expr) -> pl.Expr:
+    """True for all but zero; NaN is not zero."""
+    return value.cast(pl.Boolean)
+
+
+def to_integer(source: Type, target: Type, *, try_: bool) -> Form:
+    """Integers wrap, doubles saturate (through int, where the target is narrower still)."""
+    type = to_polars(target)
+    if isinstance(source, Decimal):
+        unit = whole(10**source.scale)
+        return lambda value: _fitted(unscaled(value).truncdiv(unit), type, try_=try_)
+    if source in FLOATS and try_:
+        return _try_floating(target)
+    if source in FLOATS and target not in (INT, BIGINT):
+        return lambda value: value.cast(pl.Int32, wrap_numerical=True).cast(
+            type, wrap_numerical=True
+        )
+    return lambda value: _fitted(value, type, try_=try_)
+
+
+def _fitted(value: pl.Expr, type: pl.DataType, *, try_: bool) -> pl.Expr:
+    return value.cast(type, strict=False) if try_ else value.cast(type, wrap_numerical=True)
+
+
+def _try_floating(target: Type) -> Form:
+    """What does not fit is null, but for 2 ** 63, the double that the greatest bigint rounds to."""
+    if target != BIGINT:
+        return lambda value: value.cast(to_polars(target), strict=False)
+    return once(
+        lambda value: pl.when(value.is_between(-(2.0**63), 2.0**63))
+        .then(value)
+        .cast(pl.Int64, wrap_numerical=True),
+        BIGINT,
+    )
+
+
+def to_decimal(source: Type, target: Decimal) -> Form:
+    """Rounded half up, null where it has more digits than the target takes."""
+    type = to_polars(target)
+    if source in FLOATS:
+        return per_column(lambda value: double_to_decimal(value, target), target)
+    if source == BOOLEAN:
+        return lambda value: value.cast(pl.Int32).cast(type, strict=False)
+    if source in INTEGERS:
+        return lambda value: value.cast(type, strict=False)
+    assert isinstance(source, Decimal)
+    cut = source.scale - target.scale
+    if cut <= 0:
+        return lambda value: value.cast(type, strict=False)
+    if source.precision < MAX_DIGITS:
+        return lambda value: value.round(target.scale, mode="half_away_from_zero").cast(
+            type, strict=False
+        )
+    return once(lambda value: as_decimal(halved(unscaled(value), cut), target), target)
+
+
+def to_floating(target: Type) -> Form:
+    """The nearest one."""
+    return lambda value: value.cast(to_polars(target))

@@ -1,0 +1,97 @@
+"""Text read as dates and timestamps, as Spark's `cast` reads it.
+
+    2024   2024-1   2024-01-02   2024-01-02 3:4   2024-01-02T03:04:05.123456+02:00
+
+Fields may be short, years may be long and negative, digits past microseconds are cut off, and a
+time zone is an offset, Z or UTC. By decision, text with the name of another zone and text with only
+a time of day are null.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.core.expressions.casts.text import SPACE
+from headrace.core.types import DATE, TIMESTAMP, to_polars
+
+_DATE = r"(?s)^([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?$"
+_CLOCK = r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?({zone})?)?)?"
+_OFFSET = (
+    r"[+-](?:[0-9]{1,2}|[0-9]{4}|[0-9]{6}|[0-9]{1,2}:[0-9]{1,2}|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
+)
+_ZONE = rf"[\x00-\x20]*(?:Z|(?:UTC|GMT|UT)?{_OFFSET}|UTC|GMT|UT)"
+_TIMESTAMP = (
+    r"^([+-]?[0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T]"
+    + _CLOCK.replace("{zone}", _ZONE)
+    + r")?)?)?$"
+)
+_NUMBERS = ("year", "month", "day", "hour", "minute", "second")
+
+
+def date(text: pl.Series) -> pl.Series:
+    """Days; what follows a whole date after a blank or a T is passed over."""
+    fields = _fields(text, _DATE, ["year", "month", "day"])
+    days = pl.when(_is_day()).then(_days()).cast(pl.Int32, strict=False)
+    return fields.select(days.cast(to_polars(DATE))).to_series()
+
+
+def timestamp(text: pl.Series) -> pl.Series:
+    """Microseconds; what has no zone is UTC."""
+    fields = _fields(text, _TIMESTAMP, [*_NUMBERS, "fraction", "zone"])
+    offset = _offset(fields["zone"])
+    fields = fields.with_columns(offset.alias("offset"))
+    hour, minute, second = map(pl.col, ("hour", "minute", "second"))
+    good = _is_day() & (hour < 24) & (minute < 60) & (second < 60)
+    seconds = _days() * 86_400 + hour * 3600 + minute * 60 + second - pl.col("offset")
+    fraction = pl.col("fraction").fill_null("").str.head(6).str.pad_end(6, "0").cast(pl.Int64)
+    micros = seconds.cast(pl.Int128) * pl.lit(1_000_000, dtype=pl.Int128) + fraction
+    stamps = pl.when(good).then(micros).cast(pl.Int64, strict=False)
+    return fields.select(stamps.cast(to_polars(TIMESTAMP))).to_series()
+
+
+def _fields(text: pl.Series, pattern: str, names: list[str]) -> pl.DataFrame:
+    """The parts of the text, numbers as numbers; a month or day that is not there is the first."""
+    fields = text.str.strip_chars(SPACE).str.extract_groups(pattern).struct.unnest()
+    fields.columns = names
+    first = {"month": 1, "day": 1}
+    return fields.with_columns(
+        pl.col(name).cast(pl.Int64).fill_null(first.get(name, 0))
+        for name in names
+        if name in _NUMBERS and name != "year"
+    ).with_columns(pl.col("year").cast(pl.Int64))
+
+
+def _is_day() -> pl.Expr:
+    """Whether the year has that month, and the month that day."""
+    year, month, day = map(pl.col, ("year", "month", "day"))
+    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    last = pl.when(month == 2).then(28 + leap.cast(pl.Int64)).otherwise(30 + (month + month // 8) % 2)
+    return month.is_between(1, 12) & day.is_between(1, last)
+
+
+def _days() -> pl.Expr:
+    """Days since the epoch in the Gregorian calendar, whose years are counted from March."""
+    year, month, day = map(pl.col, ("year", "month", "day"))
+    year = year - (month <= 2).cast(pl.Int64)
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
+
+
+def _offset(zone: pl.Series) -> pl.Series:
+    """Seconds east of UTC; null past 18 hours, 0 where there is no zone."""
+    none = pl.Series([0], dtype=pl.Int64).new_from_index(0, len(zone))
+    written = zone.str.contains(r"[0-9]").fill_null(False)
+    if not written.any():
+        return none
+    # +1:5 is +01:05, and then the colons go.
+    digits = zone.str.replace(r"([+-])([0-9])(:|$)", "${1}0${2}${3}")
+    digits = digits.str.replace(r"([+-][0-9]{2}):([0-9])$", "${1}0${2}").str.replace_all(":", "")
+    parts = digits.str.extract_groups(r"([+-])([0-9]{2})([0-9]{2})?([0-9]{2})?$").struct.unnest()
+    parts.columns = ["sign", "hour", "minute", "second"]
+    hour, minute, second = (
+        pl.col(name).cast(pl.Int64).fill_null(0) for name in ("hour", "minute", "second")
+    )
+    size = hour * 3600 + minute * 60 + second
+    east = pl.when(pl.col("sign") == "-").then(-size).otherwise(size)
+    good = (minute < 60) & (second < 60) & (size <= 18 * 3600)
+    return none.zip_with(~written, parts.select(pl.when(good).then(east)).to_series())

@@ -1,0 +1,116 @@
+"""Which casts there are: Spark's matrix, minus what has no exact form here, with what to do then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.core.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    FLOATS,
+    INTEGER_DIGITS,
+    INTEGERS,
+    INTERVALS,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Struct,
+    Type,
+    is_integer,
+    is_numeric,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a type is not cast to another, and what to write instead."""
+
+    message: str
+    hint: str = ""
+
+
+def refusal(source: Type, target: Type, *, try_: bool) -> Refusal | None:
+    """Why there is no such cast, or None where there is one."""
+    if source in (target, NULL):
+        return None
+    match source, target:
+        case Array(a), Array(b):
+            return refusal(a, b, try_=try_)
+        case Struct(a), Struct(b) if len(a) == len(b):
+            inside = (refusal(x.type, y.type, try_=try_) for x, y in zip(a, b, strict=True))
+            return next(filter(None, inside), None)
+        case Array(element), _ if target == STRING:
+            return refusal(element, STRING, try_=try_)
+        case Struct(fields), _ if target == STRING:
+            inside = (refusal(field.type, STRING, try_=try_) for field in fields)
+            return next(filter(None, inside), None)
+    there_is = _there_is(source, target)
+    if there_is and not (try_ and _tried_otherwise(source, target)):
+        return None
+    word = "try_cast" if try_ else "cast"
+    return Refusal(f"there is no {word} from {source} to {target}", _hint(source, target, try_))
+
+
+def _there_is(source: Type, target: Type) -> bool:
+    """Whether `cast` goes from one single value to another."""
+    simple = is_numeric(source) or source in (BOOLEAN, STRING, DATE, TIMESTAMP)
+    if target == STRING:
+        return (simple and source not in FLOATS) or source == BINARY
+    if is_numeric(target) or target == BOOLEAN:
+        return simple and source != DATE
+    if target == TIMESTAMP:
+        return simple
+    if target == DATE:
+        return source in (STRING, TIMESTAMP)
+    return target == BINARY and (source == STRING or is_integer(source))
+
+
+def _tried_otherwise(source: Type, target: Type) -> bool:
+    """Whether `try_cast` refuses what `cast` does, or does it so that we cannot follow."""
+    if target == BINARY:
+        return source != STRING
+    if {source, target} == {BOOLEAN, TIMESTAMP}:
+        return True
+    return _goes_by_double(source, target)
+
+
+def _goes_by_double(source: Type, target: Type) -> bool:
+    """Spark tries a wide decimal as an int by way of a double, on some paths and not on others."""
+    narrow = target in INTEGERS[:3]
+    return narrow and isinstance(source, Decimal) and source.precision > 15
+
+
+def _hint(source: Type, target: Type, try_: bool) -> str:
+    if source in FLOATS and target == STRING:
+        return "cast(cast(... as decimal(18,6)) as string) writes it with that many decimals"
+    if source == DATE and is_numeric(target):
+        return "datediff(..., date '1970-01-01') counts days; unix_timestamp(...) counts seconds"
+    if is_numeric(source) and target == DATE:
+        return "date_add(date '1970-01-01', ...) takes days; to_date(timestamp_seconds(...)) seconds"
+    if source == DATE and target == BOOLEAN:
+        return "compare it: ... is not null"
+    if try_ and _goes_by_double(source, target):
+        return f"try_cast(try_cast(... as bigint) as {target})"
+    if try_ and _there_is(source, target):
+        return "cast does it, and never fails"
+    if source in INTERVALS or target in INTERVALS:
+        return "extract(hour from ...) and the like take an interval apart"
+    if source == BINARY:
+        return "cast(... as string) reads it as UTF-8"
+    return ""
+
+
+def may_be_null(source: Type, target: Type) -> bool:
+    """Whether the cast of a value that is not null may be null."""
+    if target == STRING or source == target:
+        return False
+    if target == BOOLEAN or target in FLOATS:
+        return source == STRING
+    if target in INTEGERS:
+        return source not in (*INTEGERS, *FLOATS, BOOLEAN)
+    if isinstance(target, Decimal):
+        return target.precision - target.scale < INTEGER_DIGITS.get(source, 99)
+    return target != BINARY

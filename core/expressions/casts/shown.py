@@ -1,0 +1,139 @@
+"""Casts to text, and between text and binary."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.core.expressions.batches import per_column
+from headrace.core.expressions.typed import Form
+from headrace.core.types import (
+    BINARY,
+    DATE,
+    INTEGERS,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Struct,
+    Type,
+)
+
+_BYTES = dict(zip(INTEGERS, (1, 2, 4, 8), strict=True))
+
+# The years that Polars prints, and the cycle in which the calendar repeats.
+_PRINTED_DAYS = 95_000_000
+_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
+
+
+def to_text(source: Type) -> Form:
+    """How Spark shows a value."""
+    match source:
+        case Decimal(_, scale) if scale > 6:
+            return per_column(lambda value: small_decimal(value, scale), STRING)
+        case Array(element):
+            return _array(to_text(element))
+        case Struct(fields):
+            return _struct([to_text(field.type) for field in fields])
+    if source == BINARY:
+        return per_column(_decoded, STRING)
+    if source == DATE:
+        return per_column(_date, STRING)
+    if source == TIMESTAMP:
+        return per_column(_timestamp, STRING)
+    return lambda value: value.cast(pl.String)
+
+
+def _decoded(value: pl.Series) -> pl.Series:
+    """UTF-8, with the replacement character where bytes are none, as Java shows it."""
+    try:
+        return value.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        texts = [None if item is None else item.decode("utf-8", "replace") for item in value]
+        return pl.Series(value.name, texts, dtype=pl.String)
+
+
+def small_decimal(value: pl.Series, scale: int) -> pl.Series:
+    """Java shows a decimal below a millionth with an exponent: 0E-18, 1.2E-7."""
+    digits = value.reinterpret(dtype=pl.Int128).abs().cast(pl.String)
+    small = digits.str.len_bytes().cast(pl.Int64) - scale < -5
+    text = value.cast(pl.String)
+    if not small.any():
+        return text
+    exponent = (digits.str.len_bytes().cast(pl.Int64) - 1 - scale).cast(pl.String)
+    sign = text.str.extract("^(-?)")
+    short = sign + digits.str.replace("^(.)(.+)$", "${1}.${2}") + "E" + exponent
+    return short.zip_with(small, text)
+
+
+def _date(value: pl.Series) -> pl.Series:
+    days = value.to_physical().cast(pl.Int64)
+    if _printable(days):
+        return value.dt.strftime("%Y-%m-%d")
+    return _wild_year(days) + _cycled(days).dt.strftime("-%m-%d")
+
+
+def _timestamp(value: pl.Series) -> pl.Series:
+    """Without trailing zeros; the point goes with the last of them."""
+    micros = value.to_physical()
+    days = micros // 86_400_000_000
+    if _printable(days):
+        text = micros.cast(pl.Datetime("us")).dt.strftime("%Y-%m-%d %H:%M:%S%.6f")
+    else:
+        clock = (micros % 86_400_000_000).cast(pl.Datetime("us")).dt.strftime(" %H:%M:%S%.6f")
+        text = _wild_year(days) + _cycled(days).dt.strftime("-%m-%d") + clock
+    return text.str.strip_chars_end("0").str.strip_chars_end(".")
+
+
+def _printable(days: pl.Series) -> bool:
+    return not (days.abs() > _PRINTED_DAYS).any()
+
+
+def _cycled(days: pl.Series) -> pl.Series:
+    """The same day of the calendar in a year that Polars knows."""
+    return (days % _CYCLE_DAYS).cast(pl.Int32).cast(pl.Date)
+
+
+def _wild_year(days: pl.Series) -> pl.Series:
+    """A year of at least four digits, with its sign where it is not one of 0 to 9999."""
+    year = _cycled(days).dt.year().cast(pl.Int64) + days // _CYCLE_DAYS * _CYCLE_YEARS
+    digits = year.abs().cast(pl.String).str.zfill(4)
+    sign = pl.select(
+        pl.when(year < 0).then(pl.lit("-")).when(year > 9999).then(pl.lit("+")).otherwise(pl.lit(""))
+    ).to_series()
+    return sign + digits
+
+
+def _array(element: Form) -> Form:
+    """[1, 2, null]"""
+    body = element(pl.element()).fill_null("null")
+    return lambda value: pl.lit("[") + value.list.eval(body).list.join(", ") + pl.lit("]")
+
+
+def _struct(fields: list[Form]) -> Form:
+    """{1, null}"""
+
+    def show(value: pl.Series) -> pl.Series:
+        inside = value.struct.unnest()
+        columns = [
+            form(pl.col(name)).cast(pl.String).fill_null("null").alias(f"f{i}")
+            for i, (name, form) in enumerate(zip(inside.columns, fields, strict=True))
+        ]
+        joined = inside.select(columns).select("{" + pl.concat_str("*", separator=", ") + "}")
+        return pl.select(pl.when(value.is_not_null()).then(joined.to_series())).to_series()
+
+    return per_column(show, STRING)
+
+
+def to_binary(source: Type) -> Form:
+    """Text as UTF-8; an integer as the bytes of its type, the highest first."""
+    if source == STRING:
+        return lambda value: value.cast(pl.Binary)
+    count = _BYTES[source]
+
+    def packed(value: pl.Series) -> pl.Series:
+        wide = value.cast(pl.Int64)
+        octets = [(wide // (1 << 8 * i) % 256).cast(pl.UInt8) for i in reversed(range(count))]
+        listed = pl.select(pl.concat_list(octets).cast(pl.Binary)).to_series()
+        return pl.select(pl.when(value.is_not_null()).then(listed)).to_series()
+
+    return per_column(packed, BINARY)

@@ -1,0 +1,74 @@
+"""Text read as numbers and booleans, as Spark's `cast` reads it.
+
+What Spark takes is wide: white space around, `+5`, `.5`, `5.`, `1e3`, `1d`, `inf`, fractions for an
+integer (cut off), any digits of Unicode for a decimal. Polars reads the plain forms fast, so every
+reader tries Polars first and looks again at what is left. Text that is no number is null. So is a
+hexadecimal floating number (`0x1p3`), by decision.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+
+import polars as pl
+
+from headrace.core.expressions.digits import unscaled_of
+from headrace.core.types import Decimal, Type, to_polars
+
+# What Spark's own readers trim, and what Java's `trim` does, which the others use.
+SPACE = "".join(map(chr, range(0x21))) + "\x7f"
+JAVA_SPACE = SPACE[:-1]
+
+_TRUTH = {
+    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
+    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
+}
+
+
+def boolean(text: pl.Expr) -> pl.Expr:
+    """Spark's words for true and false, in any case."""
+    word = text.str.strip_chars(SPACE).str.to_lowercase()
+    return word.replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean)
+
+
+def integer(text: pl.Series, target: Type, *, fraction: bool) -> pl.Series:
+    """Whole numbers that fit; with `fraction`, what stands behind the point is checked and cut."""
+    type = to_polars(target)
+    read = text.cast(type, strict=False)
+    if read.null_count() == text.null_count():
+        return read
+    trimmed = text.str.strip_chars(SPACE)
+    if fraction:
+        trimmed = trimmed.str.replace(r"^([+-]?)(\.[0-9]*)$", "${1}0${2}")
+        trimmed = trimmed.str.extract(r"^([+-]?[0-9]+)(?:\.[0-9]*)?$")
+    return trimmed.cast(type, strict=False)
+
+
+def floating(text: pl.Series, target: Type) -> pl.Series:
+    """Floats and doubles, as Java reads them; then `inf`, `infinity` and `nan` in any case."""
+    type = to_polars(target)
+    read = text.cast(type, strict=False)
+    if read.null_count() == text.null_count() and not read.is_nan().any():
+        return read
+    trimmed = text.str.strip_chars(JAVA_SPACE)
+    trimmed = trimmed.str.replace(r"^(.*[0-9.])[dDfF]$", "${1}")
+    trimmed = trimmed.str.replace(r"^[+-]NaN$", "NaN").str.replace(r"^[+-](?i:nan)$", "")
+    return trimmed.cast(type, strict=False)
+
+
+def decimal(text: pl.Series, target: Decimal) -> pl.Series:
+    """Decimals, of any number of digits and with any exponent, rounded half up."""
+    trimmed = text.str.strip_chars(JAVA_SPACE)
+    if trimmed.str.contains(r"[^\x00-\x7F]").any():
+        trimmed = trimmed.str.replace_many(_digits())
+    unscaled = unscaled_of(trimmed, target.scale)
+    kept = unscaled.set(unscaled.abs() >= 10**target.precision, None)
+    return kept.reinterpret(dtype=to_polars(target))
+
+
+@cache
+def _digits() -> dict[str, str]:
+    """The decimal digits of the world's scripts, as far as one `char` of Java holds them."""
+    beyond = (chr(code) for code in range(0x80, 0x10000))
+    return {c: str(unicodedata.digit(c)) for c in beyond if unicodedata.category(c) == "Nd"}

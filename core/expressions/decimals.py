@@ -1,0 +1,181 @@
+"""What decimal arithmetic yields in Spark: the types of its results, and what we refuse.
+
+A sum has room for the carry, a product for the digits of both, a quotient for at least six
+decimals. Past 38 digits the decimals give way, but for six of them. An integer column counts with
+all the digits of its type, an integer literal with its own. What cannot be computed within 128
+bits is refused here, when the expression is typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from headrace.core.expressions.casts import cast
+from headrace.core.expressions.coercion import decimal_of
+from headrace.core.expressions.function import Call
+from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Typed
+from headrace.core.types import BIGINT, INT, MAX_DIGITS, NULL, SMALLINT, Decimal, Type
+
+_LEAST_SCALE = 6
+
+
+def adjusted(precision: int, scale: int) -> Decimal:
+    """The type of at most 38 digits: decimals give way to the whole part, down to six of them.
+
+    >>> str(adjusted(12, 4)), str(adjusted(45, 20)), str(adjusted(50, 8))
+    ('decimal(12,4)', 'decimal(38,13)', 'decimal(38,6)')
+    """
+    if precision <= MAX_DIGITS:
+        return Decimal(precision, scale)
+    whole = precision - scale
+    return Decimal(MAX_DIGITS, max(MAX_DIGITS - whole, min(scale, _LEAST_SCALE)))
+
+
+def sum_type(left: Decimal, right: Decimal) -> Decimal:
+    """The type of a sum or difference."""
+    scale = max(left.scale, right.scale)
+    return adjusted(max(_whole(left), _whole(right)) + scale + 1, scale)
+
+
+def product_type(left: Decimal, right: Decimal) -> Decimal:
+    """The type of a product."""
+    return adjusted(left.precision + right.precision + 1, left.scale + right.scale)
+
+
+def quotient_type(left: Decimal, right: Decimal) -> Decimal:
+    """The type of a quotient.
+
+    >>> str(quotient_type(Decimal(10, 2), Decimal(5, 4)))
+    'decimal(20,8)'
+    """
+    scale = max(_LEAST_SCALE, left.scale + right.precision + 1)
+    return adjusted(_whole(left) + right.scale + scale, scale)
+
+
+def remainder_type(left: Decimal, right: Decimal) -> Decimal:
+    """The type of a remainder."""
+    scale = max(left.scale, right.scale)
+    return adjusted(min(_whole(left), _whole(right)) + scale, scale)
+
+
+def _whole(type: Decimal) -> int:
+    return type.precision - type.scale
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An arithmetic operator on decimals: its result's type, whether it can be computed, how."""
+
+    returns: Callable[[Decimal, Decimal], Type]
+    possible: Callable[[Decimal, Decimal], bool]
+    form: Callable[[Decimal, Decimal], Form]
+
+    def resolve(self, call: Call, left: Decimal, right: Decimal) -> Typed:
+        """The typed node of a call with decimals of these types."""
+        if not self.possible(left, right):
+            message = f"{left} {call.name} {right} needs more than {MAX_DIGITS} digits on the way"
+            hint = "cast the operands to fewer digits, as in cast(x as decimal(18,4))"
+            raise ExpressionError(message, call.span, hint)
+        a, b = call.arguments
+        arguments = (cast(a, left, a.span), cast(b, right, b.span))
+        result = self.returns(left, right)
+        return Apply(result, True, call.span, call.name, arguments, self.form(left, right))
+
+
+def decimal_operands(call: Call) -> tuple[Decimal, Decimal] | None:
+    """The types with which both operands count, where one is a decimal and both are exact."""
+    if len(call.arguments) != 2:
+        return None
+    a, b = call.arguments
+    if not (isinstance(a.type, Decimal) or isinstance(b.type, Decimal)):
+        return None
+    left = _counted(a) if a.type != NULL else _counted(b)
+    right = _counted(b) if b.type != NULL else left
+    return (left, right) if left and right else None
+
+
+def _counted(typed: Typed) -> Decimal | None:
+    """The decimal type of an operand: an integer literal takes the digits it has."""
+    own = typed.type in (SMALLINT, INT, BIGINT) and isinstance(typed, Constant)
+    if own and isinstance(typed, Constant) and isinstance(typed.value, int):
+        return Decimal(len(str(abs(typed.value))), 0)
+    return decimal_of(typed.type)
+
+
+def _added(left: Decimal, right: Decimal, *, minus: bool = False) -> Form:
+    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.exact import added
+
+    result = sum_type(left, right)
+    return once(lambda a, b: added(a, b, left, right, result, minus=minus), result)
+
+
+def _multiplied(left: Decimal, right: Decimal) -> Form:
+    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.exact import multiplied
+
+    result = product_type(left, right)
+    return once(lambda a, b: multiplied(a, b, left, right, result), result)
+
+
+def _divided(left: Decimal, right: Decimal) -> Form:
+    from headrace.core.expressions.batches import staged
+    from headrace.core.expressions.exact import divided
+
+    result = quotient_type(left, right)
+    return staged(lambda frame: divided(frame, left, right, result), result)
+
+
+def _remainder(left: Decimal, right: Decimal) -> Form:
+    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.exact import remainder
+
+    result = remainder_type(left, right)
+    return once(lambda a, b: remainder(a, b, left, right, result), result)
+
+
+def _positive_remainder(left: Decimal, right: Decimal) -> Form:
+    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.exact import positive_remainder
+
+    result = remainder_type(left, right)
+    return once(lambda a, b: positive_remainder(a, b, left, right, result), result)
+
+
+def _divided_whole(left: Decimal, right: Decimal) -> Form:
+    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.exact import divided_whole
+
+    return once(lambda a, b: divided_whole(a, b, left, right), BIGINT)
+
+
+def _product_is_exact(left: Decimal, right: Decimal) -> bool:
+    """Whether all digits of the product fit, or none is dropped so that overflow is all to see."""
+    result = product_type(left, right)
+    fits = left.precision + right.precision <= MAX_DIGITS
+    return fits or result.scale == left.scale + right.scale
+
+
+def _quotient_is_exact(left: Decimal, right: Decimal) -> bool:
+    """Whether divisor and rests have room for the zeros that a step appends."""
+    shift = quotient_type(left, right).scale - left.scale + right.scale
+    room = MAX_DIGITS - right.precision
+    return room >= -shift and (room > 0 or left.precision + shift <= MAX_DIGITS)
+
+
+def _level_is_exact(left: Decimal, right: Decimal) -> bool:
+    """Whether both have room for the decimals of the other."""
+    return max(_whole(left), _whole(right)) + max(left.scale, right.scale) <= MAX_DIGITS
+
+
+OPERATORS: dict[str, Operator] = {
+    "+": Operator(sum_type, lambda left, right: True, _added),
+    "-": Operator(sum_type, lambda left, right: True, partial(_added, minus=True)),
+    "*": Operator(product_type, _product_is_exact, _multiplied),
+    "/": Operator(quotient_type, _quotient_is_exact, _divided),
+    "%": Operator(remainder_type, _level_is_exact, _remainder),
+    "pmod": Operator(remainder_type, _level_is_exact, _positive_remainder),
+    "div": Operator(lambda left, right: BIGINT, _level_is_exact, _divided_whole),
+}

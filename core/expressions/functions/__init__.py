@@ -3,10 +3,14 @@
 from headrace.core.expressions.function import Function
 from headrace.core.expressions.functions.collections import COLLECTIONS
 from headrace.core.expressions.functions.logic import LOGIC
+from headrace.core.expressions.functions.patterns import PATTERNS
+from headrace.core.expressions.functions.strings import STRINGS
 
 FAMILIES: tuple[tuple[Function, ...], ...] = (
     LOGIC,
     COLLECTIONS,
+    STRINGS,
+    PATTERNS,
 )
 
 TABLE: dict[str, Function] = {

@@ -23,6 +23,7 @@ from headrace.core.expressions.regex.tree import (
     Pattern,
     PatternError,
     Repeat,
+    ReplacementError,
     Sequence,
     Start,
     has,
@@ -208,14 +209,14 @@ def _by(text: str, count: int, groups: dict[int, int]) -> tuple[str, set[int]]:
         at += 1
         if character == "\\":
             if at == len(text):
-                raise PatternError("the replacement ends with a single backslash", r"write \\")
+                raise ReplacementError("the replacement ends with a single backslash", r"write \\")
             parts.append(text[at].replace("$", "$$"))
             at += 1
         elif character == "$":
             number, at = _reference(text, at, count)
             if number not in groups:
                 message = 'the replacement has $0, and the pattern "$"'
-                raise PatternError(message, "put all before $ into a group and write $1")
+                raise ReplacementError(message, "put all before $ into a group and write $1")
             used.add(number)
             parts.append(f"${{{groups[number]}}}")
         else:
@@ -229,11 +230,13 @@ def _reference(text: str, at: int, count: int) -> tuple[int, int]:
     if not (digit.isdecimal() and digit.isascii()):
         named = digit == "{"
         why = "names a group; wanted its number" if named else 'has "$" without a group behind it'
-        raise PatternError(f"the replacement {why}", r"write $1 for group 1, \$ for the character")
+        raise ReplacementError(
+            f"the replacement {why}", r"write $1 for group 1, \$ for the character"
+        )
     number = int(digit)
     if number > count:
         message = f"the replacement has ${number}, and the pattern has {count} groups"
-        raise PatternError(message, r"write \$ for the character")
+        raise ReplacementError(message, r"write \$ for the character")
     at += 1
     while (digit := text[at : at + 1]).isdecimal() and digit.isascii():
         longer = number * 10 + int(digit)

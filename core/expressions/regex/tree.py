@@ -17,6 +17,10 @@ class PatternError(Exception):
         self.hint = hint
 
 
+class ReplacementError(PatternError):
+    """What is wrong is not in the pattern but in what is put in place of its matches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A part of a pattern; the subclasses below are all there are."""

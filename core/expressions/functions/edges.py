@@ -1,0 +1,165 @@
+"""The ends of a text: what is trimmed from them, and what fills them up to a length.
+
+Only spaces are trimmed unless other characters are given, as SQL has it: a tab or a line end stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from headrace.core.expressions.function import Function, Overload, function, overload
+from headrace.core.expressions.functions.arguments import (
+    characters,
+    literal_int,
+    literal_text,
+    natural,
+)
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import Form
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Side: TypeAlias = Literal["start", "end", "both"]
+
+
+def _strip(text: pl.Expr, side: Side, unwanted: pl.Expr | str) -> pl.Expr:
+    match side:
+        case "start":
+            return text.str.strip_chars_start(unwanted)
+        case "end":
+            return text.str.strip_chars_end(unwanted)
+    return text.str.strip_chars(unwanted)
+
+
+def _trimming(side: Side, unwanted_at: int) -> Callable[[Bound], Form]:
+    """The form where the unwanted characters are given, and stand before or behind the text."""
+
+    def build(bound: Bound) -> Form:
+        from headrace.core.expressions.batches import once
+
+        plain = literal_text(bound.arguments[unwanted_at])
+        if plain is not None:
+            return lambda *both: _strip(both[1 - unwanted_at], side, plain)
+
+        def form(*both: pl.Expr) -> pl.Expr:
+            import polars as pl
+
+            unwanted, text = both[unwanted_at], both[1 - unwanted_at]
+            # Polars takes NULL for no unwanted characters.
+            return pl.when(unwanted.is_not_null()).then(_strip(text, side, unwanted))
+
+        return once(form, bound.result)
+
+    return build
+
+
+def _trim(name: str, side: Side) -> tuple[Overload, Overload]:
+    return (
+        overload(
+            f"{name}(text: string) -> string", lambda text: _strip(text, side, " "), nulls="strict"
+        ),
+        overload(
+            f"{name}(unwanted: string, text: string) -> string",
+            build=_trimming(side, unwanted_at=0),
+            nulls="strict",
+        ),
+    )
+
+
+def _pad(bound: Bound, side: Side) -> Form:
+    from headrace.core.expressions.batches import once
+
+    width = literal_int(bound.arguments[1])
+    fill = literal_text(bound.arguments[2]) if len(bound.arguments) > 2 else " "
+    if fill is None or len(fill) > 1:
+        return once(lambda *arguments: _filled(*arguments, side=side), bound.result)
+
+    def form(text: pl.Expr, count: pl.Expr, _: object = None) -> pl.Expr:
+        to = max(width, 0) if width is not None else natural(count)
+        short = text.str.head(to)
+        if not fill:
+            return short
+        return short.str.pad_start(to, fill) if side == "start" else short.str.pad_end(to, fill)
+
+    return form if width is not None else once(form, bound.result)
+
+
+def _filled(text: pl.Expr, width: pl.Expr, fill: pl.Expr, *, side: Side) -> pl.Expr:
+    """The text cut to the width, with so much of the repeated filling as it lacks."""
+    import polars as pl
+
+    to = natural(width.cast(pl.Int64))
+    lacking = natural(to - characters(text))
+    times = (lacking + characters(fill) - 1) // characters(fill).clip(1)
+    filling = fill.repeat_by(natural(times)).list.join("").str.head(lacking)
+    short = text.str.head(to)
+    joined = pl.concat_str([filling, short] if side == "start" else [short, filling])
+    return pl.when(fill.is_not_null()).then(joined)
+
+
+EDGES: tuple[Function, ...] = (
+    function(
+        "trim",
+        "strings",
+        "The text without the spaces, or the unwanted characters, at both ends.",
+        *_trim("trim", "both"),
+        example=("trim('  a b ')", "a b"),
+        more=(("trim(both 'x' from 'xxaxx')", "a"),),
+    ),
+    function(
+        "btrim",
+        "strings",
+        "As trim, with the unwanted characters behind the text.",
+        overload(
+            "btrim(text: string) -> string", lambda text: _strip(text, "both", " "), nulls="strict"
+        ),
+        overload(
+            "btrim(text: string, unwanted: string) -> string",
+            build=_trimming("both", unwanted_at=1),
+            nulls="strict",
+        ),
+        example=("btrim('xyaxbyx', 'xy')", "axb"),
+    ),
+    function(
+        "ltrim",
+        "strings",
+        "The text without the spaces, or the unwanted characters, at its start.",
+        *_trim("ltrim", "start"),
+        example=("ltrim('0', '0070')", "70"),
+    ),
+    function(
+        "rtrim",
+        "strings",
+        "The text without the spaces, or the unwanted characters, at its end.",
+        *_trim("rtrim", "end"),
+        example=("rtrim('.', 'end...')", "end"),
+    ),
+    function(
+        "lpad",
+        "strings",
+        "The text filled up at its start to a length, with spaces or another text; a longer one"
+        " is cut.",
+        overload(
+            "lpad(text: string, length: int, [filling: string]) -> string",
+            build=lambda bound: _pad(bound, "start"),
+            nulls="strict",
+        ),
+        example=("lpad('7', 3, '0')", "007"),
+        more=(("lpad('12345', 3, '0')", "123"),),
+    ),
+    function(
+        "rpad",
+        "strings",
+        "The text filled up at its end to a length, with spaces or another text; a longer one is"
+        " cut.",
+        overload(
+            "rpad(text: string, length: int, [filling: string]) -> string",
+            build=lambda bound: _pad(bound, "end"),
+            nulls="strict",
+        ),
+        example=("rpad('7', 4, 'ab')", "7aba"),
+    ),
+)
+"""What changes the ends of a text."""

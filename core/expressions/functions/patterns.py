@@ -1,0 +1,250 @@
+r"""Matching text: `like`, and the functions that take a regular expression.
+
+Patterns are constants, so that what has no exact translation is refused before anything runs. The
+meaning is that of Java's engine, which Spark uses; `core.expressions.regex` says how it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from headrace.core.expressions.function import Function, function, overload
+from headrace.core.expressions.regex import rust
+from headrace.core.expressions.regex.like import like, pieces
+from headrace.core.expressions.regex.tree import PatternError, ReplacementError
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import ExpressionError, Form
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_T = TypeVar("_T")
+
+
+def _said(bound: Bound, index: int, translate: Callable[[], _T]) -> _T:
+    """What the translation gives; what it says is wrong is said of that argument."""
+    try:
+        return translate()
+    except PatternError as error:
+        wrong = bound.arguments[index + isinstance(error, ReplacementError)]
+        raise ExpressionError(error.message, wrong.span, error.hint) from None
+
+
+def _pattern(bound: Bound, index: int = 1) -> str:
+    pattern = bound.constants[index]
+    assert isinstance(pattern, str)
+    return pattern
+
+
+def _checked(bound: Bound, pattern: str) -> str:
+    """The pattern, if Rust's engine takes it: it has a limit of size, which Java has not."""
+    import polars as pl
+
+    try:
+        pl.select(pl.lit("").str.contains(pattern))
+    except pl.exceptions.ComputeError as error:
+        reason = str(error).split("error:")[-1].strip().splitlines()[0]
+        span = bound.arguments[1].span
+        message = f"the pattern is too much for the engine: {reason}"
+        raise ExpressionError(
+            message, span, "make the numbers of its repetitions smaller"
+        ) from None
+    return pattern
+
+
+def _check_escape(bound: Bound) -> None:
+    if 2 in bound.constants:
+        escape = bound.constants[2]
+        if not isinstance(escape, str) or len(escape) != 1 or ord(escape) > 0xFFFF:
+            came = f"'{escape}'" if isinstance(escape, str) else "NULL"
+            message = f"wanted one character to escape with, got {came}"
+            raise ExpressionError(message, bound.arguments[2].span, "as in escape '!'")
+
+
+def _like(bound: Bound) -> Form:
+    escape = str(bound.constants.get(2, "\\"))
+    parts = _said(bound, 1, lambda: pieces(_pattern(bound), escape))
+    return lambda text, *_: like(text, parts)
+
+
+def _ilike(bound: Bound) -> Form:
+    """Spark makes both sides small, and reads the pattern after that."""
+    import polars as pl
+
+    escape = str(bound.constants.get(2, "\\"))
+    small: str = pl.select(pl.lit(_pattern(bound)).str.to_lowercase()).item()
+    parts = _said(bound, 1, lambda: pieces(small, escape))
+    return lambda text, *_: like(text.str.to_lowercase(), parts)
+
+
+def _rlike(bound: Bound) -> Form:
+    pattern = _checked(bound, _said(bound, 1, lambda: rust.search(_pattern(bound))))
+    return lambda text, _: text.str.contains(pattern)
+
+
+def _replace(bound: Bound) -> Form:
+    by = _pattern(bound, 2)
+    pattern, value = _said(bound, 1, lambda: rust.replacement(_pattern(bound), by))
+    _checked(bound, pattern)
+    return lambda text, *_: text.str.replace_all(pattern, value)
+
+
+def _group(bound: Bound) -> int:
+    group = bound.constants.get(2, 1)
+    assert isinstance(group, int)
+    return group
+
+
+def _extraction(bound: Bound, every: bool) -> tuple[str, int]:
+    wanted = _group(bound)
+    pattern, group = _said(bound, 1, lambda: rust.extraction(_pattern(bound), wanted, every))
+    return _checked(bound, pattern), group
+
+
+def _extract(bound: Bound) -> Form:
+    import polars as pl
+
+    pattern, group = _extraction(bound, every=False)
+
+    def form(text: pl.Expr, *_: object) -> pl.Expr:
+        found = text.str.extract(pattern, group).fill_null("")
+        return pl.when(text.is_not_null()).then(found)
+
+    return form
+
+
+def _extract_all(bound: Bound) -> Form:
+    """A group is found again in each match: a pattern without `^` and `$` finds the same there."""
+    import polars as pl
+
+    pattern, group = _extraction(bound, every=True)
+    if group == 0:
+        return lambda text, *_: text.str.extract_all(pattern)
+    part = pl.element().str.extract(pattern, group).fill_null("")
+    return lambda text, *_: text.str.extract_all(pattern).list.eval(part)
+
+
+def _split(bound: Bound) -> Form:
+    limit = bound.constants.get(2, -1)
+    assert isinstance(limit, int)
+    separator, plain = _said(bound, 1, lambda: rust.separator(_pattern(bound)))
+    if limit > 0 and not (plain and separator):
+        message = "split with a limit wants a plain text to split by"
+        hint = r"a plain text is ',' or '\\.'; without a limit any pattern will do"
+        raise ExpressionError(message, bound.arguments[1].span, hint)
+    if not plain:
+        _checked(bound, separator)
+    if not separator:
+        return lambda text, *_: _characters(text)
+    if limit > 0:
+        return lambda text, *_: _limited(text, separator, limit)
+    return lambda text, *_: text.str.split(separator, literal=plain)
+
+
+def _characters(text: pl.Expr) -> pl.Expr:
+    """Each character; of the empty text the empty text."""
+    import polars as pl
+
+    return pl.when(text == "").then(pl.lit([""])).otherwise(text.str.split(""))
+
+
+def _limited(text: pl.Expr, separator: str, limit: int) -> pl.Expr:
+    """At most so many parts, the last of them with all the rest."""
+    import polars as pl
+
+    parts = text.str.split(separator)
+    rest = parts.list.slice(limit - 1).list.join(separator)
+    cut = parts.list.head(limit - 1).list.concat(rest)
+    return pl.when(parts.list.len() > limit).then(cut).otherwise(parts)
+
+
+PATTERNS: tuple[Function, ...] = (
+    function(
+        "like",
+        "patterns",
+        "Whether the whole text is as the pattern says: % is any text, _ any character.",
+        overload(
+            "like(text: string, pattern: constant string, [escape: constant string]) -> boolean",
+            build=_like,
+            check=_check_escape,
+            nulls="strict",
+        ),
+        example=("'a_b' like 'a!_%' escape '!'", "true"),
+        more=(("'abc' like 'A%'", "false"), (r"'50%' like '50\%'", "true")),
+    ),
+    function(
+        "ilike",
+        "patterns",
+        "As like, with small and capital letters being the same.",
+        overload(
+            "ilike(text: string, pattern: constant string, [escape: constant string]) -> boolean",
+            build=_ilike,
+            check=_check_escape,
+            nulls="strict",
+        ),
+        example=("'Abc' ilike 'aB%'", "true"),
+    ),
+    function(
+        "rlike",
+        "patterns",
+        "Whether a part of the text matches a regular expression (Java's).",
+        overload(
+            "rlike(text: string, pattern: constant string) -> boolean", build=_rlike, nulls="strict"
+        ),
+        example=(r"'order-12' rlike '-\\d+$'", "true"),
+        more=(("'abc' rlike '^b'", "false"),),
+        aliases=("regexp_like", "regexp"),
+    ),
+    function(
+        "regexp_replace",
+        "patterns",
+        "The text with every match of a regular expression replaced; $1 stands for group 1.",
+        overload(
+            "regexp_replace(text: string, pattern: constant string, by: constant string) -> string",
+            build=_replace,
+            nulls="strict",
+        ),
+        example=(r"regexp_replace('a1b22', '(\\d+)', '<$1>')", "a<1>b<22>"),
+    ),
+    function(
+        "regexp_extract",
+        "patterns",
+        "Group 1, or another, of the first match; empty where there is none. Group 0 is all.",
+        overload(
+            "regexp_extract(text: string, pattern: constant string, [group: constant int])"
+            " -> string",
+            build=_extract,
+            nulls="strict",
+        ),
+        example=(r"regexp_extract('foo-12', '(\\w+)-(\\d+)', 2)", "12"),
+        more=(("regexp_extract('foo', '([0-9]+)')", ""),),
+    ),
+    function(
+        "regexp_extract_all",
+        "patterns",
+        "Group 1, or another, of every match, in order; group 0 is all of it.",
+        overload(
+            "regexp_extract_all(text: string, pattern: constant string, [group: constant int])"
+            " -> array<string>",
+            build=_extract_all,
+            nulls="strict",
+        ),
+        example=("regexp_extract_all('a1b22', '([0-9]+)')", "[1, 22]"),
+    ),
+    function(
+        "split",
+        "patterns",
+        "The parts of a text between the matches of a regular expression, empty ones too; at most"
+        " so many as the limit says if it is above 0.",
+        overload(
+            "split(text: string, separator: constant string, [limit: constant int])"
+            " -> array<string>",
+            build=_split,
+            nulls="strict",
+        ),
+        example=("split('a1b2c', '[0-9]')", "[a, b, c]"),
+        more=(("split('a,b,c', ',', 2)", "[a, b,c]"), ("split('a,b,,', ',')", "[a, b, , ]")),
+    ),
+)
+"""What takes a pattern."""

@@ -1,0 +1,153 @@
+"""Text: its length, its case, and whether it holds another.
+
+Lengths count characters, which are code points as in Spark: an emoji with a skin tone is two. What
+counts positions, puts something before or behind, and joins has modules of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.function import Function, function, overload
+from headrace.core.expressions.functions.capitals import initcap
+from headrace.core.expressions.functions.edges import EDGES
+from headrace.core.expressions.functions.joining import JOINING
+from headrace.core.expressions.functions.positions import POSITIONS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def _characters(text: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return text.str.len_chars().cast(pl.Int32)
+
+
+def _bytes_of_text(text: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return text.str.len_bytes().cast(pl.Int32)
+
+
+def _bytes(value: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return value.bin.size().cast(pl.Int32)
+
+
+def _reverse(text: pl.Expr) -> pl.Expr:
+    """By characters: Polars' own `reverse` keeps an accent behind its letter, Spark does not."""
+    return text.str.split("").list.reverse().list.join("")
+
+
+_MEASURES: tuple[Function, ...] = (
+    function(
+        "length",
+        "strings",
+        "How many characters a text has, or how many bytes a binary.",
+        overload("length(text: string) -> int", _characters, nulls="strict"),
+        overload("length(bytes: binary) -> int", _bytes, nulls="strict"),
+        example=("length('héllo😀')", "6"),
+        aliases=("char_length", "character_length", "len"),
+    ),
+    function(
+        "octet_length",
+        "strings",
+        "How many bytes a text has in UTF-8, or a binary.",
+        overload("octet_length(text: string) -> int", _bytes_of_text, nulls="strict"),
+        overload("octet_length(bytes: binary) -> int", _bytes, nulls="strict"),
+        example=("octet_length('héllo')", "6"),
+    ),
+    function(
+        "bit_length",
+        "strings",
+        "Eight times octet_length.",
+        overload(
+            "bit_length(text: string) -> int", lambda text: _bytes_of_text(text) * 8, nulls="strict"
+        ),
+        overload("bit_length(bytes: binary) -> int", lambda b: _bytes(b) * 8, nulls="strict"),
+        example=("bit_length('a')", "8"),
+    ),
+)
+
+_CASES: tuple[Function, ...] = (
+    function(
+        "lower",
+        "strings",
+        "The text in small letters.",
+        overload("lower(text: string) -> string", lambda t: t.str.to_lowercase(), nulls="strict"),
+        example=("lower('ÀÉ')", "àé"),
+        aliases=("lcase",),
+    ),
+    function(
+        "upper",
+        "strings",
+        "The text in capital letters.",
+        overload("upper(text: string) -> string", lambda t: t.str.to_uppercase(), nulls="strict"),
+        example=("upper('straße')", "STRASSE"),
+        aliases=("ucase",),
+    ),
+    function(
+        "initcap",
+        "strings",
+        "The first letter of each word a capital, the others small; only spaces part words.",
+        overload("initcap(text: string) -> string", initcap, nulls="strict"),
+        example=("initcap('hello wORLD')", "Hello World"),
+    ),
+    function(
+        "reverse",
+        "strings",
+        "The characters of a text, or the elements of an array, from the last to the first.",
+        overload("reverse(text: string) -> string", _reverse, nulls="strict"),
+        overload("reverse(of: array<T>) -> array<T>", lambda a: a.list.reverse(), nulls="strict"),
+        example=("reverse('abc')", "cba"),
+        more=(("reverse(array(1, 2))", "[2, 1]"),),
+    ),
+)
+
+_TESTS: tuple[Function, ...] = (
+    function(
+        "contains",
+        "strings",
+        "Whether the part stands somewhere in the text; the empty part stands in every text.",
+        overload(
+            "contains(text: string, part: string) -> boolean",
+            lambda text, part: text.str.contains(part, literal=True),
+            nulls="strict",
+        ),
+        example=("contains('hello', 'ell')", "true"),
+    ),
+    function(
+        "startswith",
+        "strings",
+        "Whether the text starts with the part.",
+        overload(
+            "startswith(text: string, part: string) -> boolean",
+            lambda text, part: text.str.starts_with(part),
+            nulls="strict",
+        ),
+        example=("startswith('hello', 'he')", "true"),
+    ),
+    function(
+        "endswith",
+        "strings",
+        "Whether the text ends with the part.",
+        overload(
+            "endswith(text: string, part: string) -> boolean",
+            lambda text, part: text.str.ends_with(part),
+            nulls="strict",
+        ),
+        example=("endswith('hello', 'lo')", "true"),
+    ),
+)
+
+STRINGS: tuple[Function, ...] = (
+    *_MEASURES,
+    *_CASES,
+    *_TESTS,
+    *POSITIONS,
+    *EDGES,
+    *JOINING,
+)
+"""What is done with text; `patterns` has the rest."""

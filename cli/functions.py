@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from headrace.core.expressions.function import Function
+    from headrace.core.catalog import Entry
 
 
 def _complete(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from headrace.core.expressions.functions import TABLE
+    from headrace.core.catalog import BY_NAME
 
-    found = sorted(name for name in TABLE if name.startswith(incomplete.lower()))
-    return [CompletionItem(name, help=TABLE[name].doc) for name in found]
+    found = sorted(name for name in BY_NAME if name.startswith(incomplete.lower()))
+    return [CompletionItem(name, help=BY_NAME[name].doc) for name in found]
 
 
 @click.command()
@@ -27,76 +29,82 @@ def _complete(
     "form",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="json: all fields of each function, for other programs.",
+    help="json: all that is known of each, for other programs.",
 )
 def functions(name: str | None, form: str) -> None:
     """List what expressions can call, or explain one.
 
-    NAME is a function or an operator: `headrace functions substring`.
+    NAME is a function, an aggregate or an operator: `headrace functions substring`.
     """
-    rows = [_row(name)] if name is not None else _rows()
     if form == "json":
-        _print_json(rows)
-    elif name is not None:
-        _print_one(rows[0])
+        from headrace.core.catalog import ENTRIES
+
+        _print_json(ENTRIES if name is None else [_entry(name)])
+    elif name is None:
+        _print_all()
     else:
-        _print_all(rows)
+        _print_one(_entry(name))
 
 
-def _rows() -> list[Function]:
-    from headrace.core.expressions.functions import FAMILIES
-
-    return [row for family in FAMILIES for row in family]
-
-
-def _row(name: str) -> Function:
-    from headrace.core.expressions.functions import TABLE
+def _entry(name: str) -> Entry:
+    from headrace.core.catalog import BY_NAME
     from headrace.core.expressions.functions.later import LATER
     from headrace.core.problems import did_you_mean
 
     wanted = name.lower().removesuffix("()")
-    if wanted in TABLE:
-        return TABLE[wanted]
+    if wanted in BY_NAME:
+        return BY_NAME[wanted]
     if wanted in LATER:
         raise click.ClickException(f"{wanted} is a function of Spark's that is not built yet")
-    hint = did_you_mean(wanted, TABLE) or "`headrace functions` lists them all"
+    hint = did_you_mean(wanted, BY_NAME) or "`headrace functions` lists them all"
     raise click.ClickException(f'no such function "{name}", {hint}')
 
 
-def _print_json(rows: list[Function]) -> None:
+def _print_json(entries: Sequence[Entry]) -> None:
     import json
 
     described = [
         {
-            "name": row.name,
-            "family": row.family,
-            "doc": row.doc,
-            "signatures": row.signatures,
-            "aliases": row.aliases,
-            "examples": [{"expression": text, "value": value} for text, value in row.examples],
+            "name": entry.name,
+            "family": entry.family,
+            "doc": entry.doc,
+            "signatures": entry.signatures,
+            "aliases": entry.aliases,
+            "examples": [{"expression": text, "value": value} for text, value in entry.examples],
         }
-        for row in rows
+        for entry in entries
     ]
     click.echo(json.dumps(described, indent=2, ensure_ascii=False))
 
 
-def _print_all(rows: list[Function]) -> None:
-    families: dict[str, list[Function]] = {}
-    for row in rows:
-        families.setdefault(row.family, []).append(row)
-    width = max(len(row.name) for row in rows)
-    for index, (family, members) in enumerate(families.items()):
+def _print_all() -> None:
+    from headrace.core.catalog import ENTRIES, families
+
+    indent = max(len(entry.name) for entry in ENTRIES) + 4
+    for index, (family, entries) in enumerate(families().items()):
         click.echo(("\n" if index else "") + click.style(family, bold=True))
-        for row in members:
-            click.echo(f"  {row.name:<{width}}  {row.doc}")
+        for entry in entries:
+            doc = f"\n{'':{indent}}".join(_fitted(entry.doc, indent))
+            click.echo(f"  {entry.name:<{indent - 2}}{doc}")
 
 
-def _print_one(row: Function) -> None:
-    for signature in row.signatures:
+def _fitted(text: str, indent: int) -> list[str]:
+    """The text in lines that fit beside the names on a terminal; elsewhere one, for `grep`."""
+    if not sys.stdout.isatty():
+        return [text]
+    import shutil
+    import textwrap
+
+    return textwrap.wrap(text, max(30, shutil.get_terminal_size().columns - indent))
+
+
+def _print_one(entry: Entry) -> None:
+    from headrace.core.catalog import example_lines
+
+    for signature in entry.signatures:
         click.secho(signature, bold=True)
-    click.echo(f"\n{row.doc}\n")
-    width = max(len(text) for text, _ in row.examples)
-    for text, value in row.examples:
-        click.echo(f"  {text:<{width}}  ->  {value}")
-    if row.aliases:
-        click.echo(f"\nalso called {', '.join(row.aliases)}")
+    click.echo(f"\n{entry.doc}\n")
+    for line in example_lines(entry):
+        click.echo(f"  {line}")
+    if entry.aliases:
+        click.echo(f"\nalso called {', '.join(entry.aliases)}")

@@ -2,7 +2,7 @@
 
 import json
 
-from headrace.core.expressions.functions import FAMILIES, TABLE
+from headrace.core.catalog import BY_NAME, ENTRIES, families
 from tests.cli.ran import Headrace
 
 
@@ -10,23 +10,27 @@ def test_every_function_is_listed_with_its_sentence(headrace: Headrace) -> None:
     ran = headrace("functions")
     assert (ran.status, ran.err) == (0, "")
     listed = {line.split()[0]: line for line in ran.out.splitlines() if line.startswith("  ")}
-    for row in (row for family in FAMILIES for row in family):
+    for row in ENTRIES:
         assert listed[row.name].endswith(row.doc)
 
 
 def test_families_are_headings(headrace: Headrace) -> None:
     headings = [line for line in headrace("functions").out.splitlines() if line[:1].strip()]
-    assert headings == list(dict.fromkeys(row.family for family in FAMILIES for row in family))
+    assert headings == list(families())
 
 
 def test_one_function_is_explained_under_any_of_its_names(headrace: Headrace) -> None:
     ran = headrace("functions", "COALESCE()")
-    row = TABLE["coalesce"]
+    row = BY_NAME["coalesce"]
     assert ran.out.startswith(f"{row.signatures[0]}\n")
     assert row.doc in ran.out
     assert all(text in ran.out and value in ran.out for text, value in row.examples)
-    for name in (alias for row in TABLE.values() for alias in row.aliases):
-        assert headrace("functions", name).out == headrace("functions", TABLE[name].name).out
+    for name in (alias for row in ENTRIES for alias in row.aliases):
+        assert headrace("functions", name).out == headrace("functions", BY_NAME[name].name).out
+
+
+def test_an_aggregate_shows_the_rows_of_its_examples(headrace: Headrace) -> None:
+    assert "where n is 1, 2, 2, NULL" in headrace("functions", "sum").out
 
 
 def test_operators_are_explained_too(headrace: Headrace) -> None:
@@ -46,7 +50,7 @@ def test_a_function_of_spark_s_that_is_to_come_says_so(headrace: Headrace) -> No
 
 def test_json_has_all_of_it(headrace: Headrace) -> None:
     rows = json.loads(headrace("functions", "--format", "json").out)
-    assert [row["name"] for row in rows] == [row.name for family in FAMILIES for row in family]
+    assert [row["name"] for row in rows] == [row.name for row in ENTRIES]
     (row,) = json.loads(headrace("functions", "coalesce", "--format", "json").out)
     assert set(row) == {"name", "family", "doc", "signatures", "aliases", "examples"}
     assert set(row["examples"][0]) == {"expression", "value"}

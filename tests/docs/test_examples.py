@@ -1,0 +1,51 @@
+"""Every example of a function or an aggregate has the value that help and docs show."""
+
+import polars as pl
+import pytest
+
+from headrace.core.aggregates import (
+    EXAMPLE_ROWS,
+    partial_states,
+    results,
+    type_aggregate_text,
+)
+from headrace.core.aggregates import TABLE as AGGREGATES
+from headrace.core.catalog import ENTRIES
+from headrace.core.expressions import to_expr, type_expression
+from headrace.core.type_parser import parse_type
+from headrace.core.types import Field, Schema, Type, to_polars
+from tests.spark_text import spark_text
+
+COLUMNS = {name: (parse_type(type)[0], values) for name, (type, values) in EXAMPLE_ROWS.items()}
+SCHEMA = Schema(tuple(Field(name, type) for name, (type, _) in COLUMNS.items()))
+NOW = {"current_timestamp", "current_date", "now"}
+
+EXAMPLES = [
+    pytest.param(entry.name, text, value, id=text)
+    for entry in ENTRIES
+    if entry.name not in NOW
+    for text, value in entry.examples
+]
+
+
+def computed(text: str) -> tuple[object, Type]:
+    """The value of an expression that reads no column."""
+    typed = type_expression(text, Schema(()))
+    return pl.select(to_expr(typed)).to_series()[0], typed.type
+
+
+def aggregated(text: str) -> tuple[object, Type]:
+    """The value of an aggregate over the example rows."""
+    expression = type_aggregate_text(text, SCHEMA, Schema(()))
+    rows = pl.DataFrame(
+        {name: pl.Series(values, dtype=to_polars(type)) for name, (type, values) in COLUMNS.items()}
+    ).with_row_index("__order")
+    states = partial_states(rows, [], expression.calls)
+    return results(states, [], expression.calls, {"r": expression})["r"][0], expression.type
+
+
+@pytest.mark.parametrize(("name", "text", "value"), EXAMPLES)
+def test_an_example_has_the_value_that_is_shown(name: str, text: str, value: str) -> None:
+    result, type = aggregated(text) if name in AGGREGATES else computed(text)
+    shown = result.to_list() if isinstance(result, pl.Series) else result
+    assert spark_text(shown, type) == value

@@ -118,7 +118,8 @@ def parse_signature(text: str) -> Signature:
     """
     match = _SIGNATURE.fullmatch(text)
     assert match, text
-    parts = re.split(r", (?![^<]*>)", match["parameters"]) if match["parameters"] else []
+    none = match["parameters"] in ("", "*")
+    parts = [] if none else re.split(r", (?![^<]*>)", match["parameters"])
     return Signature(
         text,
         match["name"],

@@ -1,0 +1,84 @@
+"""Counts, and the sets of values that `distinct` keeps.
+
+In a set NaN stands once, and so does zero, whatever its sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import polars as pl
+
+from headrace.core.aggregates.triple import Rows, Triple, flatten
+from headrace.core.expressions.signature import Bound
+from headrace.core.types import BIGINT, FLOATS, Array, Field, Struct, Type
+
+
+def _counted(count: Callable[[Rows], pl.Expr]) -> Triple:
+    return Triple(
+        state=(("count", BIGINT),),
+        partial=lambda rows: (count(rows).cast(pl.Int64),),
+        merge=lambda count: (count.sum(),),
+        finish=lambda count: count,
+    )
+
+
+def rows(bound: Bound) -> Triple:
+    """count(*)."""
+    return _counted(lambda rows: rows.count)
+
+
+def present(bound: Bound) -> Triple:
+    """count(x, ...): rows in which no argument is NULL."""
+    if len(bound.arguments) == 1:
+        return _counted(lambda rows: rows.value.count())
+    return _counted(lambda rows: _all_present(rows).sum())
+
+
+def count_if(bound: Bound) -> Triple:
+    """count_if(condition)."""
+    return _counted(lambda rows: rows.value.sum())
+
+
+def distinct(bound: Bound) -> Triple:
+    """count(distinct x, ...)."""
+
+    def finish(set: pl.Expr) -> pl.Expr:
+        return set.list.len().cast(pl.Int64)
+
+    if len(bound.arguments) == 1:
+        return distinct_values(bound.types[0], finish)
+    fields = tuple(Field(f"_{i}", type) for i, type in enumerate(bound.types))
+    return distinct_values(Struct(fields), finish)
+
+
+def collect_set(bound: Bound) -> Triple:
+    """collect_set(x), in ascending order, so that it does not depend on how the rows are cut."""
+    return distinct_values(bound.types[0], lambda set: set.list.sort())
+
+
+def distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Triple:
+    """The set of values without NULL; of several arguments the set of structs of them."""
+
+    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+        if len(rows.values) == 1:
+            return (_one_zero(rows.value, type).drop_nulls().unique().implode(),)
+        named = (value.alias(f"_{i}") for i, value in enumerate(rows.values))
+        return (pl.struct(named).filter(_all_present(rows)).unique().implode(),)
+
+    return Triple(
+        state=(("set", Array(type)),),
+        partial=partial,
+        merge=lambda set: (flatten(set).unique().implode(),),
+        finish=finish,
+    )
+
+
+def _one_zero(value: pl.Expr, type: Type) -> pl.Expr:
+    """The value with 0.0 for -0.0; adding 0.0 would not do, which Polars leaves out."""
+    return pl.when(value == 0).then(0.0).otherwise(value) if type in FLOATS else value
+
+
+def _all_present(rows: Rows) -> pl.Expr:
+    return reduce(lambda a, b: a & b, (value.is_not_null() for value in rows.values))

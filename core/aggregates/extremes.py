@@ -1,0 +1,46 @@
+"""The least and the greatest, of values and of conditions: their own partial states.
+
+NaN is the greatest of numbers: `max` is NaN when one value is, `min` only when all are.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.core.aggregates.triple import Triple
+from headrace.core.expressions.signature import Bound
+from headrace.core.types import BOOLEAN, FLOATS, Type
+
+
+def _extreme(name: str, type: Type) -> Triple:
+    def step(values: pl.Expr) -> tuple[pl.Expr]:
+        if name == "max":
+            return (values.nan_max() if type in FLOATS else values.max(),)
+        return (values.min(),)
+
+    return Triple(
+        state=((name, type),),
+        partial=lambda rows: step(rows.value),
+        merge=step,
+        finish=lambda value: value,
+    )
+
+
+def least(bound: Bound) -> Triple:
+    """min(x)."""
+    return _extreme("min", bound.types[0])
+
+
+def greatest(bound: Bound) -> Triple:
+    """max(x)."""
+    return _extreme("max", bound.types[0])
+
+
+def every(bound: Bound) -> Triple:
+    """bool_and(x): false is the least condition."""
+    return _extreme("min", BOOLEAN)
+
+
+def some(bound: Bound) -> Triple:
+    """bool_or(x)."""
+    return _extreme("max", BOOLEAN)

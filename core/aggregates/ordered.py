@@ -1,0 +1,107 @@
+"""Aggregates that go by the order of rows: what they keep they keep with its order key."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+
+from headrace.core.aggregates.triple import ORDER_KEY, Rows, Triple, flatten
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import ExpressionError
+from headrace.core.types import Array, Field, Struct
+
+End = Literal["first", "last"]
+
+
+def check_flag(bound: Bound) -> None:
+    """Whether NULLs are skipped is true or false."""
+    if 1 in bound.constants and bound.constants[1] is None:
+        raise ExpressionError("wanted true or false, got NULL", bound.arguments[1].span)
+
+
+def _end(end: End, bound: Bound) -> Triple:
+    skip = bound.constants.get(1) is True
+
+    def pick(value: pl.Expr, order: pl.Expr) -> tuple[pl.Expr, ...]:
+        # A state without a row has no order key: it stands at the far end.
+        if end == "first":
+            by, least = value.sort_by(order, nulls_last=True), order.sort(nulls_last=True)
+            return by.first(), least.first()
+        return value.sort_by(order).last(), order.sort().last()
+
+    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+        if not skip:
+            return pick(rows.value, rows.order)
+        present = rows.value.is_not_null()
+        return pick(rows.value.filter(present), rows.order.filter(present))
+
+    return Triple(
+        state=(("value", bound.types[0]), ("order", ORDER_KEY)),
+        partial=partial,
+        merge=pick,
+        finish=lambda value, order: value,
+        needs_order=True,
+    )
+
+
+def first(bound: Bound) -> Triple:
+    """first(x) and first(x, true), which skips NULLs."""
+    return _end("first", bound)
+
+
+def last(bound: Bound) -> Triple:
+    """last(x) and last(x, true)."""
+    return _end("last", bound)
+
+
+def _best(bound: Bound, *, most: bool) -> Triple:
+    """The value where another is least or most; among equals the last row's, as Spark has it."""
+
+    def pick(value: pl.Expr, by: pl.Expr, order: pl.Expr) -> tuple[pl.Expr, ...]:
+        present = by.is_not_null()
+        keys = by.filter(present), order.filter(present)
+        down = [most, True]
+        return tuple(
+            column.filter(present).sort_by(*keys, descending=down).first()
+            for column in (value, by, order)
+        )
+
+    return Triple(
+        state=(("value", bound.types[0]), ("by", bound.types[1]), ("order", ORDER_KEY)),
+        partial=lambda rows: pick(rows.values[0], rows.values[1], rows.order),
+        merge=pick,
+        finish=lambda value, by, order: value,
+        needs_order=True,
+    )
+
+
+def min_by(bound: Bound) -> Triple:
+    """min_by(x, y)."""
+    return _best(bound, most=False)
+
+
+def max_by(bound: Bound) -> Triple:
+    """max_by(x, y)."""
+    return _best(bound, most=True)
+
+
+def collect_list(bound: Bound) -> Triple:
+    """collect_list(x): the values that are not NULL, in the order of the rows."""
+    item = Struct((Field("order", ORDER_KEY), Field("value", bound.types[0])))
+
+    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+        items = pl.struct(rows.order.alias("order"), rows.value.alias("value"))
+        return (items.filter(rows.value.is_not_null()).implode(),)
+
+    def finish(items: pl.Expr) -> pl.Expr:
+        fields = pl.element().struct
+        return items.list.eval(fields.field("value").sort_by(fields.field("order")))
+
+    return Triple(
+        state=(("items", Array(item)),),
+        partial=partial,
+        merge=lambda items: (flatten(items).implode(),),
+        finish=finish,
+        needs_order=True,
+    )

@@ -1,0 +1,58 @@
+"""Variance and standard deviation: count, mean and the sum of squared distances from it.
+
+States are merged by Chan's formula, all of a group at once: the distances of the parts' means from
+the common mean are added to their own squares. Nothing large is subtracted from something large, as
+a sum of squares would do. A mean lies between the least and the greatest value, whatever rounding
+says; held to that, equal values have a variance of exactly 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from headrace.core.aggregates.triple import Rows, Triple
+from headrace.core.expressions.signature import Bound
+from headrace.core.types import BIGINT, DOUBLE
+
+
+def _spread(*, sample: bool, root: bool) -> Callable[[Bound], Triple]:
+    def finish(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> pl.Expr:
+        least = 1 if sample else 0
+        variance = pl.when(count > least).then(squares / (count - least))
+        return variance.sqrt() if root else variance
+
+    def build(bound: Bound) -> Triple:
+        return Triple(
+            state=(("count", BIGINT), ("mean", DOUBLE), ("squares", DOUBLE)),
+            partial=_partial,
+            merge=_merge,
+            finish=finish,
+        )
+
+    return build
+
+
+def _partial(rows: Rows) -> tuple[pl.Expr, ...]:
+    value = rows.value
+    count = value.count().cast(pl.Int64)
+    mean = value.mean().clip(value.min(), value.max())
+    squares = value.var(ddof=0) * count
+    alike = value.min() == value.max()
+    # Not 0.0: of infinities and NaN it is NaN.
+    return count, mean, pl.when(alike).then(mean - mean).otherwise(squares)
+
+
+def _merge(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> tuple[pl.Expr, ...]:
+    total = count.sum()
+    centre = (mean * count).sum() / total
+    common = pl.when(total > 0).then(centre.clip(mean.min(), mean.max()))
+    apart = mean - common
+    return total, common, (squares + apart * apart * count).sum()
+
+
+stddev_samp = _spread(sample=True, root=True)
+stddev_pop = _spread(sample=False, root=True)
+var_samp = _spread(sample=True, root=False)
+var_pop = _spread(sample=False, root=False)

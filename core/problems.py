@@ -51,15 +51,31 @@ class PipelineError(Exception):
         super().__init__("\n".join(problem.message for problem in self.problems))
 
 
+MAX_WORD = 80
+MAX_CANDIDATES = 100
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """The known name that the word was probably meant to be, or "".
+
+    Of very many names only those of about its length are looked at, so that a file full of wrong
+    names is still answered at once.
 
     >>> nearest("prise", ["auction", "price", "at"])
     'price'
     """
-    names = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+    if len(word) > MAX_WORD:
+        return ""
+    names = {name.lower(): name for name in known if _may_be_near(word, name)}
+    close = sorted(names, key=lambda name: abs(len(name) - len(word)))[:MAX_CANDIDATES]
+    found = difflib.get_close_matches(word.lower(), close, n=1, cutoff=0.6)
     return names[found[0]] if found else ""
+
+
+def _may_be_near(word: str, name: str) -> bool:
+    """Whether the lengths allow a likeness of 0.6."""
+    shorter, longer = sorted((len(word), len(name)))
+    return 7 * shorter >= 3 * longer
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -69,25 +85,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def sort_problems(problems: Iterable[Problem]) -> list[Problem]:
-    """By place in the file, each said once; what has no place comes first."""
+    """By place in the file, each said once; arguments and what has no place come first."""
     return sorted(dict.fromkeys(problems), key=_order)
 
 
 def _order(problem: Problem) -> tuple[int, int]:
     return (problem.place.line, problem.place.column) if problem.place else (0, 0)
-
-
-def render(problem: Problem) -> str:
-    """The problem as it is shown: the message behind its place, the line, a caret, the hint."""
-    subject = f"{problem.subject}: " if problem.subject else ""
-    message = f"{subject}{problem.message}"
-    place = problem.place
-    if place is None:
-        return f"{message}\n  {problem.hint}" if problem.hint else message
-    where = f"{place.file}:{place.line}:{place.column}" if place.line else place.file
-    margin = f"{place.line:>5}"
-    caret = " " * (place.column - 1) + "^" * place.length
-    return (
-        f"{where}: {message}\n{margin} | {place.text}\n{' ' * len(margin)} | {caret}"
-        f" {problem.hint}".rstrip()
-    )

@@ -7,6 +7,7 @@ its problems point at where it was written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -22,13 +23,18 @@ from yaml.events import (
     ScalarEvent,
 )
 
+from headrace.core.pipeline import lost
 from headrace.core.pipeline.file import File
 from headrace.core.pipeline.nodes import Entry, Mapping, Node, Refused, Scalar, Sequence
+from headrace.core.pipeline.scene import quote_hint
 from headrace.core.pipeline.syntax import explained
 from headrace.core.problems import Problem, did_you_mean
 
 MAX_DEPTH = 50
 MAX_NODES = 100_000
+TOO_MANY = f"more than {MAX_NODES:,} values in one file"
+ALIASES = "an alias (*name) counts as all that it stands for"
+BRACES = "in YAML braces are a mapping; a value with braces in it needs quotes"
 CORE = "tag:yaml.org,2002:"
 SCALAR_TAGS = {f"{CORE}{name}" for name in ("str", "int", "float", "bool", "null")}
 
@@ -74,7 +80,10 @@ def compose(file: File) -> tuple[Node | None, list[Problem]]:
     try:
         composer.run(_events(file))
     except Stop as stop:
-        return None, [*composer.problems, stop.problem]
+        # What was odd on the line where YAML stopped is part of what stopped it.
+        line = stop.problem.place.line if stop.problem.place else 0
+        before = [p for p in composer.problems if p.place is None or p.place.line != line]
+        return None, [*before, stop.problem]
     return composer.root, composer.problems
 
 
@@ -145,7 +154,7 @@ class Composer:
     def _alias(self, event: AliasEvent) -> None:
         name = str(event.anchor)
         if name not in self._anchors:
-            known = did_you_mean(name, self._anchors)
+            known = did_you_mean(name, self._anchors) or self._quoting(span(event)[0])
             raise self._stop(
                 event, f'"*{name}" refers to an anchor "&{name}" that is not above', known
             )
@@ -160,15 +169,16 @@ class Composer:
             raise self._stop(event, f"nested deeper than {MAX_DEPTH} levels")
         self._total += size
         if self._total > MAX_NODES:
-            hint = "an alias (*name) counts as all that it stands for" if size > 1 else ""
-            raise self._stop(event, f"more than {MAX_NODES:,} values in one file", hint)
+            raise self._stop(event, TOO_MANY, ALIASES if size > 1 else "")
 
     def _scalar(self, event: ScalarEvent) -> Node:
         (start, end), tag = span(event), event.tag
         if tag and tag != "!" and tag not in SCALAR_TAGS:
             return self._refused(tag, start, end)
+        style = event.style or ""
         is_text = tag in ("!", f"{CORE}str")
-        return Scalar(self.file, start, end, event.value, event.style or "", is_text)
+        scalar = Scalar(self.file, start, end, event.value, style, is_text)
+        return self._refuse(lost.to_comment(scalar), scalar) or scalar
 
     def _collection(self, done: Open, event: CollectionEndEvent) -> Node:
         start, end = span(done.event)[0], span(event)[1]
@@ -177,9 +187,19 @@ class Composer:
         if tag and tag not in ("!", f"{CORE}{'map' if is_mapping else 'seq'}"):
             return self._refused(tag, start, end)
         flow = bool(done.event.flow_style)
-        if not is_mapping:
-            return Sequence(self.file, start, end, tuple(done.items), flow)
-        return Mapping(self.file, start, end, tuple(self._entries(done.items)), flow)
+        whole: Node
+        if is_mapping:
+            whole = Mapping(self.file, start, end, tuple(self._entries(done.items)), flow)
+        else:
+            whole = Sequence(self.file, start, end, tuple(done.items), flow)
+        return self._refuse(lost.to_commas(done.items) if flow else None, whole) or whole
+
+    def _refuse(self, problem: Problem | None, node: Node) -> Node | None:
+        """If there is a problem with the node, note it and put a refused one in its place."""
+        if problem is None:
+            return None
+        self.problems.append(problem)
+        return Refused(self.file, node.start, node.end)
 
     def _entries(self, items: list[Node]) -> Iterator[Entry]:
         """The entries of a mapping, then what its `<<` bring in and it does not say itself."""
@@ -192,7 +212,8 @@ class Composer:
                 names.add(key.value)
                 yield Entry(key, value)
             elif not isinstance(key, Refused):
-                self._complain(key, "a key must be a word")
+                kind = "a list" if isinstance(key, Sequence) else "a mapping"
+                self._complain(key, f"wanted a key, got {kind}", BRACES)
         for source in merged:
             for entry in self._merged(source):
                 if entry.key.value not in names:
@@ -203,17 +224,28 @@ class Composer:
         for node in source.items if isinstance(source, Sequence) else (source,):
             if isinstance(node, Mapping):
                 self._total += len(node.entries)
+                if self._total > MAX_NODES:
+                    raise Stop(self._problem(node, TOO_MANY, ALIASES))
                 yield from node.entries
             elif not isinstance(node, Refused):
                 self._complain(node, '"<<" takes in a mapping, or a list of mappings')
 
-    def _complain(self, node: Node, message: str) -> None:
-        self.problems.append(Problem(message, self.file.place(node.start, node.end)))
+    def _complain(self, node: Node, message: str, hint: str = "") -> None:
+        self.problems.append(self._problem(node, message, hint))
+
+    def _problem(self, node: Node, message: str, hint: str = "") -> Problem:
+        return Problem(message, self.file.place(node.start, node.end), hint)
+
+    def _quoting(self, start: int) -> str:
+        """The hint for an expression that begins with a sign of YAML's."""
+        line = self.file.text[start:].split("\n", 1)[0]
+        return quote_hint(re.split(r"\s+#|[\r,\]}]", line, maxsplit=1)[0])
 
     def _refused(self, tag: str, start: int, end: int) -> Node:
         shown = f"!!{tag.removeprefix(CORE)}" if tag.startswith(CORE) else tag
         message = f'the tag "{shown}" is not allowed'
-        self.problems.append(Problem(message, self.file.place(start, start + len(shown))))
+        hint = "" if tag.startswith(CORE) else self._quoting(start)
+        self.problems.append(Problem(message, self.file.place(start, start + len(shown)), hint))
         return Refused(self.file, start, end)
 
     def _stop(self, event: Event, message: str, hint: str = "") -> Stop:

@@ -1,4 +1,4 @@
-"""Plain values for the models, made from nodes: texts, dicts and lists, with `${...}` replaced.
+"""The two values that the models get beside texts, dicts and lists, and how values are described.
 
 YAML's null comes as `NOTHING` and what has been reported already as `BROKEN`, because None means
 that a key is absent.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from headrace.core.pipeline.text import Text
+
+MAX_SHOWN = 60
 
 
 class _Mark:
@@ -29,9 +31,9 @@ def described(value: object) -> str:
         case Text(secret=True):
             return str(value)
         case str():
-            return f'"{value}"' if len(value) <= 60 else f'"{value[:57]}..."'
+            return f'"{value}"' if len(value) <= MAX_SHOWN else f'"{value[: MAX_SHOWN - 3]}..."'
         case dict():
-            return "a mapping"
+            return "a mapping" if value else "an empty mapping"
         case list():
-            return "a list"
+            return "a list" if value else "an empty list"
     return "nothing"

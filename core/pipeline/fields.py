@@ -17,6 +17,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     Json,
     Reading,
+    Reads,
     column,
     expression,
     flag,
@@ -27,6 +28,16 @@ from headrace.core.pipeline.values import (
 )
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import Field, Schema, Type
+
+
+def _output(text: Text) -> Text:
+    if text == "else":
+        raise wrong('the output "else" is there already: it takes the rows that no other takes')
+    name.read(text)
+    return text
+
+
+output = Reads(name.wanted, _output, name.json)
 
 KEY = "[key]"
 """The last part of an error's location when it is about a key rather than its value."""
@@ -117,7 +128,8 @@ class Assignments(Reading):
         if self.lists and isinstance(value, list) and value:
             return tuple(Assignment(word, None) for word in self._columns(value))
         if not isinstance(value, dict) or not value:
-            raise wanted(self.wanted)
+            one = self.lists and isinstance(value, Text) and not value.secret
+            raise wanted(self.wanted, f"write [{value}]" if one else "")
         gathered = Gathered()
         found = []
         for key, text in value.items():
@@ -275,10 +287,17 @@ class Variants(Reading):
 
     def read(self, value: object) -> Part:
         if not isinstance(value, dict):
-            raise wanted(self.wanted)
-        word = value.get(self.key, self.default)
-        model = self.models.get(word) if isinstance(word, str) else None
-        return (model or self.models[self.default]).model_validate(value)
+            raise wanted(self.wanted, self._short(value))
+        word = value.get(self.key)
+        return self.model(word if isinstance(word, str) else "").model_validate(value)
+
+    def model(self, word: str) -> type[Part]:
+        """The model for that word, or else the default's, which refuses a wrong word."""
+        return self.models.get(word, self.models[self.default])
+
+    def _short(self, value: object) -> str:
+        known = isinstance(value, Text) and value in self.models
+        return f"write {{{self.key}: {value}}}" if known else ""
 
 
 Names = Annotated[
@@ -293,7 +312,7 @@ Computed = Annotated[
     tuple[Assignment, ...], Assignments("columns and expressions, as in {x: a + 1}")
 ]
 Route = Annotated[
-    tuple[Assignment, ...], Assignments("outputs and conditions, as in {big: price > 100}", name)
+    tuple[Assignment, ...], Assignments("outputs and conditions, as in {big: price > 100}", output)
 ]
 Types = Annotated[Columns, ColumnTypes()]
 Exploded = Annotated[Explode, Exploding()]

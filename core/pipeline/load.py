@@ -9,8 +9,12 @@ from pathlib import Path
 
 from headrace.core.contracts import Connectors
 from headrace.core.pipeline.compose import compose
+from headrace.core.pipeline.file import File
+from headrace.core.pipeline.findings import Findings
+from headrace.core.pipeline.interpolate import Interpolator
 from headrace.core.pipeline.model import Pipeline
-from headrace.core.pipeline.nodes import Scalar
+from headrace.core.pipeline.nodes import Node
+from headrace.core.pipeline.overrides import override
 from headrace.core.pipeline.parts import Reader
 from headrace.core.pipeline.reading import read
 from headrace.core.pipeline.resolve import Resolver
@@ -22,13 +26,15 @@ from headrace.core.problems import Problem, sort_problems
 class Loaded:
     """What is sound, what is wrong, and the names that stand for what could not be taken.
 
-    Whoever reads a name in `broken` needs no complaint of its own.
+    Whoever reads a name in `broken` needs no complaint of its own. With `names_lost`, part of the
+    document could not be read at all, and any name may have been in it.
     """
 
     pipeline: Pipeline
     broken: frozenset[str]
     problems: tuple[Problem, ...]
     folder: Path
+    names_lost: bool = False
 
     @property
     def ok(self) -> bool:
@@ -45,16 +51,37 @@ def load(
 ) -> Loaded:
     """Read a pipeline; `overrides` are the arguments of `--set`. Raises nothing of a user's."""
     folder = Path(path).parent
-    empty = Pipeline(Text(Path(path).stem))
-    file, problems = read(path)
-    if file is None:
-        return Loaded(empty, frozenset(), tuple(problems), folder)
-    root, found = compose(file)
-    problems += found
+    default = Text(Path(path).stem)
+    findings = Findings()
+    root = _root(path, overrides, findings)
     if root is None:
-        return Loaded(empty, frozenset(), tuple(sort_problems(problems)), folder)
-    resolver = Resolver(folder, os.environ if env is None else env)
-    reader = Reader(connectors, resolver, folder)
-    pipeline, broken = reader.pipeline(root, Text(file.name, Scalar(file, 0, 0, "")), empty.name)
-    problems += [*resolver.problems, *reader.problems]
-    return Loaded(pipeline, frozenset(broken), tuple(sort_problems(problems)), folder)
+        problems = tuple(sort_problems(findings.problems))
+        return Loaded(Pipeline(default), frozenset(), problems, folder, names_lost=True)
+    interpolator = Interpolator(folder, os.environ if env is None else env)
+    reader = Reader(connectors, Resolver(interpolator, findings), folder)
+    pipeline = reader.pipeline(root, default)
+    problems = tuple(sort_problems(findings.problems))
+    return Loaded(pipeline, frozenset(reader.broken), problems, folder, reader.names_lost)
+
+
+def _root(path: str | Path, overrides: Sequence[str], findings: Findings) -> Node | None:
+    """The document's root with the overrides in it, if there is one."""
+    file, problems = read(path)
+    findings.extend(problems)
+    if file is None:
+        return None
+    root, problems = compose(file)
+    findings.extend(problems)
+    if root is None and not problems:
+        findings.add(
+            _nothing_in(file), file.whole(), "headrace new writes a pipeline to start from"
+        )
+    if root is None:
+        return None
+    root, problems = override(root, overrides)
+    findings.extend(problems)
+    return root
+
+
+def _nothing_in(file: File) -> str:
+    return "there are only comments in the file" if file.text.strip() else "the file is empty"

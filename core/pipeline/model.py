@@ -28,7 +28,13 @@ from headrace.core.pipeline.fields import (
     Select,
     Types,
 )
-from headrace.core.pipeline.formats import FORMATS, CsvOptions, FormatName, JsonOptions
+from headrace.core.pipeline.formats import (
+    FORMATS,
+    LATER_FORMATS,
+    CsvOptions,
+    FormatName,
+    JsonOptions,
+)
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
 from headrace.core.pipeline.text import Text
@@ -95,7 +101,7 @@ class Watermark(Part):
 class SourceKeys(Part):
     """Where rows come from: one connector, and how what it reads becomes rows."""
 
-    format: Annotated[FormatName | None, choice(*FORMATS)] = Field(
+    format: Annotated[FormatName | None, choice(*FORMATS, later=LATER_FORMATS)] = Field(
         None, description="How records are written: `json` by default, where a connector has any."
     )
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
@@ -177,7 +183,7 @@ class SinkKeys(Part):
     """Where rows go: one connector, and how rows are written."""
 
     from_: StreamName = Field(alias="from", description="What it writes.")
-    format: Annotated[FormatName | None, choice(*FORMATS)] = Field(
+    format: Annotated[FormatName | None, choice(*FORMATS, later=LATER_FORMATS)] = Field(
         None, description="How rows are written: `json` by default, where a connector has any."
     )
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")

@@ -26,7 +26,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar(Written):
-    """A piece of text; `style` is how it was quoted: one of ' " | > or nothing at all."""
+    """A piece of text; `style` is how it was quoted: one of ' " | >, or nothing at all.
+
+    The style = is an argument's: exactly the characters from `start` to `end`.
+    """
 
     value: str
     style: str = ""
@@ -36,7 +39,7 @@ class Scalar(Written):
     @property
     def nothing(self) -> bool:
         """Whether it says that there is no value."""
-        return not self.style and not self.is_text and self.value in NOTHING_WORDS
+        return self.style in ("", "=") and not self.is_text and self.value in NOTHING_WORDS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

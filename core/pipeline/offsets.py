@@ -9,48 +9,58 @@ are no offsets, and problems point at the scalar as a whole. It runs only when a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from headrace.core.pipeline.nodes import Scalar
 
 
 class Char(NamedTuple):
-    """A character of the value, written by `[start, end)` of the file."""
+    """A character of the value, written by `[start, end)` of the file; "" is an escaped break."""
 
     value: str
     start: int
     end: int
+    escaped: bool = False
+
+    @property
+    def is_break(self) -> bool:
+        """Whether a line of the file ends here."""
+        return not self.escaped and self.value in ("\n", "\r")
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether folding may drop it."""
+        return not self.escaped and self.value in (" ", "\t")
 
 
-PROPERTIES = re.compile(r"(?:[&!][^\s]*(?:\s|#[^\n\r]*(?=[\n\r]))*)*")
-BREAK = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
+PROPERTIES = re.compile(r"(?:[&!]\S*(?:\s|#[^\n\r]*(?=[\n\r]))*)*")
 ESCAPES = {
-    **{"0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f"},
-    **{"r": "\r", "e": "\x1b", " ": " ", '"': '"', "/": "/", "\\": "\\"},
-    **{"N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"},
+    **{"0": "\0", "a": "\a", "b": "\b", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b"},
+    **{"t": "\t", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"},
 }
 HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def offsets(scalar: Scalar) -> Sequence[tuple[int, int]]:
     """One pair a character of the value; none at all if they could not be found."""
+    if scalar.style == "=":
+        return [(at, at + 1) for at in range(scalar.start, scalar.end)]
     text, start, end = scalar.file.text, content_start(scalar), scalar.end
     match scalar.style:
         case "'":
-            return _if_same(scalar, _folded(_single(text, start + 1, end - 1)))
+            return _if_same(scalar, fold(_single(text, start + 1, end - 1)))
         case '"':
-            return _if_same(scalar, _folded(_double(text, start + 1, end - 1)))
+            return _if_same(scalar, fold(_double(text, start + 1, end - 1)))
         case "|" | ">":
             return _block(scalar, start)
         case _:
-            return _if_same(scalar, _folded(_plain(text, start, end)))
+            return _if_same(scalar, fold(_plain(text, start, end)))
 
 
 def content_start(scalar: Scalar) -> int:
     """Where the text itself begins, behind `&anchor` and `!tag`."""
-    if scalar.file.text[scalar.start : scalar.start + 1] not in ("&", "!"):
-        return scalar.start
     found = PROPERTIES.match(scalar.file.text, scalar.start, scalar.end)
     return found.end() if found else scalar.start
 
@@ -62,89 +72,67 @@ def _if_same(scalar: Scalar, chars: list[Char]) -> Sequence[tuple[int, int]]:
 
 
 def _plain(text: str, start: int, end: int) -> Iterator[Char]:
-    return (Char(text[at], at, at + 1) for at in range(start, end))
+    at = start
+    while at < end:
+        width = 2 if text.startswith("\r\n", at) else 1
+        yield Char("\n" if width == 2 else text[at], at, at + width)
+        at += width
 
 
 def _single(text: str, start: int, end: int) -> Iterator[Char]:
-    at = start
-    while at < end:
-        width = 2 if text.startswith("''", at) else 1
-        yield Char(text[at], at, at + width)
-        at += width
+    chars = _plain(text, start, end)
+    for char in chars:
+        second = next(chars, None) if char.value == "'" else None
+        yield Char("'", char.start, second.end, True) if second else char
 
 
 def _double(text: str, start: int, end: int) -> Iterator[Char]:
-    """Escaped characters come out wider than one, which is how folding knows them."""
     at = start
     while at < end:
-        if text[at] != "\\":
-            yield Char(text[at], at, at + 1)
-            at += 1
-            continue
-        found = BREAK.match(text, at + 1)
-        code = text[at + 1 : at + 2]
-        width = found.end() - at if found else 2 + HEX_DIGITS.get(code, 0)
-        yield Char("" if found else _unescape(code, text[at + 2 : at + width]), at, at + width)
-        at += width
+        found = _escaped(text, at) if text[at] == "\\" else next(_plain(text, at, end))
+        yield found
+        at = found.end
 
 
-def _unescape(code: str, digits: str) -> str:
+def _escaped(text: str, at: int) -> Char:
+    found = LINE_END.match(text, at + 1)
+    if found:
+        return Char("", at, found.end(), True)
+    code = text[at + 1 : at + 2]
+    end = at + 2 + HEX_DIGITS.get(code, 0)
     if code not in HEX_DIGITS:
-        return ESCAPES.get(code, code)
-    try:
-        return chr(int(digits, 16))
-    except (ValueError, OverflowError):
-        return ""
+        return Char(ESCAPES.get(code, code), at, end, True)
+    return Char(chr(int(text[at + 2 : end], 16)), at, end, True)
 
 
-def _folded(chars: Iterator[Char]) -> list[Char]:
-    """Line folding: one break is a space, more are kept but for the first, blanks around go."""
+def fold(chars: Iterable[Char]) -> list[Char]:
+    """Line folding: one break becomes a space, of more the first is dropped, and so are blanks."""
     done: list[Char] = []
     blanks: list[Char] = []
     breaks: list[Char] = []
-    escaped_break = False
     for char in chars:
-        is_escape = char.end - char.start > 1 and char.value != "'"
-        if char.value == "":
-            done += _joined(breaks, escaped_break) if breaks else blanks
-            blanks, breaks, escaped_break = [], [], True
-        elif not is_escape and BREAK.match(char.value):
+        if char.is_break:
             blanks = []
-            # Of CR LF the second is no break of its own.
-            if (
-                char.value == "\n"
-                and breaks
-                and breaks[-1].value == "\r"
-                and (breaks[-1].end == char.start)
-            ):
-                breaks[-1] = Char("\n", breaks[-1].start, char.end)
-            else:
-                breaks.append(char)
-        elif not is_escape and char.value in " \t":
+            breaks.append(char)
+        elif char.is_blank:
             blanks.append(char)
         else:
-            if breaks:
-                done += _joined(breaks, escaped_break)
-            elif not escaped_break:
-                done += blanks
-            done.append(char)
-            blanks, breaks, escaped_break = [], [], False
-    return done + (_joined(breaks, escaped_break) if breaks else blanks)
+            done += _joined(breaks) if breaks else blanks
+            # An escaped break ends what is before it like a character, and begins like a break.
+            done += (char,) if char.value else ()
+            blanks, breaks = [], [] if char.value else [char]
+    return done + (_joined(breaks) if breaks else blanks)
 
 
-def _joined(breaks: list[Char], escaped: bool) -> list[Char]:
-    """What the breaks between two lines of text become."""
-    ends = [
-        Char("\n", char.start, char.end) if char.value in "\r\n\x85" else char for char in breaks
-    ]
-    if escaped:
-        return ends
-    if ends[0].value != "\n":
-        return ends
-    return ends[1:] or [Char(" ", ends[0].start, ends[0].end)]
+def _joined(breaks: list[Char]) -> list[Char]:
+    """What the breaks between two pieces of text become."""
+    ends = [Char("\n", char.start, char.end) for char in breaks[1:]]
+    if breaks[0].value and not ends:
+        return [Char(" ", breaks[0].start, breaks[0].end)]
+    return ends
 
 
-HEADER = re.compile(r"[|>](?:([+-])?([1-9])?|([1-9])([+-]))[ \t]*(?:#[^\r\n]*)?(?:\r\n|[\r\n]|$)")
+HEADER = re.compile(r"[|>]([-+1-9]{0,2})[ \t]*(?:#[^\r\n]*)?(?:\r\n|[\r\n]|$)")
 
 
 class Line(NamedTuple):
@@ -156,60 +144,62 @@ class Line(NamedTuple):
 
 
 def _block(scalar: Scalar, start: int) -> Sequence[tuple[int, int]]:
-    """A `|` or `>` scalar. How far it is indented below its parent is tried, not known."""
+    """A `|` or `>` scalar. How deep an indicator's parent is indented is tried, not known."""
     text = scalar.file.text
     header = HEADER.match(text, start)
     if header is None:
         return ()
-    keep = header[1] or header[4] or ""
     lines = list(_lines(text, header.end(), scalar.end))
-    for indent in _indents(text, lines, explicit=bool(header[2] or header[3])):
-        found = _if_same(scalar, _block_at(text, lines, indent, scalar.style == ">", keep))
-        if found or not scalar.value:
+    for indent in _indents(text, lines, explicit=any(c.isdigit() for c in header[1])):
+        chars = _block_at(text, lines, indent, folded=scalar.style == ">")
+        found = _if_same(scalar, _chomped(chars, lines, header[1]))
+        if found:
             return found
     return ()
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Line]:
     while start < end:
-        found = BREAK.search(text, start)
+        found = LINE_END.search(text, start)
         stop, after = (found.start(), found.end()) if found else (len(text), len(text))
         yield Line(start, stop, after)
         start = after
 
 
-def _indents(text: str, lines: list[Line], *, explicit: bool) -> list[int]:
-    found: dict[int, None] = {}
+def _indents(text: str, lines: list[Line], *, explicit: bool) -> Iterable[int]:
+    """The columns in which the content may begin."""
+    deepest = 0
     for line in lines:
-        width = len(text[line.start : line.end]) - len(text[line.start : line.end].lstrip(" "))
-        if not explicit and width < line.end - line.start:
-            return [width]
-        found[width] = None
-    return list(range(1, max(found, default=0) + 1))
+        content = text[line.start : line.end]
+        width = len(content) - len(content.lstrip(" "))
+        if content.strip(" ") and not explicit:
+            return (width,)
+        deepest = max(deepest, width)
+    return range(1, deepest + 1)
 
 
-def _block_at(text: str, lines: list[Line], indent: int, folded: bool, keep: str) -> list[Char]:
-    """The block's characters when its content begins in that column."""
+def _block_at(text: str, lines: list[Line], indent: int, *, folded: bool) -> list[Char]:
+    """The block's characters with all its line breaks, when its content begins in that column."""
     done: list[Char] = []
-    waiting: list[Char] = []
-    blank_before = True
+    breaks: list[Char] = []
+    foldable = False
     for line in lines:
-        begin, ending = line.start + indent, Char("\n", line.end, line.next)
-        if line.end <= begin:
-            waiting.append(ending)
-            continue
-        is_blank = text[begin] in " \t"
-        done += _between(waiting, folded and not blank_before and not is_blank, bool(done))
-        done += (Char(text[at], at, at + 1) for at in range(begin, line.end))
-        waiting, blank_before = [ending], is_blank
-    if not done:
-        return waiting if keep == "+" else []
-    real = [char for char in waiting if char.end > char.start]
-    return done + {"+": real, "-": []}.get(keep, real[:1])
+        begin = line.start + indent
+        if begin < line.end:
+            is_text = text[begin] not in " \t"
+            done += _joined(breaks) if folded and foldable and is_text and breaks else breaks
+            done += _plain(text, begin, line.end)
+            breaks, foldable = [], is_text
+        breaks.append(Char("\n", line.end, line.next))
+    return done + breaks
 
 
-def _between(breaks: list[Char], fold: bool, inner: bool) -> list[Char]:
-    """What the breaks before a line become: folded ones lose the first, or are a space."""
-    if not fold or not inner:
-        return breaks
-    return breaks[1:] or [Char(" ", breaks[0].start, breaks[0].end)]
+def _chomped(chars: list[Char], lines: list[Line], indicators: str) -> list[Char]:
+    """The breaks at the end: `+` keeps all of them, `-` none, otherwise one stays."""
+    end = len(chars)
+    while end and chars[end - 1].value == "\n":
+        end -= 1
+    real = [char for char in chars[end:] if char.end > char.start]
+    if "+" in indicators:
+        return chars[:end] + real
+    return chars[:end] + (real[:1] if end and "-" not in indicators else [])

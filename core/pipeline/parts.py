@@ -1,122 +1,260 @@
-"""From the document's root to a Pipeline: sections, sources, steps and sinks, each on its own."""
+"""From the document's root to a Pipeline: its sections, and the parts in them, each on its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import Field
 
 from headrace.core.contracts import Connectors
-from headrace.core.pipeline.data import NOTHING
-from headrace.core.pipeline.model import (
-    Pipeline,
-    Sink,
-    SinkKeys,
-    Source,
-    SourceKeys,
-    Step,
-    StepKeys,
-)
-from headrace.core.pipeline.nodes import Mapping, Node, Scalar
-from headrace.core.pipeline.resolve import Resolver
-from headrace.core.pipeline.settings import Settings
+from headrace.core.pipeline import python_files
+from headrace.core.pipeline.data import NOTHING, described
+from headrace.core.pipeline.ends import EndReader
+from headrace.core.pipeline.later import at_top
+from headrace.core.pipeline.model import Pipeline, Sink, SinkKeys, Source, SourceKeys, Step
+from headrace.core.pipeline.names import made_by
+from headrace.core.pipeline.nodes import Entry, Node, Refused, Scalar
+from headrace.core.pipeline.nodes import Mapping as MappingNode
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.resolve import Resolver, named
+from headrace.core.pipeline.settings import LATER, NOT_ACTING, Settings
+from headrace.core.pipeline.spots import Section, find
+from headrace.core.pipeline.steps import StepReader
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.validate import Section, validated
-from headrace.core.problems import Problem
+from headrace.core.pipeline.validate import Keys, validated
+from headrace.core.pipeline.values import Name, Unfit, name
+from headrace.core.problems import nearest
+
+KINDS = {"sources": "source", "steps": "step", "sinks": "sink"}
+SECTIONS = ("name", "settings", *KINDS)
+REQUIRED = {
+    "name": "add a line such as name: demo",
+    "sources": "rows come from a source",
+    "sinks": "rows go to a sink",
+}
+MAX_PARTS = 1000
+
+T = TypeVar("T")
+
+
+class Head(Part):
+    """What is said of the pipeline as a whole."""
+
+    name: Name = Field(description="The job's name: its state is kept under it.")
 
 
 class Reader:
-    """Reads one document; gathers problems and the names of what is broken."""
+    """Reads one document; gathers the names of what is broken."""
 
     def __init__(self, connectors: Connectors, resolver: Resolver, folder: Path) -> None:
         self.connectors = connectors
         self.resolver = resolver
+        self.findings = resolver.findings
         self.folder = folder
-        self.problems: list[Problem] = []
         self.broken: set[str] = set()
+        self.names_lost = False
 
-    def pipeline(self, root: Node, file: Text, default: Text) -> tuple[Pipeline, set[str]]:
+    def pipeline(self, root: Node, default: Text) -> Pipeline:
         """All that is sound."""
-        if not isinstance(root, Mapping):
-            self.problems.append(Problem("a pipeline is a mapping", file.locate()))
-            return Pipeline(default), self.broken
-        sections = {entry.key.value: entry.value for entry in root.entries}
-        name = sections.get("name")
-        pipeline = Pipeline(
-            Text(name.value, name) if isinstance(name, Scalar) else default,
-            self.settings(sections.get("settings"), file),
-            {source.name: source for source in self.sources(sections.get("sources"))},
-            {step.name: step for step in self.steps(sections.get("steps"))},
-            {sink.name: sink for sink in self.sinks(sections.get("sinks"))},
+        if not isinstance(root, MappingNode):
+            self.names_lost = True
+            self._not_a_mapping(root)
+            return Pipeline(default)
+        sections = self._sections(root)
+        sources = dict(self._parts(sections, "sources", self._source))
+        steps = dict(self._parts(sections, "steps", self._step))
+        self._keep_apart(sources, steps)
+        return Pipeline(
+            self._name(sections) or default,
+            self._settings(sections),
+            sources,
+            steps,
+            dict(self._parts(sections, "sinks", self._sink)),
         )
-        return pipeline, self.broken
 
-    def settings(self, node: Node | None, file: Text) -> Settings:
-        if node is None:
+    def _not_a_mapping(self, root: Node) -> None:
+        if isinstance(root, Refused):
+            return
+        came = "nothing"
+        if not (isinstance(root, Scalar) and root.nothing):
+            came = described(self.resolver.value(root, ""))
+        message = f"wanted a mapping with {', '.join(SECTIONS)}, got {came}"
+        hint = 'each line is "key: value", with a space behind the colon'
+        self.findings.add(message, root.file.place(root.start, root.end), hint)
+
+    def _sections(self, root: MappingNode) -> Mapping[str, Entry]:
+        """The sections by name, also those that are misspelt; what is missing is noted."""
+        entries = self.resolver.entries(root, "")
+        sections = {str(key): entry for key, entry in entries.items() if key in SECTIONS}
+        for key, entry in entries.items():
+            if key in SECTIONS:
+                continue
+            hint = at_top(key, self.connectors)
+            near = "" if hint else nearest(key, SECTIONS)
+            if near:
+                hint = f'did you mean "{near}"?'
+                sections.setdefault(near, entry)
+            known = f"there are {', '.join(SECTIONS)}"
+            self.findings.add(f"unknown key {named(key)}", key.locate(), hint or known)
+        for needed, why in REQUIRED.items():
+            if needed not in sections:
+                place = root.file.place(root.start, root.start + 1)
+                self.findings.add(f'missing key "{needed}"', place, why)
+        return sections
+
+    def _name(self, sections: Mapping[str, Entry]) -> Text | None:
+        entry = sections.get("name")
+        if entry is None:
+            return None
+        key = Text(entry.key.value, entry.key)
+        # A mapping of the name alone, so that an error's location leads to it.
+        node = MappingNode(entry.key.file, entry.key.start, entry.value.end, (entry,))
+        data = {"name": self.resolver.value(entry.value, "")}
+        head = validated(Head, data, Section(key, node), self.findings)
+        return head.name if head else None
+
+    def _settings(self, sections: Mapping[str, Entry]) -> Settings:
+        entry = sections.get("settings")
+        if entry is None:
             return Settings()
-        section = Section(file, node, "", ("settings",))
-        found, problems = validated(Settings, self.resolver.value(node, ""), section)
-        self.problems += problems
+        section = Section(Text(entry.key.value, entry.key), entry.value, "", ("settings",))
+        data = self.resolver.value(entry.value, "")
+        if data is NOTHING or data == {}:
+            self._empty(entry, "settings")
+            return Settings()
+        found = validated(Settings, data, section, self.findings, Keys(later=LATER))
+        self._not_acting(section)
+        if found and found.parallelism > found.key_groups:
+            message = f"wanted at most key_groups ({found.key_groups}), got {found.parallelism}"
+            place = find(section, ("parallelism",)).place()
+            self.findings.add(f"settings.parallelism: {message}", place)
         return found or Settings()
 
-    def each(self, node: Node | None, kind: str) -> Iterator[tuple[Section, dict[Text, object]]]:
-        for entry in node.entries if isinstance(node, Mapping) else ():
+    def _not_acting(self, section: Section) -> None:
+        for path in NOT_ACTING:
+            keys = path.split(".")
+            spot = find(section, keys)
+            if spot.key == keys[-1] and spot.key is not section.key:
+                message = f"settings.{path}: checked, but nothing acts on it yet"
+                self.findings.add(message, spot.key.locate(), severity="warning")
+
+    def _empty(self, entry: Entry, what: str) -> None:
+        key = Text(entry.key.value, entry.key)
+        self.findings.add(f"{key}: wanted {what}, got nothing", key.locate(), "or remove the key")
+
+    def _parts(
+        self, sections: Mapping[str, Entry], of: str, read: Callable[[Section], T | None]
+    ) -> Iterator[tuple[str, T]]:
+        """The sound parts of a section by name."""
+        entry = sections.get(of)
+        if entry is None or not self._has_parts(entry, of):
+            return
+        assert isinstance(entry.value, MappingNode)
+        parts = list(self.resolver.entries(entry.value, "").items())
+        if len(parts) > MAX_PARTS:
+            self.names_lost = True
             key = Text(entry.key.value, entry.key)
-            section = Section(key, entry.value, f'{kind} "{key}"')
-            if isinstance(entry.value, Mapping):
-                yield section, self.resolver.entries(entry.value, section.subject)
+            self.findings.add(f"more than {MAX_PARTS} {of} in one pipeline", key.locate())
+        for key, part in parts[:MAX_PARTS]:
+            section = Section(key, part.value, f"{KINDS[of]} {named(key)}")
+            found = read(section) if self._is_part(section, KINDS[of]) else None
+            if found is None:
+                self.broken.update(made_by(key, part.value))
+            else:
+                yield key, found
 
-    def sources(self, node: Node | None) -> Iterator[Source]:
-        for section, data in self.each(node, "source"):
-            name = next(key for key in data if key in self.connectors)
-            connector = self.connectors[name]
-            assert connector.source is not None
-            options, problems = validated(
-                connector.source.options, self.options(data[name]), section
-            )
-            keys = {key: value for key, value in data.items() if key != name}
-            source, more = validated(SourceKeys, keys, section)
-            self.problems += [*problems, *more]
-            if source is None or options is None:
-                self.broken.add(section.key)
-                continue
-            yield Source.model_construct(
-                **dict(source),
-                name=section.key,
-                connector=connector,
-                options=options,
-                keys_at={key: key for key in data},
-            )
+    def _has_parts(self, entry: Entry, of: str) -> bool:
+        """Whether the section is a mapping with something in it."""
+        match entry.value:
+            case MappingNode(entries=(_, *_)):
+                return True
+            case Refused():
+                pass
+            case Scalar(nothing=True) | MappingNode():
+                self._empty(entry, of)
+                return False
+            case _:
+                spot = find(Section(Text(entry.key.value, entry.key), entry.value), ())
+                came = described(self.resolver.value(entry.value, ""))
+                hint = f'write the name of each, as in "{of[:-1]}_name:", with its keys below'
+                self.findings.add(f"{of}: wanted {of} by name, got {came}", spot.place(), hint)
+        self.names_lost = True
+        return False
 
-    def options(self, value: object) -> object:
-        return {} if value is NOTHING else value
+    def _is_part(self, section: Section, kind: str) -> bool:
+        """Whether the name is one, and what it names is a mapping."""
+        before = len(self.findings.problems)
+        try:
+            name.parse(section.key)
+        except Unfit as unfit:
+            message = f"wanted {unfit.wanted or name.wanted}, got {named(section.key)}"
+            self.findings.add(message, section.key.locate(), unfit.hint, section.subject)
+        if not isinstance(section.node, MappingNode | Refused):
+            came = described(self.resolver.value(section.node, section.subject))
+            message = f"wanted the keys of a {kind}, got {came}"
+            hint = {"source": "files: {path: ...}", "step": "from: ...", "sink": "from: ..."}[kind]
+            place = find(section, ()).place()
+            self.findings.add(message, place, f"such as {hint}", section.subject)
+            return False
+        if isinstance(section.node, Refused):
+            return False
+        return len(self.findings.problems) == before
 
-    def steps(self, node: Node | None) -> Iterator[Step]:
-        for section, data in self.each(node, "step"):
-            step, problems = validated(StepKeys, data, section)
-            self.problems += problems
-            if step is None:
-                self.broken.add(section.key)
-                continue
-            yield Step.model_construct(
-                **dict(step), name=section.key, keys_at={key: key for key in data}
-            )
+    def _keep_apart(self, sources: dict[str, Source], steps: dict[str, Step]) -> None:
+        """A name of two parts is none: both are taken out."""
+        for key in [key for key in steps if key in sources]:
+            line = sources[key].name.locate().line
+            message = f'the name "{key}" is taken by the source on line {line}'
+            self.findings.add(message, steps[key].name.locate(), subject=f'step "{key}"')
+            self.broken.add(key)
+            del steps[key], sources[key]
 
-    def sinks(self, node: Node | None) -> Iterator[Sink]:
-        for section, data in self.each(node, "sink"):
-            name = next(key for key in data if key in self.connectors)
-            connector = self.connectors[name]
-            assert connector.sink is not None
-            options, problems = validated(connector.sink.options, self.options(data[name]), section)
-            keys = {key: value for key, value in data.items() if key != name}
-            sink, more = validated(SinkKeys, keys, section)
-            self.problems += [*problems, *more]
-            if sink is None or options is None:
-                self.broken.add(section.key)
-                continue
-            yield Sink.model_construct(
-                **dict(sink),
-                name=section.key,
-                connector=connector,
-                options=options,
-                keys_at={key: key for key in data},
+    def _source(self, section: Section) -> Source | None:
+        end = EndReader("source", section, self.connectors, self.resolver).read(SourceKeys)
+        if end is None:
+            return None
+        source = Source.model_construct(
+            **dict(end.keys),
+            name=section.key,
+            connector=end.connector,
+            options=end.options,
+            keys_at=end.keys_at,
+        )
+        return source if self._watermark_is_sound(source, section) else None
+
+    def _watermark_is_sound(self, source: Source, section: Section) -> bool:
+        """Whether at most one thing makes the watermark, and it is there."""
+        if source.watermark is None:
+            return True
+        before = len(self.findings.problems)
+        node = find(section, ("watermark",)).node
+        entries = node.entries if isinstance(node, MappingNode) else ()
+        makers = [entry.key for entry in entries if entry.key.value in ("delay", "from", "python")]
+        for key in makers[1:]:
+            message = (
+                f'watermark: wanted one of delay, from and python, got "{makers[0].value}" and'
             )
+            place = Text(key.value, key).locate()
+            self.findings.add(f'{message} "{key.value}"', place, subject=section.subject)
+        if source.watermark.python:
+            function = source.watermark.python
+            where = (self.folder, "watermark.python", section.subject, self.findings)
+            python_files.check(function, *where)
+        return len(self.findings.problems) == before
+
+    def _step(self, section: Section) -> Step | None:
+        return StepReader(section, self.connectors, self.resolver, self.folder).read()
+
+    def _sink(self, section: Section) -> Sink | None:
+        end = EndReader("sink", section, self.connectors, self.resolver).read(SinkKeys)
+        if end is None:
+            return None
+        return Sink.model_construct(
+            **dict(end.keys),
+            name=section.key,
+            connector=end.connector,
+            options=end.options,
+            keys_at=end.keys_at,
+        )

@@ -1,20 +1,107 @@
-"""From the bytes of a file to its text, or to what is wrong with it as a text."""
+"""From the bytes of a file to its text, or to why it is no text of a pipeline.
+
+What passes is UTF-8 without control characters and without line breaks that editors do not show, so
+everything behind this can count lines and columns as an editor does.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.core.pipeline.file import File
-from headrace.core.problems import Problem
+from headrace.core.problems import Problem, nearest
 
 MAX_BYTES = 2**20
 
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+CONTROL_BYTES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2028\u2029\ufeff\ufffe\uffff\U000e0000-\U000e007f]"
+)
+
 
 def read(path: str | Path) -> tuple[File | None, list[Problem]]:
-    """The file's text, a byte order mark removed."""
-    name = str(path)
+    """The text, a byte order mark removed; or no file, and the reason."""
+    name = shown_path(path)
     try:
-        content = Path(path).read_bytes()
-        return File(name, content.decode("utf-8-sig")), []
+        with open(path, "rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        return None, [Problem(str(error), File(name, "").whole())]
+        return None, [_unreadable(Path(path), name, error)]
+    problem = _not_text(name, content)
+    if problem:
+        return None, [problem]
+    file = File(name, content.decode("utf-8-sig"))
+    unseen = UNSEEN.search(file.text)
+    if unseen:
+        message = f"an invisible character (U+{ord(unseen[0]):04X}) stands here"
+        return None, [Problem(message, file.place(*unseen.span()), "remove it")]
+    return file, []
+
+
+def shown_path(path: str | Path) -> str:
+    """A path that can be printed, whatever bytes it has."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _not_text(name: str, content: bytes) -> Problem | None:
+    whole = File(name, "").whole()
+    if len(content) > MAX_BYTES:
+        return Problem(f"the file is larger than {MAX_BYTES // 1024} KB", whole)
+    if content.startswith(UTF_16):
+        return Problem("the file is UTF-16, wanted UTF-8", whole, "save it as UTF-8")
+    control = CONTROL_BYTES.search(content)
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = min(error.start, control.start()) if control else error.start
+        return _not_utf8(name, content, at, binary=control is not None)
+    if b"\0" in content:
+        return _not_utf8(name, content, content.index(b"\0"), binary=True)
+    return None
+
+
+def _not_utf8(name: str, content: bytes, at: int, *, binary: bool) -> Problem:
+    came = f"byte 0x{content[at]:02x} at offset {at}"
+    if binary:
+        return Problem(f"this is not a text file: {came}", File(name, "").whole())
+    before = len(content[:at].decode("utf-8-sig", "replace"))
+    file = File(name, content.decode("utf-8-sig", "replace"))
+    return Problem(f"this is not UTF-8: {came}", file.place(before, before + 1), "save it as UTF-8")
+
+
+def _unreadable(path: Path, name: str, error: Exception) -> Problem:
+    whole = File(name, "").whole()
+    if isinstance(error, IsADirectoryError):
+        inside = next(_pipelines(path), None)
+        hint = f'did you mean "{shown_path(path / inside)}"?' if inside else ""
+        return Problem("this is a folder, wanted a pipeline's file", whole, hint)
+    if isinstance(error, FileNotFoundError | NotADirectoryError | ValueError):
+        return Problem("there is no such file", whole, _neighbour(path))
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return Problem(f"the file cannot be read: {(reason or 'unknown reason').lower()}", whole)
+
+
+def _neighbour(path: Path) -> str:
+    folder = path.parent
+    try:
+        if not folder.is_dir():
+            return f'there is no folder "{shown_path(folder)}"'
+        found = nearest(path.name, sorted(_pipelines(folder))) or nearest(
+            path.name, (f"{name}" for name in sorted(os.listdir(folder))[:1000])
+        )
+    except (OSError, ValueError):
+        return ""
+    return f'did you mean "{shown_path(folder / found)}"?' if found else ""
+
+
+def _pipelines(folder: Path) -> Iterator[str]:
+    """The YAML files of a folder, in the order of their names."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    yield from [name for name in names if name.endswith((".yaml", ".yml"))][:1000]

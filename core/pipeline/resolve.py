@@ -1,44 +1,64 @@
-"""From nodes to plain values: duplicate keys reported, `${...}` replaced."""
+"""From nodes to plain values for the models: duplicate keys reported, `${...}` replaced."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Environment
-from pathlib import Path
-
 from headrace.core.pipeline.data import BROKEN, NOTHING
-from headrace.core.pipeline.nodes import Mapping, Node, Scalar, Sequence
+from headrace.core.pipeline.findings import Findings
+from headrace.core.pipeline.interpolate import Interpolator
+from headrace.core.pipeline.nodes import Entry, Mapping, Node, Scalar, Sequence
 from headrace.core.pipeline.text import Text
-from headrace.core.problems import Problem
 
 
 class Resolver:
-    """Makes values of nodes; gathers what is wrong with them."""
+    """Makes values of nodes."""
 
-    def __init__(self, folder: Path, env: Environment[str, str]) -> None:
-        self.folder = folder
-        self.env = env
-        self.problems: list[Problem] = []
+    def __init__(self, interpolator: Interpolator, findings: Findings) -> None:
+        self.interpolator = interpolator
+        self.findings = findings
 
     def value(self, node: Node, subject: str) -> object:
-        """Text, dict, list, NOTHING or BROKEN."""
+        """A Text, a dict, a list, NOTHING, or BROKEN for what has been reported."""
         match node:
             case Scalar():
-                return NOTHING if node.nothing else Text(node.value, node)
+                return self._scalar(node, subject)
             case Sequence():
                 return [self.value(item, subject) for item in node.items]
             case Mapping():
-                return self.entries(node, subject)
+                return {
+                    key: self.value(entry.value, subject)
+                    for key, entry in self.entries(node, subject).items()
+                }
         return BROKEN
 
-    def entries(self, node: Mapping, subject: str) -> dict[Text, object]:
-        """A mapping's values by key; of a key written twice, the first."""
-        found: dict[Text, object] = {}
+    def _scalar(self, node: Scalar, subject: str) -> object:
+        if node.nothing:
+            return NOTHING
+        text, problems = self.interpolator.text(node, subject)
+        self.findings.extend(problems)
+        return BROKEN if text is None else text
+
+    def entries(self, node: Mapping, subject: str) -> dict[Text, Entry]:
+        """A mapping's entries by key; of a key written twice, the first."""
+        found: dict[Text, Entry] = {}
         for entry in node.entries:
             key = Text(entry.key.value, entry.key)
-            if key in found:
-                self.problems.append(
-                    Problem(f'the key "{key}" stands twice', key.locate(), subject=subject)
-                )
+            first = found.get(key)
+            if first is not None:
+                line = Text(first.key.value, first.key).locate().line
+                message = f"the key {named(key)} stands twice, first on line {line}"
+                self.findings.add(message, key.locate(), subject=subject)
+            elif "${" in key:
+                message = 'a "${" is replaced in values, not in keys'
+                self.findings.add(message, key.locate(), subject=subject)
             else:
-                found[key] = self.value(entry.value, subject)
+                found[key] = entry
         return found
+
+
+def named(key: str) -> str:
+    """A key in quotes, for a message.
+
+    >>> named("a"), named("x" * 100)
+    ('"a"', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
+    """
+    return f'"{key}"' if len(key) <= 40 else f'"{key[:37]}..."'

@@ -43,6 +43,7 @@ def _positive(text: Text) -> timedelta:
     return length
 
 
+STRATEGY = choice("exponential", "fixed", "failure_rate", "none")
 positive = Reads(duration.wanted, _positive, duration.json)
 interval = Reads(
     "a duration such as 10s, or never",
@@ -97,7 +98,7 @@ class State(Part):
 class NoRestart(Part):
     """The first failure ends the job."""
 
-    strategy: Annotated[Literal["none"], choice("none")] = Field(
+    strategy: Annotated[Literal["none"], STRATEGY] = Field(
         "none", description="What happens after a failure."
     )
 
@@ -105,7 +106,7 @@ class NoRestart(Part):
 class FixedRestart(Part):
     """A number of attempts, the same time apart."""
 
-    strategy: Annotated[Literal["fixed"], choice("fixed")] = Field(
+    strategy: Annotated[Literal["fixed"], STRATEGY] = Field(
         "fixed", description="What happens after a failure."
     )
     attempts: Annotated[int, whole(1)] = Field(3, description="How often the job is restarted.")
@@ -115,7 +116,7 @@ class FixedRestart(Part):
 class ExponentialRestart(Part):
     """Attempts without end, further and further apart."""
 
-    strategy: Annotated[Literal["exponential"], choice("exponential")] = Field(
+    strategy: Annotated[Literal["exponential"], STRATEGY] = Field(
         "exponential", description="What happens after a failure."
     )
     first: Annotated[timedelta, positive] = Field(
@@ -138,7 +139,7 @@ class ExponentialRestart(Part):
 class FailureRateRestart(Part):
     """Restarts until failures come too often."""
 
-    strategy: Annotated[Literal["failure_rate"], choice("failure_rate")] = Field(
+    strategy: Annotated[Literal["failure_rate"], STRATEGY] = Field(
         "failure_rate", description="What happens after a failure."
     )
     failures: Annotated[int, whole(1)] = Field(

@@ -6,140 +6,191 @@ taken from the field's own reading and from the node at the error's location.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from headrace.core.pipeline.data import BROKEN, described
+from headrace.core.pipeline.data import BROKEN, NOTHING, described
 from headrace.core.pipeline.fields import KEY, Variants
+from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.nodes import Mapping, Node, Scalar
-from headrace.core.pipeline.nodes import Sequence as Items
 from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.resolve import named
+from headrace.core.pipeline.spots import Section, find
 from headrace.core.pipeline.text import Text
-from headrace.core.problems import Place, Problem, did_you_mean
+from headrace.core.problems import Place, nearest
 
 P = TypeVar("P", bound=Part)
+Location = tuple[int | str, ...]
+
+TYPOGRAPHIC = ("\u201c", "\u201d", "\u201e", "\u2018", "\u2019", "\u00ab")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A piece of the document: its key, its node, what it is called, and the keys down to it."""
-
-    key: Text
-    node: Node
-    subject: str
-    path: tuple[str, ...] = ()
-
-
-def validated(model: type[P], data: object, section: Section) -> tuple[P | None, list[Problem]]:
-    """The instance if all is well; else none, and what is wrong."""
+def validated(
+    model: type[P],
+    data: object,
+    section: Section,
+    findings: Findings,
+    keys: Keys | None = None,
+) -> P | None:
+    """The instance if all is well; else none, and what is wrong is noted."""
     try:
-        return model.model_validate(data), []
+        return model.model_validate(data)
     except ValidationError as error:
-        found = [
-            _problem(model, line, section)
-            for line in error.errors(include_url=False)
-            if line["input"] is not BROKEN
-        ]
-        return None, [problem for problem in found if problem is not None]
-
-
-def _problem(model: type[Part], line: Any, section: Section) -> Problem | None:
-    at: tuple[int | str, ...] = line["loc"]
-    context = line.get("ctx") or {}
-    spot = find(section, tuple(part for part in at if part != KEY))
-    path = _path((*section.path, *at))
-    here = replace(EMPTY, place=spot.place(on_key=at[-1:] == (KEY,)), subject=section.subject)
-    match line["type"]:
-        case "wanted":
-            message = f"wanted {context['wanted']}, got {described(line['input'])}"
-        case "wrong":
-            message = context["message"]
-        case "missing":
-            above = _path((*section.path, *at[:-1]))
-            return replace(here, message=f'{above}missing key "{at[-1]}"', place=spot.key_place())
-        case "extra_forbidden":
-            known = list(_known(model, at[:-1]))
-            hint = did_you_mean(str(at[-1]), known)
-            place = spot.place(on_key=True)
-            above = _path((*section.path, *at[:-1]))
-            return replace(here, message=f'{above}unknown key "{at[-1]}"', hint=hint, place=place)
-        case _:
-            message = f"wanted a mapping, got {described(line['input'])}"
-    if context.get("span") and isinstance(line["input"], Text):
-        here = replace(here, place=line["input"].locate(*context["span"]))
-    return replace(here, message=f"{path}{message}", hint=context.get("hint", ""))
-
-
-EMPTY = Problem("")
+        Report(model, section, findings, keys or Keys()).all_of(error)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """The deepest node on the way to an error's location, and the key that it stands under."""
+class Keys:
+    """What is known of the keys at the top of a section, beside those of its model.
 
-    key: Scalar | None
-    node: Node
-    section: Section
+    `more` could stand there, `later` will, and `elsewhere` has the hint for one that would be right
+    in another part of the document.
+    """
 
-    def place(self, *, on_key: bool = False) -> Place:
-        """Where to point: at a value that is on the key's line, or else at the key."""
-        block = not isinstance(self.node, Scalar) and not getattr(self.node, "flow", True)
-        if on_key or block or (isinstance(self.node, Scalar) and self.node.nothing):
-            return self.key_place()
-        if isinstance(self.node, Scalar):
-            return Text(self.node.value, self.node).locate()
-        return self.node.file.place(self.node.start, self.node.end)
-
-    def key_place(self) -> Place:
-        """The place of the key above it."""
-        if self.key is None:
-            return self.section.key.locate()
-        return Text(self.key.value, self.key).locate()
+    more: Sequence[str] = ()
+    later: Sequence[str] = ()
+    elsewhere: Callable[[str], str] = lambda key: ""
 
 
-def find(section: Section, at: Sequence[int | str]) -> Spot:
-    """Follow keys and indices as far as there are nodes."""
-    spot = Spot(None, section.node, section)
-    for part in at:
-        if isinstance(spot.node, Mapping) and isinstance(part, str):
-            entry = spot.node.get(part)
-            if entry is None:
-                break
-            spot = Spot(entry.key, entry.value, section)
-        elif isinstance(spot.node, Items) and isinstance(part, int):
-            spot = Spot(spot.key, spot.node.items[part], section)
-    return spot
+class Report:
+    """Notes the errors of one piece of the document."""
+
+    def __init__(
+        self,
+        model: type[Part],
+        section: Section,
+        findings: Findings,
+        keys: Keys,
+    ) -> None:
+        self.model = model
+        self.section = section
+        self.findings = findings
+        self.keys = keys
+        self.meant: set[Location] = set()
+
+    def all_of(self, error: ValidationError) -> None:
+        """Every error; unknown keys first, since a misspelt key is not missing as well."""
+        lines = error.errors(include_url=False)
+        for line in sorted(lines, key=lambda line: line["type"] != "extra_forbidden"):
+            told = line["input"] is BROKEN and line["type"] != "extra_forbidden"
+            if not told and not self.findings.full:
+                self._one(line["type"], line["loc"], line["input"], line.get("ctx") or {})
+
+    def _one(self, kind: str, at: Location, value: object, context: dict[str, Any]) -> None:
+        match kind:
+            case "extra_forbidden":
+                self._unknown(at)
+            case "missing":
+                if at not in self.meant:
+                    place = find(self.section, at[:-1]).key.locate()
+                    self._add(at[:-1], f'missing key "{at[-1]}"', place)
+            case "wanted":
+                message = f"wanted {context['wanted']}, got {described(value)}"
+                hint = context["hint"] or self._hint(at, value)
+                self._add(at, message, self._place(at, value, context), hint)
+            case "wrong":
+                place = self._place(at, value, context)
+                self._add(at, context["message"], place, context["hint"])
+            case _:
+                message = f"wanted {self._mapping(at)}, got {described(value)}"
+                self._add(at, message, self._place(at, value, context))
+
+    def _unknown(self, at: Location) -> None:
+        key = str(at[-1])
+        known = [word for model in self._models(at[:-1]) for word in model.written()]
+        if len(at) == 1:
+            if key in self.keys.later:
+                place = find(self.section, at).key.locate()
+                return self._add((), f"{named(key)} is not built yet", place)
+            known += self.keys.more
+        hint = self.keys.elsewhere(key) if len(at) == 1 else self._variant(at)
+        near = "" if hint else nearest(key, known)
+        if near:
+            self.meant.add((*at[:-1], near))
+        hint = hint or (f'did you mean "{near}"?' if near else _listed(known))
+        place = find(self.section, at).key.locate()
+        self._add(at[:-1], f"unknown key {named(key)}", place, hint)
+
+    def _variant(self, at: Location) -> str:
+        """The hint for a key that would be right under another word, as another strategy."""
+        for model in self._models(at[:-2]):
+            variants = variants_in(model, str(at[-2]))
+            for word, other in variants.models.items() if variants else ():
+                if at[-1] in other.written():
+                    return f'"{at[-1]}" belongs to {variants.key}: {word}' if variants else ""
+        return ""
+
+    def _hint(self, at: Location, value: object) -> str:
+        node = find(self.section, at).node
+        if value is NOTHING and isinstance(node, Scalar) and node.value:
+            return f'in quotes it is a word: "{node.value}"'
+        if isinstance(value, Text) and not value.secret and value.startswith(TYPOGRAPHIC):
+            return "these are typographic quotes, and part of the value: use \" or '"
+        return ""
+
+    def _place(self, at: Location, value: object, context: dict[str, Any]) -> Place:
+        if at and at[-1] == KEY:
+            return find(self.section, at[:-1]).key.locate()
+        if isinstance(value, Text):
+            return value.locate(*context.get("span") or (0, None))
+        return find(self.section, at).place()
+
+    def _mapping(self, at: Location) -> str:
+        keys = [word for model in self._models(at) for word in model.written()]
+        return f"a mapping with {', '.join(keys)}" if keys else "a mapping"
+
+    def _add(self, at: Location, message: str, place: Place, hint: str = "") -> None:
+        path = shown_path((*self.section.path, *at))
+        self.findings.add(path + message, place, hint, self.section.subject)
+
+    def _models(self, at: Location) -> list[type[Part]]:
+        models: list[type[Part]] = [self.model]
+        for depth, part in enumerate(at):
+            node = find(self.section, at[: depth + 1]).node
+            models = [inner for outer in models for inner in models_in(outer, str(part), node)]
+        return models
 
 
-def _path(at: Sequence[int | str]) -> str:
+def _listed(keys: Sequence[str]) -> str:
+    return f"there are {', '.join(keys)}" if keys else "there are no options"
+
+
+def shown_path(at: Sequence[int | str]) -> str:
+    """The keys down to a value, for the front of a message.
+
+    >>> shown_path(("checkpoint", "every")), shown_path(("from", 0)), shown_path(())
+    ('checkpoint.every: ', 'from[0]: ', '')
+    """
     words = "".join(
-        f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in at if part != KEY
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in at if part != KEY
     )
-    return f"{words.removeprefix('.')}: " if words else ""
+    words = words.removeprefix(".")
+    return f"{words if len(words) <= 60 else words[:57] + '...'}: " if words else ""
 
 
-def _known(model: type[Part], at: Sequence[int | str]) -> Iterator[str]:
-    """The keys that could stand at a location."""
-    models: list[type[Part]] = [model]
-    for part in at:
-        models = [inner for outer in models for inner in models_in(outer, str(part))]
-    for found in models:
-        yield from found.written()
+def variants_in(model: type[Part], key: str) -> Variants | None:
+    """How the field of a key depends on a word in it, if it does."""
+    name = model.written().get(key)
+    metadata = model.model_fields[name].metadata if name else []
+    return next((extra for extra in metadata if isinstance(extra, Variants)), None)
 
 
-def models_in(model: type[Part], key: str) -> Iterator[type[Part]]:
-    """The models that can stand under a key of a model."""
+def models_in(model: type[Part], key: str, node: Node) -> Iterator[type[Part]]:
+    """The model of what stands under a key of a model."""
+    variants = variants_in(model, key)
+    if variants:
+        entry = node.get(variants.key) if isinstance(node, Mapping) else None
+        word = entry.value.value if entry and isinstance(entry.value, Scalar) else ""
+        yield variants.model(word)
+        return
     name = model.written().get(key)
     if name is None:
         return
     info = model.model_fields[name]
-    for extra in info.metadata:
-        if isinstance(extra, Variants):
-            yield from extra.models.values()
-            return
     for candidate in (info.annotation, *getattr(info.annotation, "__args__", ())):
         if isinstance(candidate, type) and issubclass(candidate, Part):
             yield candidate

@@ -207,11 +207,13 @@ def number(low: float, high: float | None = None) -> Reads:
     return Reads(what, parse, schema if high is None else {**schema, "maximum": high})
 
 
-def choice(*words: str) -> Reads:
-    """One of some words."""
+def choice(*words: str, later: tuple[str, ...] = ()) -> Reads:
+    """One of some words; those of `later` are decided, and not built yet."""
     what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
     def parse(text: Text) -> str:
+        if text in later:
+            raise wrong(f'"{text}" is not built yet', f"there are {what}")
         if text not in words:
             raise Unfit(did_you_mean(text, words))
         return text.reveal()
@@ -231,26 +233,31 @@ def _flag(text: Text) -> bool:
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 MAX_NAME = 100
+LETTERS = "a name has letters, digits, _ and -, and begins with a letter or _"
 
 
 def _name(text: Text) -> Text:
     if not NAME.fullmatch(text):
-        hint = (
-            "dots are for the outputs of a step, as in step.output"
-            if "." in text
-            else ("a name has letters, digits, _ and -, and does not begin with a digit")
-        )
-        raise Unfit(hint)
+        dotted = "." in text and NAME.fullmatch(text.replace(".", "_"))
+        raise Unfit("a dot stands between a step and its output" if dotted else LETTERS)
     if len(text) > MAX_NAME:
-        raise Unfit(f"it has {len(text)} characters", f"a name of at most {MAX_NAME} characters")
+        raise Unfit(f"it has {len(text)}", f"a name of at most {MAX_NAME} characters")
     return text
 
 
 def _stream(text: Text) -> Text:
     step, dot, output = text.partition(".")
     if not NAME.fullmatch(step) or (dot and not NAME.fullmatch(output)):
-        raise Unfit
+        raise Unfit(_stream_hint(text))
     return text
+
+
+def _stream_hint(text: Text) -> str:
+    if "," in text:
+        return f"several names are a list: [{text}]"
+    if text.startswith("-"):
+        return 'the items of a list begin with "- ", with a space'
+    return ""
 
 
 def _column(text: Text) -> Text:

@@ -10,7 +10,7 @@ from headrace.core.pipeline.load import load
 from headrace.core.plan import Plan, build
 from headrace.core.problems import Problem
 
-SOURCE = """
+SOURCE = """name: test
 sources:
   orders:
     files: {path: in}

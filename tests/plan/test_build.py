@@ -187,7 +187,7 @@ sinks:
     ],
 )
 def test_a_union_needs_equal_columns(tmp_path: Path, other: str, difference: str) -> None:
-    text = f"""
+    text = f"""name: test
 sources:
   one: {{files: {{path: a}}, schema: {{id: bigint not null, n: string}}}}
   two: {{files: {{path: b}}, schema: {other}}}
@@ -202,7 +202,7 @@ sinks:
 def test_a_union_may_be_null_where_one_input_may(tmp_path: Path) -> None:
     plan = plan_of(
         tmp_path,
-        """
+        """name: test
 sources:
   one: {files: {path: a}, schema: {id: bigint not null}}
   two: {files: {path: b}, schema: {id: bigint}}
@@ -235,13 +235,14 @@ def test_a_source_is_checked(tmp_path: Path, change: str, message: str | None) -
 
 def test_raw_records_are_one_column_by_default(tmp_path: Path) -> None:
     text = (
-        "sources:\n  s: {stdin: {}, format: raw}\nsinks:\n  o: {from: s, stdout: {}, format: raw}\n"
+        "name: test\nsources:\n  s: {stdin: {}, format: raw}\n"
+        "sinks:\n  o: {from: s, stdout: {}, format: raw}\n"
     )
     assert str(plan_of(tmp_path, text).streams["s"].schema) == "value string not null"
 
 
 def test_a_source_that_brings_its_columns_takes_no_schema(tmp_path: Path) -> None:
-    text = """
+    text = """name: test
 sources:
   s: {nexmark: {events: 10}, schema: {a: int}}
 sinks:
@@ -251,7 +252,7 @@ sinks:
 
 
 def test_generated_columns_are_expressions_over_the_row_number(tmp_path: Path) -> None:
-    text = """
+    text = """name: test
 sources:
   s: {generate: {rows: 5, columns: {a: id is null, b: i}}}
 sinks:

@@ -91,7 +91,7 @@ def test_a_source_decodes_what_is_needed_and_what_was_promised(
 
 
 def test_a_source_decodes_at_least_one_column(tmp_path: Path) -> None:
-    text = """
+    text = """name: test
 sources:
   s: {files: {path: a}, schema: {a: int, b: int}}
 steps:

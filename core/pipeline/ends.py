@@ -1,0 +1,190 @@
+"""Sources and sinks: the one key that is a connector, its options, and the format beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from headrace.core.contracts import Connector, Connectors, SinkSide, SourceSide
+from headrace.core.pipeline.data import BROKEN, NOTHING, described
+from headrace.core.pipeline.findings import Findings
+from headrace.core.pipeline.later import LATER_CONNECTORS, in_end, of_connector
+from headrace.core.pipeline.model import SinkKeys, SourceKeys
+from headrace.core.pipeline.nodes import Mapping as MappingNode
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.resolve import Resolver
+from headrace.core.pipeline.spots import Section, find
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.validate import Keys, validated
+from headrace.core.problems import nearest
+
+K = TypeVar("K", SourceKeys, SinkKeys)
+Kind = Literal["source", "sink"]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What stands in one source or sink: its keys with their values, its connector's apart."""
+
+    connector: Connector
+    side: SourceSide | SinkSide
+    options: Part
+    keys: Part
+    keys_at: Mapping[str, Text]
+
+
+class EndReader:
+    """Reads one source or sink."""
+
+    def __init__(
+        self, kind: Kind, section: Section, connectors: Connectors, resolver: Resolver
+    ) -> None:
+        self.kind = kind
+        self.section = section
+        self.connectors = connectors
+        self.resolver = resolver
+        self.findings: Findings = resolver.findings
+
+    def read(self, model: type[K]) -> End | None:
+        """All of it, if it is sound."""
+        assert isinstance(self.section.node, MappingNode)
+        entries = self.resolver.entries(self.section.node, self.section.subject)
+        data = {
+            key: self.resolver.value(entry.value, self.section.subject)
+            for key, entry in entries.items()
+        }
+        key = self._connector_key(data, model)
+        connector = self._connector(key) if key is not None else None
+        side = self._side(connector) if connector else None
+        options = self._options(key, side, data) if key is not None and side else None
+        rest = {k: v for k, v in data.items() if not self._is_connector(k)}
+        keys = validated(model, rest, self.section, self.findings, self._keys(key))
+        if keys is None or connector is None or side is None or options is None:
+            return None
+        if not self._format_fits(connector, side, keys):
+            return None
+        return End(connector, side, options, keys, {k: k for k in data})
+
+    def _is_connector(self, key: str) -> bool:
+        return key in self.connectors or key in LATER_CONNECTORS
+
+    def _names(self) -> list[str]:
+        """The connectors that have this side."""
+        return [name for name, c in self.connectors.items() if getattr(c, self.kind) is not None]
+
+    def _keys(self, connector: Text | None) -> Keys:
+        mine = "" if connector is None else str(connector)
+        return Keys(
+            more=() if connector is not None else self._names(),
+            elsewhere=lambda key: in_end(key, self.kind, self.connectors, mine),
+        )
+
+    def _connector_key(self, data: Mapping[Text, object], model: type[Part]) -> Text | None:
+        found = [key for key in data if self._is_connector(key)]
+        for key in found[1:]:
+            message = f'wanted one connector, got "{found[0]}" and "{key}"'
+            hint = f"each needs a {self.kind} of its own"
+            self.findings.add(message, key.locate(), hint, self.section.subject)
+        if len(found) > 1:
+            return None
+        if not found and not self._misspelt(data, model):
+            message = "wanted a connector, got none"
+            hint = f"add one of {', '.join(self._names())}"
+            self.findings.add(message, self.section.key.locate(), hint, self.section.subject)
+        return found[0] if found else None
+
+    def _misspelt(self, data: Mapping[Text, object], model: type[Part]) -> bool:
+        """Whether a key that is reported as unknown was meant to be the connector."""
+        known = model.written()
+        return any(
+            nearest(key, [*known, *self._names()]) in self.connectors
+            or of_connector(key, self.kind, self.connectors)
+            for key in data
+            if key not in known
+        )
+
+    def _connector(self, key: Text) -> Connector | None:
+        if key in self.connectors:
+            return self.connectors[key]
+        hint = f"there are {', '.join(self._names())}"
+        message = f'the connector "{key}" is not built yet'
+        self.findings.add(message, key.locate(), hint, self.section.subject)
+        return None
+
+    def _side(self, connector: Connector) -> SourceSide | SinkSide | None:
+        side = connector.source if self.kind == "source" else connector.sink
+        if side is None:
+            key = find(self.section, (connector.name,)).key
+            verb = "read from" if self.kind == "source" else "written to"
+            message = f'"{connector.name}" cannot be {verb}'
+            hint = f"a {self.kind} has one of {', '.join(self._names())}"
+            self.findings.add(message, key.locate(), hint, self.section.subject)
+        return side
+
+    def _options(
+        self, key: Text, side: SourceSide | SinkSide, data: Mapping[Text, object]
+    ) -> Part | None:
+        value = data[key]
+        if value is BROKEN:
+            return None
+        inner = find(self.section, (key,)).node
+        section = Section(key, inner, self.section.subject, (key,))
+        written = side.options.written()
+        if value is NOTHING:
+            value = {}
+        if not isinstance(value, dict):
+            shape = ", ".join(written)
+            message = f"{key}: wanted a mapping{f' with {shape}' if shape else ''}"
+            place = find(self.section, (key,)).place()
+            first = next(iter(written), "")
+            hint = f"write {key}: {{{first}: {value}}}" if first == "path" else ""
+            text = f"{message}, got {described(value)}"
+            self.findings.add(text, place, hint, self.section.subject)
+            return None
+        beside = SourceKeys if self.kind == "source" else SinkKeys
+        return validated(
+            side.options,
+            value,
+            section,
+            self.findings,
+            Keys(elsewhere=lambda k: f'it belongs beside "{key}"' if k in beside.written() else ""),
+        )
+
+    def _format_fits(self, connector: Connector, side: SourceSide | SinkSide, keys: Part) -> bool:
+        """Whether the format is one of the connector's, and the options are those of the format."""
+        assert isinstance(keys, SourceKeys | SinkKeys)
+        before = len(self.findings.problems)
+        chosen = keys.format
+        if chosen is not None and chosen not in side.formats:
+            self._no_format(connector, side, chosen)
+        elif side.formats:
+            default = "json" if "json" in side.formats else side.formats[0]
+            self._options_fit(chosen or default, keys)
+        else:
+            for name in self._format_options(keys):
+                self._complain(name, f'"{connector.name}" has no format', "remove it")
+        return len(self.findings.problems) == before
+
+    def _no_format(self, connector: Connector, side: SourceSide | SinkSide, chosen: str) -> None:
+        place = find(self.section, ("format",)).place()
+        if side.formats:
+            wanted = " or ".join((", ".join(side.formats[:-1]), side.formats[-1]))
+            message = f'format: wanted {wanted} with "{connector.name}", got "{chosen}"'
+        else:
+            message = f'"{connector.name}" has no format'
+        self.findings.add(message, place, "", self.section.subject)
+
+    def _options_fit(self, chosen: str, keys: SourceKeys | SinkKeys) -> None:
+        for name in self._format_options(keys):
+            if name != chosen:
+                message = f'"{name}" has the options of format: {name}, but the format is {chosen}'
+                self._complain(name, message, f"add format: {name}, or remove it")
+
+    def _format_options(self, keys: SourceKeys | SinkKeys) -> list[str]:
+        given = {"json": keys.json_, "csv": keys.csv}
+        return [name for name, options in given.items() if options is not None]
+
+    def _complain(self, key: str, message: str, hint: str) -> None:
+        place = find(self.section, (key,)).key.locate()
+        self.findings.add(message, place, hint, self.section.subject)

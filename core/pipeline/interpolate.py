@@ -1,0 +1,196 @@
+"""`${env:NAME}`, `${file:path}` and `${secret:NAME}` inside scalars, after YAML has been read.
+
+So a value from outside can never change the document's structure. What is put in is not looked at
+again. `$${` writes `${` as it stands. A text that a secret went into is marked for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.core.pipeline.nodes import Scalar
+from headrace.core.pipeline.text import Piece, Text
+from headrace.core.problems import Problem, did_you_mean, nearest
+
+MAX_FILE = 2**20
+MAX_TOTAL = 4 * 2**20
+SECRET = "HEADRACE_SECRET_"
+SECRETS = "HEADRACE_SECRETS"
+
+OPENING = re.compile(r"\$\$\{|\$\{")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+SECRET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
+KINDS = "${env:NAME}, ${env:NAME:-default}, ${file:path} or ${secret:NAME}"
+
+
+class Missing(Exception):
+    """Nothing can be put here; says why, and what would help."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(slots=True)
+class Replaced:
+    """A scalar's value while it is being made."""
+
+    value: str = ""
+    pieces: list[Piece] = field(default_factory=list)
+    secret: bool = False
+
+    def put(self, start: int, end: int, text: str) -> None:
+        """A text in the place of the characters `[start, end)` of the scalar."""
+        self.pieces.append(Piece(start, end, len(text)))
+        self.value += text
+
+
+class Interpolator:
+    """Replaces within one document. Files are read once; what is put in has a limit in all."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.env = env
+        self._files: dict[Path, str] = {}
+        self._left = MAX_TOTAL
+        self._sources: dict[str, Callable[[str], str]] = {
+            "env": self._variable,
+            "file": self._file,
+            "secret": self._secret,
+        }
+
+    def text(self, scalar: Scalar, subject: str = "") -> tuple[Text | None, list[Problem]]:
+        """The value with everything put in; or none, and what could not be."""
+        if "${" not in scalar.value:
+            return Text(scalar.value, scalar), []
+        raw = Text(scalar.value, scalar)
+        done, problems, at = Replaced(), [], 0
+        while found := OPENING.search(scalar.value, at):
+            done.value += scalar.value[at : found.start()]
+            at = self._end(scalar.value, found)
+            try:
+                self._replace(scalar.value, found, at, done)
+            except Missing as missing:
+                place = raw.locate(found.start(), at)
+                problems.append(Problem(missing.message, place, missing.hint, subject))
+        done.value += scalar.value[at:]
+        if problems:
+            return None, problems
+        return Text(done.value, scalar, tuple(done.pieces), done.secret), []
+
+    def _end(self, value: str, found: re.Match[str]) -> int:
+        if found[0] == "$${":
+            return found.end()
+        end = value.find("}", found.end())
+        return end + 1 if end >= 0 else len(value)
+
+    def _replace(self, value: str, found: re.Match[str], end: int, done: Replaced) -> None:
+        if found[0] == "$${":
+            return done.put(found.start(), end, "${")
+        body = value[found.end() : end - 1]
+        if value[end - 1] != "}" or end == found.end():
+            raise Missing('this "${" is not closed', 'add a "}"; "$${" writes "${" as it stands')
+        if "${" in body:
+            raise Missing('a "${" cannot stand inside another', "one default, without ${ in it")
+        kind, _, rest = body.partition(":")
+        if kind not in self._sources:
+            raise self._unknown(body, kind)
+        text = self._sources[kind](rest)
+        self._left -= len(text)
+        if self._left < 0:
+            raise Missing(f"what is put in here passes {MAX_TOTAL // 2**20} MB in all")
+        done.put(found.start(), end, text)
+        done.secret = done.secret or kind == "secret"
+
+    def _unknown(self, body: str, kind: str) -> Missing:
+        name = body.partition(":-")[0]
+        near = nearest(kind, self._sources) if ":" in body else ""
+        hint = f"did you mean ${{{near}:{body.partition(':')[2]}}}?" if near else ""
+        if not near and VARIABLE.fullmatch(name):
+            hint = f'did you mean ${{env:{body}}}? "$${{" writes "${{" as it stands'
+        return Missing(f'wanted {KINDS}, got "${{{body}}}"', hint)
+
+    def _variable(self, rest: str) -> str:
+        name, dash, default = rest.partition(":-")
+        if not VARIABLE.fullmatch(name):
+            raise Missing(
+                f'wanted the name of an environment variable, got "{name}"',
+                "as in ${env:NAME} or ${env:NAME:-default}",
+            )
+        value = self.env.get(name)
+        if dash and not value:
+            return default
+        if value is None:
+            near = nearest(name, self.env)
+            hint = (
+                f"did you mean ${{env:{near}}}?"
+                if near
+                else (f"set it, or give a default: ${{env:{name}:-...}}")
+            )
+            raise Missing(f'the environment variable "{name}" is not set', hint)
+        return _utf8(value, f'the environment variable "{name}"')
+
+    def _file(self, rest: str) -> str:
+        if not rest:
+            raise Missing("wanted a path, got nothing", "as in ${file:query.sql}")
+        return self._content(self.folder / rest, f'the file "{rest}"')
+
+    def _secret(self, rest: str) -> str:
+        if not SECRET_NAME.fullmatch(rest):
+            raise Missing(f'wanted the name of a secret, got "{rest}"', "as in ${secret:NAME}")
+        value = self.env.get(SECRET + rest)
+        if value is not None:
+            return _utf8(value, f'the secret "{rest}"')
+        folder = self.env.get(SECRETS)
+        if folder and (Path(folder) / rest).is_file():
+            return self._content(Path(folder) / rest, f'the secret "{rest}"')
+        known = [name.removeprefix(SECRET) for name in self.env if name.startswith(SECRET)]
+        hint = did_you_mean(rest, known) or (
+            f"set {SECRET}{rest}, or put a file {rest} into the folder that {SECRETS} names"
+        )
+        raise Missing(f'the secret "{rest}" is not set', hint)
+
+    def _content(self, path: Path, what: str) -> str:
+        if path not in self._files:
+            self._files[path] = _read(path, what)
+        return self._files[path]
+
+
+def _read(path: Path, what: str) -> str:
+    try:
+        if not path.is_file():
+            raise Missing(
+                f"{what} {'is a folder' if path.is_dir() else 'is not there'}", _near(path)
+            )
+        with path.open("rb") as opened:
+            content = opened.read(MAX_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or "unknown reason").lower()
+        raise Missing(f"{what} cannot be read: {reason}") from None
+    if len(content) > MAX_FILE:
+        raise Missing(f"{what} is larger than {MAX_FILE // 1024} KB")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Missing(f"{what} is not UTF-8") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _near(path: Path) -> str:
+    try:
+        return did_you_mean(path.name, sorted(os.listdir(path.parent))[:1000])
+    except OSError:
+        return f'there is no folder "{path.parent}"'
+
+
+def _utf8(value: str, what: str) -> str:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Missing(f"{what} is not UTF-8") from None
+    return value

@@ -1,0 +1,93 @@
+"""What is decided but not built, and where a key belongs that stands in the wrong part.
+
+A newcomer writes `filter` for `where`, or a step's clause in a source. Each table here is a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.core.contracts import Connectors
+from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
+from headrace.core.pipeline.settings import Settings
+
+LATER_CONNECTORS = ("kafka", "http", "sql")
+
+LATER_CLAUSES = (
+    *("key", "window", "aggregate", "having", "join", "lookup", "dedup", "top", "process"),
+    *("broadcast", "connect", "apply", "match", "iterate", "sql"),
+)
+
+CLAUSES = ("explode", "where", "map", "with", "select", "drop", "route")
+
+HABITS: Mapping[str, str] = {
+    **dict.fromkeys(("filter", "if", "condition"), "where"),
+    **dict.fromkeys(("input", "inputs", "source", "sources", "in", "depends_on"), "from"),
+    **dict.fromkeys(("columns", "project", "projection", "fields"), "select"),
+    **dict.fromkeys(("add", "compute", "with_columns", "assign"), "with"),
+    **dict.fromkeys(("remove", "exclude"), "drop"),
+    **dict.fromkeys(("unnest", "flatten"), "explode"),
+    **dict.fromkeys(("switch", "branch", "split", "case"), "route"),
+    **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
+}
+IN_WINDOW = (
+    *("lateness", "late_to", "trigger", "evict", "tumble", "slide", "session", "cumulate"),
+    "accumulate",
+)
+
+
+def in_step(key: str, connectors: Connectors) -> str:
+    """The hint for a key that a step does not have."""
+    if key in HABITS:
+        return f'did you mean "{HABITS[key]}"?'
+    if key == "union":
+        return "a union is a list: from: [a, b]"
+    if key in IN_WINDOW:
+        return 'it belongs inside "window", which is not built yet'
+    if key in connectors or key in LATER_CONNECTORS:
+        return "a connector belongs in a source or a sink"
+    if key in SourceKeys.written():
+        return "it belongs in a source" + (" or a sink" if key in SinkKeys.written() else "")
+    return ""
+
+
+def in_end(key: str, kind: str, connectors: Connectors, mine: str) -> str:
+    """The hint for a key that a source or a sink does not have; `mine` is its connector."""
+    hint = of_connector(key, kind, connectors, mine)
+    if hint:
+        return hint
+    other, written = ("sink", SinkKeys) if kind == "source" else ("source", SourceKeys)
+    if key in ("from", "input") and kind == "source":
+        return "a source reads from its connector; it belongs in a step or a sink"
+    if key == "parallelism":
+        return "it belongs in settings, a step or a sink"
+    if key in written.written():
+        return f"it belongs in a {other}"
+    if key in StepKeys.written() or key in LATER_CLAUSES:
+        return "it belongs in a step"
+    return ""
+
+
+def of_connector(key: str, kind: str, connectors: Connectors, mine: str = "") -> str:
+    """The hint for a key that is a connector's option, or says which connector."""
+    for name in (mine,) if mine else connectors:
+        side = getattr(connectors.get(name), kind, None)
+        if side is not None and key in side.options.written():
+            return f'it belongs inside "{name}": {name}: {{{key}: ...}}'
+    if key in ("type", "connector", "kind"):
+        return "the connector is a key of its own, as in files: {path: ...}"
+    return ""
+
+
+def at_top(key: str, connectors: Connectors) -> str:
+    """The hint for a key that a document does not have at its top."""
+    if key in Settings.written():
+        return 'it belongs inside "settings"'
+    if key in connectors or key in LATER_CONNECTORS:
+        return "a connector belongs in a source or a sink: sources: {name: {files: ...}}"
+    places = [
+        kind
+        for kind, model in (("source", SourceKeys), ("step", StepKeys), ("sink", SinkKeys))
+        if key in model.written()
+    ]
+    return f"it belongs in a {' or a '.join(places)}" if places else ""

@@ -1,0 +1,120 @@
+"""Whether a function that a pipeline names is in the user's file; the file is read, not run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from headrace.core.pipeline.findings import Findings
+from headrace.core.pipeline.model import Function
+from headrace.core.problems import did_you_mean
+
+MAX_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a file defines at its top: functions, and other things by what they are."""
+
+    functions: tuple[str, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
+    problem: str = ""
+
+
+def check(function: Function, folder: Path, key: str, subject: str, findings: Findings) -> None:
+    """Note what is wrong with a reference such as `scoring.py:score`."""
+    text = function.text
+    file_end = len(text) - len(function.name) - 1
+    file_place = text.locate(0, file_end)
+    path = function.path(folder)
+    try:
+        names = defined(path) if path.is_file() else None
+    except (OSError, ValueError):
+        names = None
+    if names is None:
+        message = f'{key}: there is no file "{function.file}" beside the pipeline'
+        findings.add(message, file_place, _neighbour(path), subject)
+    elif names.problem:
+        findings.add(f'{key}: "{function.file}" {names.problem}', file_place, "", subject)
+    elif function.name not in names.functions:
+        what = dict(names.others).get(function.name)
+        if what == "":
+            return
+        message = f'{key}: "{function.file}" has no function "{function.name}"'
+        if what:
+            message = f'{key}: wanted a function, but "{function.name}" is {what}'
+        hint = did_you_mean(function.name, names.functions) or _listed(names.functions)
+        findings.add(message, text.locate(file_end + 1), hint, subject)
+
+
+def _listed(functions: Iterable[str]) -> str:
+    shown = ", ".join(list(functions)[:8])
+    return f"it has {shown}" if shown else "it has no function at its top level"
+
+
+def _neighbour(path: Path) -> str:
+    try:
+        return did_you_mean(path.name, sorted(p.name for p in path.parent.glob("*.py"))[:1000])
+    except (OSError, ValueError):
+        return ""
+
+
+def defined(path: Path) -> Names:
+    """The names of a file; read again only when it has changed."""
+    found = path.stat()
+    return _defined(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=64)
+def _defined(path: Path, changed: int, size: int) -> Names:
+    if size > MAX_BYTES:
+        return Names(problem=f"is larger than {MAX_BYTES // 1024} KB")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(path.read_bytes())
+    except SyntaxError as error:
+        return Names(problem=f"is not Python: {error.msg} on line {error.lineno}")
+    except (ValueError, RecursionError, MemoryError):
+        return Names(problem="is not Python")
+    except OSError as error:
+        return Names(problem=f"cannot be read: {(error.strerror or 'unknown reason').lower()}")
+    found = dict(_names(tree.body))
+    functions = tuple(name for name, what in found.items() if what == "function")
+    return Names(functions, tuple((n, what) for n, what in found.items() if what != "function"))
+
+
+def _names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Names with what they are; "" for what may well be a function."""
+    for statement in body:
+        match statement:
+            case ast.FunctionDef():
+                yield statement.name, "function"
+            case ast.AsyncFunctionDef():
+                yield statement.name, "an async function"
+            case ast.ClassDef():
+                yield statement.name, "a class"
+            case ast.Import() | ast.ImportFrom():
+                for alias in statement.names:
+                    yield alias.asname or alias.name, ""
+            case _:
+                yield from _bound(statement)
+
+
+def _bound(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+    """What a statement binds in another way, also one with statements inside."""
+    match statement:
+        case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
+            for inner in ast.iter_child_nodes(statement):
+                if isinstance(inner, ast.stmt):
+                    yield from _names([inner])
+                elif isinstance(inner, ast.ExceptHandler):
+                    yield from _names(inner.body)
+        case ast.Assign() | ast.AnnAssign():
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id, ""

@@ -1,0 +1,84 @@
+"""Steps: which clauses there are, and whether they make sense beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace.core.contracts import Connectors
+from headrace.core.pipeline import python_files
+from headrace.core.pipeline.later import CLAUSES, LATER_CLAUSES, in_step
+from headrace.core.pipeline.model import Step, StepKeys
+from headrace.core.pipeline.nodes import Mapping as MappingNode
+from headrace.core.pipeline.resolve import Resolver
+from headrace.core.pipeline.spots import Section, find
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.validate import Keys, validated
+
+
+class StepReader:
+    """Reads one step."""
+
+    def __init__(
+        self, section: Section, connectors: Connectors, resolver: Resolver, folder: Path
+    ) -> None:
+        self.section = section
+        self.connectors = connectors
+        self.resolver = resolver
+        self.findings = resolver.findings
+        self.folder = folder
+
+    def read(self) -> Step | None:
+        """The step, if it is sound."""
+        assert isinstance(self.section.node, MappingNode)
+        entries = self.resolver.entries(self.section.node, self.section.subject)
+        later = [key for key in entries if key in LATER_CLAUSES]
+        data = {
+            key: self.resolver.value(entry.value, self.section.subject)
+            for key, entry in entries.items()
+            if key not in later
+        }
+        before = len(self.findings.problems)
+        if later:
+            self._not_built(later)
+            data.setdefault(Text("from"), Text("later"))
+        keys = Keys(
+            more=[*CLAUSES, *LATER_CLAUSES], elsewhere=lambda key: in_step(key, self.connectors)
+        )
+        step = validated(StepKeys, data, self.section, self.findings, keys)
+        if step is None or later:
+            return None
+        self._check(step, data)
+        if len(self.findings.problems) > before:
+            return None
+        return Step.model_construct(
+            **dict(step), name=self.section.key, keys_at={key: key for key in data}
+        )
+
+    def _not_built(self, later: list[Text]) -> None:
+        shown = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
+        message = f"{shown} {'is' if len(later) == 1 else 'are'} not built yet"
+        hint = f"the clauses of a step are {', '.join(CLAUSES)}"
+        self.findings.add(message, later[0].locate(), hint, self.section.subject)
+
+    def _check(self, step: StepKeys, data: Mapping[Text, object]) -> None:
+        if len(step.from_) < 2 and not any(key in CLAUSES for key in data):
+            message = 'wanted a clause beside "from", got none'
+            hint = f"add one of {', '.join(CLAUSES)}; a sink may read the input itself"
+            self._complain((), message, hint)
+        if step.map is None:
+            if "on_error" in data:
+                hint = "expressions never fail: what cannot be computed is null"
+                self._complain(("on_error",), 'on_error is for steps with "map"', hint)
+            return
+        function = step.map.python
+        subject = self.section.subject
+        python_files.check(function, self.folder, "map.python", subject, self.findings)
+        if step.on_error.action != "fail" and step.map.mode != "row":
+            message = f"on_error: {step.on_error.action} needs a map of mode: row"
+            hint = "a map of mode: batch fails with all of its rows"
+            self._complain(("on_error",), message, hint)
+
+    def _complain(self, at: tuple[str, ...], message: str, hint: str) -> None:
+        place = find(self.section, at).key.locate()
+        self.findings.add(message, place, hint, self.section.subject)

@@ -1,0 +1,92 @@
+"""What goes wrong inside brackets: `[a, b]` and `{x: a, y: b}`.
+
+YAML says that it wanted a comma or the closing bracket. Behind that there is a bracket that was
+never closed, or a value that needs quotes because brackets and ": " mean more inside of brackets.
+"""
+
+from __future__ import annotations
+
+import re
+
+from headrace.core.pipeline.scene import Scene, quote_hint
+from headrace.core.pipeline.syntax_values import closing
+from headrace.core.problems import Problem
+
+CLOSES = {"[": "]", "{": "}"}
+
+
+def in_brackets(scene: Scene) -> Problem:
+    """Why a list or mapping in brackets could not be read."""
+    opened = scene.text[scene.begun]
+    if scene.at_end:
+        return _unclosed(scene)
+    if scene.here in "]}":
+        message = f'wanted "{CLOSES[opened]}" for the "{opened}" of {_where(scene)}'
+        return scene.problem(f'{message}, got "{scene.here}"', scene.at, scene.at + 1)
+    if scene.here in "[{":
+        return _opened_inside(scene)
+    if scene.here == ":":
+        return _colon(scene)
+    return scene.problem(f'wanted "," or "{CLOSES[opened]}" here', scene.at, scene.at + 1)
+
+
+def _where(scene: Scene) -> str:
+    line = scene.line(scene.begun)
+    same = line.number == scene.line(scene.at).number
+    return "this line" if same else f"line {line.number}"
+
+
+def _unclosed(scene: Scene) -> Problem:
+    opened = scene.text[scene.begun]
+    hint = f'add a "{CLOSES[opened]}" where it ends'
+    return scene.problem(f'this "{opened}" is not closed', scene.begun, scene.begun + 1, hint)
+
+
+def _opened_inside(scene: Scene) -> Problem:
+    """A bracket in the middle of a value: `items[0]`, `${env:NAME}`."""
+    start = _value_start(scene)
+    value = _value(scene, start)
+    message = f'a "{scene.here}" in a value without quotes, inside of brackets'
+    return scene.problem(message, scene.at, scene.at + 1, quote_hint(value))
+
+
+def _colon(scene: Scene) -> Problem:
+    """A second ": " in an entry: a comma is missing, or quotes, or the closing bracket."""
+    line, first = scene.line(scene.at), scene.line(scene.begun)
+    starts_line = bool(re.fullmatch(r"\s*[\w.-]+", scene.text[line.start : scene.at]))
+    if starts_line and (line.indent <= first.indent or not closing(scene.text, scene.begun)):
+        return _unclosed(scene)
+    start = _value_start(scene)
+    before = scene.text[start : scene.at]
+    word = re.search(r"\s([\w.-]+)\s*$", before)
+    if word:
+        at = start + word.start(1)
+        hint = "or put quotes around the value that it belongs to"
+        return scene.problem(f'wanted "," before "{word[1]}"', at, at + len(word[1]), hint)
+    message = 'a ":" with a space behind it, in a value without quotes'
+    return scene.problem(message, scene.at, scene.at + 1, quote_hint(_value(scene, start)))
+
+
+def _value_start(scene: Scene) -> int:
+    """Where the value without quotes begins that YAML was reading."""
+    start = scene.at
+    while start > scene.begun + 1 and scene.text[start - 1] not in ",[{":
+        if re.match(r":\s", scene.text[start - 1 : start + 1]):
+            break
+        start -= 1
+    return start + len(scene.text[start : scene.at]) - len(scene.text[start : scene.at].lstrip())
+
+
+def _value(scene: Scene, start: int) -> str:
+    """The value up to the comma or bracket that its writer will have meant to end it."""
+    end, depth = start, 0
+    while end < len(scene.text) and scene.text[end] not in "\r\n":
+        sign = scene.text[end]
+        if sign in "[{(<":
+            depth += 1
+        elif sign in ",]})" and depth <= 0:
+            break
+        elif sign in "]})>":
+            depth -= 1
+        end += 1
+    return scene.text[start:end]

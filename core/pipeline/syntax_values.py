@@ -1,0 +1,153 @@
+"""Values that YAML takes for something else: what is wrong with one line, looked at by itself.
+
+An expression is text to its writer. To YAML a value that begins with a quote, a bracket or one of
+`* & ! | > @ %` and the back quote is something of its own, and ": " in its middle ends a key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from headrace.core.pipeline.scene import Line, Scene, quote_hint
+from headrace.core.problems import Problem
+
+MEANINGS = {
+    "*": "refers to an anchor",
+    "&": "sets an anchor",
+    "!": "sets a tag",
+    "|": "begins a block of text",
+    ">": "begins a block of text",
+    "[": "begins a list",
+    "{": "begins a mapping",
+}
+BLOCK = re.compile(r"[|>][-+\d]{0,2}")
+ANCHOR = re.compile(r"[&*][\w-]+")
+
+
+def in_line(scene: Scene, line: Line) -> Problem | None:
+    """What is wrong with the value of a line, if it is one of the usual things."""
+    entry = line.entry or _entry_with_colons(line)
+    if entry is None or entry["value"] is None:
+        return None
+    start = line.start + entry.start("value")
+    for rule in RULES:
+        found = rule(scene, start, entry["value"], entry["key"])
+        if found:
+            return found
+    return None
+
+
+def _entry_with_colons(line: Line) -> re.Match[str] | None:
+    """A key whose value goes on to have a ": " or a comment in it."""
+    pattern = r"(?P<dashes>(?:- +)*)(?P<key>[^\s:#'\"\[{][^:#]*?) *:[ \t]+(?P<value>.*\S)"
+    return re.compile(pattern).match(line.text, line.indent)
+
+
+def _forbidden_start(scene: Scene, at: int, value: str, key: str) -> Problem | None:
+    if value[0] not in "@`%":
+        return None
+    return scene.problem(
+        f"in YAML a value cannot begin with {_named(value[0])}",
+        at,
+        at + 1,
+        quote_hint(_without_comment(value), key),
+    )
+
+
+def _named(sign: str) -> str:
+    return "a back quote" if sign == "`" else f'"{sign}"'
+
+
+def _list_start(scene: Scene, at: int, value: str, key: str) -> Problem | None:
+    if not value.startswith(("- ", "? ")):
+        return None
+    if value[0] == "?":
+        return scene.problem('"? " cannot begin a value', at, at + 1, quote_hint(value, key))
+    hint = f'write {key}: [a, b], or each "- " on a line of its own below "{key}:"'
+    return scene.problem("a list cannot begin on the line of its key", at, at + 1, hint)
+
+
+def _indicator_start(scene: Scene, at: int, value: str, key: str) -> Problem | None:
+    """A sign of YAML's at the start of an expression: `*`, `>= 5`, `!(a > b)`, `& x`."""
+    first, bare = value[0], _without_comment(value)
+    if first not in "*&!|>" or BLOCK.fullmatch(bare) or ANCHOR.fullmatch(bare):
+        return None
+    if first == "&" and ANCHOR.match(bare) and not re.match(r"&[\w-]+\s+[<>=|!*/+-]", bare):
+        return None
+    message = f'in YAML "{first}" at the start of a value {MEANINGS[first]}'
+    return scene.problem(message, at, at + 1, quote_hint(bare, key))
+
+
+def _bracket_start(scene: Scene, at: int, value: str, key: str) -> Problem | None:
+    if value[0] not in "[{":
+        return None
+    end = closing(value, 0)
+    rest = _without_comment(value[end:]).strip() if end else ""
+    if not rest:
+        return None
+    if rest[0] in "]}":
+        behind = at + end + value[end:].index(rest[0])
+        return scene.problem(f'nothing was opened that this "{rest[0]}" closes', behind, behind + 1)
+    message = f'in YAML "{value[0]}" at the start of a value {MEANINGS[value[0]]}, which ends here'
+    hint = quote_hint(_without_comment(value), key)
+    return scene.problem(message, at + end - 1, at + end, hint)
+
+
+def _quote_start(scene: Scene, at: int, value: str, key: str) -> Problem | None:
+    if value[0] not in "'\"":
+        return None
+    found = QUOTED.match(value)
+    if not found:
+        message = f"this quote ({value[0]}) is not closed on its line"
+        return scene.problem(message, at, at + 1, f"add a {value[0]} where it ends")
+    rest = value[found.end() :]
+    if not rest.strip() or re.match(r"\s+#", rest) or rest.lstrip()[0] in ":":
+        return None
+    behind = at + found.end() + len(rest) - len(rest.lstrip())
+    message = "a value that begins with a quote ends at the next one, but here it goes on"
+    hint = quote_hint(_without_comment(value), key)
+    return scene.problem(message, behind, at + len(value), hint)
+
+
+def _colon(scene: Scene, at: int, value: str, key: str) -> Problem | None:
+    found = re.search(r":(\s|$)", _without_comment(value))
+    if not found or value[0] in "'\"[{|>&*!":
+        return None
+    message = 'a ":" with a space behind it, in a value without quotes'
+    start = at + found.start()
+    return scene.problem(message, start, start + 1, quote_hint(_without_comment(value), key))
+
+
+RULES: tuple[Callable[[Scene, int, str, str], Problem | None], ...] = (
+    _forbidden_start,
+    _list_start,
+    _indicator_start,
+    _bracket_start,
+    _quote_start,
+    _colon,
+)
+
+QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
+PIECE = re.compile(rf"{QUOTED.pattern}|[^'\"]|['\"]")
+
+
+def closing(text: str, start: int) -> int:
+    """The offset behind the bracket that closes the one at `start`; 0 if none does.
+
+    >>> closing("[a, '[', b] x", 0)
+    11
+    """
+    depth = 0
+    for piece in PIECE.finditer(text, start):
+        if piece[0] in ("[", "{", "("):
+            depth += 1
+        elif piece[0] in ("]", "}", ")"):
+            depth -= 1
+            if not depth:
+                return piece.end()
+    return 0
+
+
+def _without_comment(value: str) -> str:
+    return re.sub(r"\s+#.*", "", value)

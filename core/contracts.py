@@ -1,17 +1,27 @@
 """What the other folders implement, so that core knows none of them.
 
-A connector is known to the document by this record: its name, the options of its two sides, the
-formats it takes, and where its columns come from.
+A connector is known to the document by its record: its name, the options of its two sides, the
+formats it takes, and where its columns come from. What runs is behind two small protocols a side. A
+reader and an encoder are synchronous and can be pickled, because Spark's executors use them
+unchanged; a source and a writer are asynchronous, because they wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from headrace.core.messages import Handle, Position, Split
 from headrace.core.pipeline.part import Part
 from headrace.core.types import Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from headrace.core.bench import Bench
+    from headrace.core.plan import nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,7 @@ class SourceSide:
     formats: tuple[str, ...] = ()
     columns: Callable[[Part], Schema] | None = None
     expressions: tuple[ExpressionOption, ...] = ()
+    open: Callable[[nodes.Source, Surroundings], Source] | None = None
 
     @property
     def declares_columns(self) -> bool:
@@ -49,6 +60,7 @@ class SinkSide:
     options: type[Part]
     formats: tuple[str, ...] = ()
     expressions: tuple[ExpressionOption, ...] = ()
+    open: Callable[[nodes.Sink, Schema, Surroundings], Sink] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +74,136 @@ class Connector:
 
 
 Connectors: TypeAlias = Mapping[str, Connector]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a source or sink is told about the run that it is part of."""
+
+    folder: Path
+    """The folder of the pipeline: relative paths start there."""
+    job: str
+    """The job's id: 32 hexadecimal digits, made at its first start."""
+    bench: Bench
+    """Where what takes long, or waits for a disk, is done."""
+    limit: int | None = None
+    """How many rows to read of a source, in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """A record that could not be read: what was wrong, where it starts, and its text."""
+
+    error: str
+    position: Position
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some records of a split: the rows, what could not be read, and where reading goes on."""
+
+    split: Split
+    frame: pl.DataFrame
+    position: Position
+    bad: tuple[BadRecord, ...] = ()
+
+
+class Reader(Protocol):
+    """Reads a split from a position to its end. Synchronous, and it can be pickled."""
+
+    def read(self, split: Split, position: Position) -> Iterator[Chunk]:
+        """The chunks, in order; closing the iterator closes what it has open."""
+        ...
+
+
+class Encoder(Protocol):
+    """Makes bytes of rows, each row ending in a line end. It can be pickled."""
+
+    def encode(self, frame: pl.DataFrame) -> bytes:
+        """The bytes of these rows."""
+        ...
+
+
+class Source(Protocol):
+    """The reading side of a connector within a run."""
+
+    def discover(self) -> Sequence[Split]:
+        """The splits there are now, in an order that does not change; may wait for a disk."""
+        ...
+
+    def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:
+        """What one subtask reads."""
+        ...
+
+
+class Reading(Protocol):
+    """The splits of one subtask, being read."""
+
+    async def next(self) -> Chunk | None:
+        """The next chunk of one of them, or None when all have come to their end."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+class Sink(Protocol):
+    """The writing side of a connector within a run."""
+
+    def check(self) -> None:
+        """Whether output can go there at all; raises ConnectorError before anything is read."""
+        ...
+
+    def writer(self, subtask: int) -> Writer:
+        """What one subtask writes with."""
+        ...
+
+    def commit(self, handle: Handle) -> None:
+        """Make prepared output visible; may be asked twice for the same handle."""
+        ...
+
+    def abort(self, handle: Handle) -> None:
+        """Remove prepared output that is not to be seen."""
+        ...
+
+
+class Writer(Protocol):
+    """Output of one subtask, invisible until it is committed."""
+
+    async def write(self, frame: pl.DataFrame) -> None:
+        """Take rows. A batch of changes has the column `_delete`."""
+        ...
+
+    async def prepare(self) -> Handle | None:
+        """Make all that was written durable; what a commit needs, or None if there is nothing."""
+        ...
+
+    async def close(self) -> None:
+        """The end: what was written since the last prepare is dropped."""
+        ...
+
+
+class ConnectorError(Exception):
+    """The outside world will not do it: what, where, and what to do. Not a defect of ours.
+
+    `exit_status` is 2 where the pipeline asks for what is not there, 3 where it is refused because
+    of what is there already, 1 otherwise.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        split: str | None = None,
+        position: Position = None,
+        exit_status: int = 1,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.split = split
+        self.position = position
+        self.exit_status = exit_status

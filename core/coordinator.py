@@ -1,0 +1,109 @@
+"""A job as a state machine: what came from workers, what to say to them, when it is over.
+
+No clock, no I/O: `start`, `stop` and `receive` answer with messages, and `outcome` says how the job
+ended. `job` is the shell that carries them.
+
+| state      | Finished (all)          | Failed       | Committed (all) | Cancelled | stop       |
+|------------|-------------------------|--------------|-----------------|-----------|------------|
+| running    | Commit > committing     | Cancel > failing | -           | -         | Stop       |
+| committing | -                       | Cancel > failing | > done      | -         | -          |
+| failing    | -                       | -            | -               | > failed  | -          |
+| done       | -                       | -            | -               | -         | -          |
+| failed     | -                       | -            | -               | -         | -          |
+
+Without anything prepared, committing is passed through. The first failure is the one that is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from headrace.core.messages import (
+    Assign,
+    Cancel,
+    Cancelled,
+    Commit,
+    Committed,
+    Deploy,
+    Failed,
+    Failure,
+    Finished,
+    Handle,
+    Split,
+    Stop,
+    SubtaskId,
+    ToCoordinator,
+    ToWorker,
+)
+
+State: TypeAlias = Literal["new", "running", "committing", "failing", "done", "failed"]
+
+
+@dataclass(slots=True)
+class Coordinator:
+    """One attempt of a job."""
+
+    subtasks: tuple[SubtaskId, ...]
+    readers: Mapping[str, tuple[SubtaskId, ...]]
+    """The subtasks of each source, by the source's name."""
+    state: State = "new"
+    failure: Failure | None = None
+    stopped: bool = False
+    _running: set[SubtaskId] = field(default_factory=set)
+    _prepared: dict[SubtaskId, Handle] = field(default_factory=dict)
+
+    def start(self, splits: Mapping[str, Sequence[Split]]) -> list[ToWorker]:
+        """Deploy everything and deal the splits out in turn."""
+        self.state = "running"
+        self._running = set(self.subtasks)
+        messages: list[ToWorker] = [Deploy(1, self.subtasks)]
+        for source, readers in self.readers.items():
+            found = splits.get(source, ())
+            for index, subtask in enumerate(readers):
+                dealt = tuple((split, None) for split in found[index :: len(readers)])
+                messages.append(Assign(subtask, dealt, last=True))
+        return messages
+
+    def stop(self) -> list[ToWorker]:
+        """Somebody asks for the end: read no more, and finish what was read."""
+        if self.state != "running" or self.stopped:
+            return []
+        self.stopped = True
+        return [Stop()]
+
+    def receive(self, message: ToCoordinator) -> list[ToWorker]:
+        """What is to be said in answer."""
+        match message:
+            case Finished(subtask, handle) if self.state == "running":
+                return self._finished(subtask, handle)
+            case Committed(subtask) if self.state == "committing":
+                self._prepared.pop(subtask, None)
+                return self._settle()
+            case Failed(_, failure) if self.state in ("running", "committing"):
+                self.state, self.failure = "failing", failure
+                return [Cancel()]
+            case Cancelled() if self.state == "failing":
+                self.state = "failed"
+        return []
+
+    def _finished(self, subtask: SubtaskId, handle: Handle | None) -> list[ToWorker]:
+        self._running.discard(subtask)
+        if handle is not None:
+            self._prepared[subtask] = handle
+        if self._running:
+            return []
+        self.state = "committing"
+        commits: list[ToWorker] = [Commit(s, h) for s, h in sorted(self._prepared.items())]
+        return [*commits, *self._settle()]
+
+    def _settle(self) -> list[ToWorker]:
+        if not self._prepared:
+            self.state = "done"
+        return []
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be said."""
+        return self.state in ("done", "failed")

@@ -1,0 +1,51 @@
+"""The inputs of a subtask: waits until one of them has something, in turn, and aligns them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from headrace.core.alignment import Alignment
+from headrace.core.channel import Channel
+from headrace.core.elements import Element
+
+
+class Gate:
+    """Many channels in, one sequence of elements out. It is the only receiver of its channels."""
+
+    def __init__(self, channels: Sequence[Channel], *, aligned: bool = True) -> None:
+        self._channels = channels
+        self._alignment = Alignment(len(channels), aligned)
+        self._ready: deque[tuple[int, Element]] = deque()
+        self._next = 0
+        self._wake: asyncio.Future[None] | None = None
+        for channel in channels:
+            channel.arrived = self._arrived
+
+    async def get(self) -> tuple[int, Element]:
+        """The next element and the input it came on; an End when every input has ended."""
+        while not self._ready:
+            at = self._choose()
+            if at is None:
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+                continue
+            element = self._channels[at].take()
+            assert element is not None, "it was chosen because something waits"
+            self._ready.extend((at, out) for out in self._alignment.receive(at, element))
+        return self._ready.popleft()
+
+    def _choose(self) -> int | None:
+        """The next input in turn that may be taken from and has something."""
+        count = len(self._channels)
+        for step in range(count):
+            at = (self._next + step) % count
+            if at not in self._alignment.blocked and self._channels[at].waits:
+                self._next = (at + 1) % count
+                return at
+        return None
+
+    def _arrived(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)

@@ -1,0 +1,77 @@
+"""Keys to key groups to subtasks: the same for ever, because savepoints outlive versions.
+
+A key's columns are written as one binary value, and hashed with xxh3. Each column is its length, a
+colon and its text, or a dash for null, so that no two keys look alike; -0.0 is written as 0.0 and
+every NaN as one. A key group is `hash % key_groups`, and subtask i of p owns the groups g with
+`g * p // key_groups == i`, a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def owned(subtask: int, parallelism: int, key_groups: int) -> range:
+    """The key groups that a subtask owns.
+
+    >>> [owned(i, 3, 8) for i in range(3)]
+    [range(0, 3), range(3, 6), range(6, 8)]
+    """
+    first = (subtask * key_groups + parallelism - 1) // parallelism
+    last = ((subtask + 1) * key_groups - 1) // parallelism
+    return range(first, last + 1)
+
+
+def key_group(frame: pl.DataFrame, key: Sequence[str], key_groups: int) -> pl.Series:
+    """The key group of each row."""
+    import polars as pl
+    import polars_hash as plh
+
+    parts = [_encoded(frame.schema[name], pl.col(name)) for name in key]
+    whole = frame.select(
+        pl.concat_str(parts).alias("key") if len(parts) > 1 else parts[0].alias("key")
+    )
+    hashed = whole.select(plh.col("key").nchash.xxh3_64() % key_groups)
+    return hashed.to_series().cast(pl.Int32)
+
+
+def _encoded(type: pl.DataType, column: pl.Expr) -> pl.Expr:
+    """One column of a key as text that cannot run into the next column's."""
+    import polars as pl
+
+    text = _text(type, column)
+    sized = pl.concat_str(text.str.len_bytes(), pl.lit(":"), text)
+    return pl.when(column.is_null()).then(pl.lit("-")).otherwise(sized)
+
+
+def _text(type: pl.DataType, column: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    match type:
+        case pl.Float32() | pl.Float64():
+            normal = pl.when(column.is_nan()).then(float("nan")).otherwise(column)
+            normal = pl.when(column == 0).then(0.0).otherwise(normal)
+            return normal.cast(pl.Float64).cast(pl.String)
+        case pl.Datetime() | pl.Date() | pl.Boolean():
+            return column.to_physical().cast(pl.Int64).cast(pl.String)
+        case pl.Binary():
+            return column.bin.encode("hex")
+    return column.cast(pl.String)
+
+
+def partition(
+    frame: pl.DataFrame, key: Sequence[str], key_groups: int, parallelism: int
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The rows of each subtask that owns some of them."""
+    if parallelism == 1:
+        yield 0, frame
+        return
+    owners = key_group(frame, key, key_groups).cast(int) * parallelism // key_groups
+    for subtask in range(parallelism):
+        part = frame.filter(owners == subtask)
+        if part.height:
+            yield subtask, part

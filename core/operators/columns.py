@@ -1,0 +1,178 @@
+"""A run of `where`, `select`, `with` and `drop`, compiled to one filter and one select.
+
+Expressions are written into each other until each is over the columns that come in, so that a chain
+of steps costs two calls a batch, however long it is. A column that is computed and then read more
+than once is not copied into its readers: there the run is cut, and a second filter and select
+begin. Conditions may be moved before projections because an expression never fails. How many rows
+left each step is still counted: conditions of several steps are computed as masks, in one call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.expressions.typed import (
+    PROCESSING_TIME,
+    Apply,
+    Column,
+    ProcessingTime,
+    Typed,
+    columns,
+    to_expr,
+    walk,
+)
+from headrace.core.operators.operator import Output, Stateless
+from headrace.core.plan.nodes import Filter, Project
+
+if TYPE_CHECKING:
+    import polars as pl
+
+HIDDEN = (EVENT_TIME, DELETE)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Conditions and columns over the same input; no `columns` leaves them as they are."""
+
+    conditions: tuple[tuple[str, Typed], ...] = ()
+    """Each with the step that said it."""
+    columns: dict[str, Typed] | None = None
+
+    def reading(self, step: str, operation: Filter | Project) -> Stage:
+        """This stage with one operation more written into it."""
+        if isinstance(operation, Filter):
+            condition = self._written_in(operation.condition)
+            return replace(self, conditions=(*self.conditions, (step, condition)))
+        named = {c.name: self._written_in(c.value) for c in operation.columns}
+        return replace(self, columns=named)
+
+    def doubles_work(self, operation: Filter | Project) -> bool:
+        """Whether a computed column would be computed more than once."""
+        if self.columns is None:
+            return False
+        values = (
+            [operation.condition]
+            if isinstance(operation, Filter)
+            else [column.value for column in operation.columns]
+        )
+        reads = Counter(n.name for v in values for n in walk(v) if isinstance(n, Column))
+        # A condition computes a column that is then computed again for what is selected.
+        again = 1 if isinstance(operation, Filter) else 0
+        return any(
+            reads[name] + again > 1
+            for name, value in self.columns.items()
+            if name in reads and isinstance(value, Apply)
+        )
+
+    def _written_in(self, typed: Typed) -> Typed:
+        return typed if self.columns is None else substituted(typed, self.columns)
+
+
+def substituted(typed: Typed, columns: dict[str, Typed]) -> Typed:
+    """The expression with every column replaced by what it stands for."""
+    match typed:
+        case Column():
+            return columns[typed.name]
+        case Apply():
+            arguments = tuple(substituted(argument, columns) for argument in typed.arguments)
+            return replace(typed, arguments=arguments)
+    return typed
+
+
+def stages(operations: Iterable[tuple[str, Filter | Project]]) -> list[Stage]:
+    """The operations, each with its step, as few stages as there can be."""
+    done: list[Stage] = [Stage()]
+    for step, operation in operations:
+        if done[-1].doubles_work(operation):
+            done.append(Stage())
+        done[-1] = done[-1].reading(step, operation)
+    return done
+
+
+class Columns(Stateless):
+    """The operator of a run of column operations; `now_us` is the clock for processing time.
+
+    `passed` counts the rows that passed the conditions of each step.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        operations: Iterable[tuple[str, Filter | Project]],
+        now_us: Callable[[], int],
+    ) -> None:
+        self._stream = stream
+        self._now_us = now_us
+        self._kernels = [Kernel(stage) for stage in stages(operations)]
+        self._needs_now = any(kernel.needs_now for kernel in self._kernels)
+        self.passed: Counter[str] = Counter()
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """The rows that pass, with the columns that go on."""
+        if self._needs_now:
+            frame = _with_now(frame, self._now_us())
+        for kernel in self._kernels:
+            if frame.height:
+                frame = kernel(frame, self.passed)
+        if self._needs_now:
+            frame = frame.drop(PROCESSING_TIME, strict=False)
+        yield self._stream, frame
+
+
+def _with_now(frame: pl.DataFrame, now_us: int) -> pl.DataFrame:
+    import polars as pl
+
+    return frame.with_columns(pl.lit(now_us).alias(PROCESSING_TIME))
+
+
+class Kernel:
+    """A stage compiled to Polars."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._steps = [step for step, _ in stage.conditions]
+        self._conditions = [to_expr(condition) for _, condition in stage.conditions]
+        named = stage.columns or {}
+        self._exprs = [to_expr(value).alias(name) for name, value in named.items()]
+        self._names = tuple(named) if stage.columns is not None else None
+        self._reads = any(columns(value) for value in named.values())
+        values = (*(condition for _, condition in stage.conditions), *named.values())
+        self.needs_now = any(isinstance(n, ProcessingTime) for v in values for n in walk(v))
+        self._plain = all(
+            isinstance(value, Column) and value.name == name for name, value in named.items()
+        )
+
+    def __call__(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
+        """The rows that pass the conditions, projected; hidden columns go along."""
+        if self._conditions:
+            frame = self._filtered(frame, passed)
+        if self._names is None:
+            return frame
+        hidden = [name for name in (*HIDDEN, PROCESSING_TIME) if name in frame.columns]
+        if self._plain:
+            return frame.select(*self._names, *hidden)
+        if self._reads or hidden:
+            return frame.select(*self._exprs, *hidden)
+        # Constants alone have no height of their own: they take the rows' before those go.
+        return frame.with_columns(*self._exprs).select(*self._names)
+
+    def _filtered(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
+        if len(self._conditions) == 1:
+            frame = frame.filter(self._conditions[0])
+            passed[self._steps[0]] += frame.height
+            return frame
+        import polars as pl
+
+        masks = frame.select(e.alias(str(i)) for i, e in enumerate(self._conditions))
+        if masks.height != frame.height:  # every condition is a constant
+            masks = frame.with_columns(
+                e.alias(str(i)) for i, e in enumerate(self._conditions)
+            ).select(masks.columns)
+        whole = pl.repeat(True, frame.height, dtype=pl.Boolean, eager=True)
+        for step, mask in zip(self._steps, masks, strict=True):
+            whole = whole & mask.fill_null(False)
+            passed[step] += int(whole.sum())
+        return frame.filter(whole)

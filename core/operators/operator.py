@@ -1,0 +1,63 @@
+"""The contract of an operator, and operators in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_ROWS = 65536
+"""An operator that makes many rows of few puts out batches of at most about this many."""
+
+Output: TypeAlias = "tuple[str, pl.DataFrame]"
+"""A stream's name, and rows of it."""
+
+
+class Operator(Protocol):
+    """Takes the rows of one stream; nothing is computed before the caller asks for it."""
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows have come."""
+        ...
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Time has come this far; what it triggers is put out before the watermark goes on."""
+        ...
+
+
+class Stateless:
+    """What operators without state have in common: time means nothing to them."""
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Nothing waits for time."""
+        return iter(())
+
+
+class Chain:
+    """Operators in a row: what one puts out under the name the next one reads goes into that."""
+
+    def __init__(self, operators: Sequence[tuple[str, Operator]]) -> None:
+        """Each operator with the name of the stream that it reads."""
+        self._operators = operators
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows for the first operator."""
+        return self._process(0, frame)
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Every operator hears of it after those before it."""
+        for at, (_, operator) in enumerate(self._operators):
+            yield from self._onward(at, operator.advance(watermark_us))
+
+    def _process(self, at: int, frame: pl.DataFrame) -> Iterator[Output]:
+        return self._onward(at, self._operators[at][1].process(frame))
+
+    def _onward(self, at: int, outputs: Iterator[Output]) -> Iterator[Output]:
+        following = self._operators[at + 1][0] if at + 1 < len(self._operators) else None
+        for stream, frame in outputs:
+            if stream == following:
+                yield from self._process(at + 1, frame)
+            elif frame.height:
+                yield stream, frame

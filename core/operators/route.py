@@ -1,0 +1,34 @@
+"""`route`: a row goes to the first branch whose condition is true, else to `else`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.typed import to_expr
+from headrace.core.operators.operator import Output, Stateless
+from headrace.core.plan import nodes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Route(Stateless):
+    """`wanted` are the outputs that somebody reads; rows of the others are dropped."""
+
+    def __init__(self, step: str, operation: nodes.Route, wanted: frozenset[str]) -> None:
+        import polars as pl
+
+        self._streams = [f"{step}.{name}" for name, _, _ in operation.branches] + [f"{step}.else"]
+        self._wanted = wanted
+        branch = pl.lit(len(operation.branches), dtype=pl.Int32)
+        for at, (_, condition, _) in reversed(list(enumerate(operation.branches))):
+            branch = pl.when(to_expr(condition)).then(pl.lit(at, dtype=pl.Int32)).otherwise(branch)
+        self._branch = branch.alias("__branch")
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """The rows of each output that is read, in the order of the branches."""
+        chosen = frame.with_columns(self._branch)["__branch"]
+        for at, stream in enumerate(self._streams):
+            if stream in self._wanted:
+                yield stream, frame.filter(chosen == at)

@@ -1,0 +1,98 @@
+"""One subtask as one asyncio task: elements in, operators, elements out.
+
+A subtask runs the parts of its plan task in a row: a source's reading or a gate at the head, then
+operators, then a sink's writer or outlets at the foot. Rows pass from part to part as calls; only
+the head and the foot wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.core.bench import Bench
+from headrace.core.contracts import Writer
+from headrace.core.elements import Batch, End, Mark, Watermark
+from headrace.core.gate import Gate
+from headrace.core.messages import Handle
+from headrace.core.operators.operator import Chain, Output
+from headrace.core.outlets import Outlet
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(slots=True)
+class Foot:
+    """What the rows that leave a subtask's operators go into."""
+
+    outlets: Mapping[str, Sequence[Outlet]]
+    writer: Writer | None
+    writes: str = ""
+    """The stream that the writer takes."""
+    rows_out: dict[str, int] = field(default_factory=dict)
+
+    async def rows(self, stream: str, frame: pl.DataFrame) -> None:
+        """Hand rows of a stream on."""
+        self.rows_out[stream] = self.rows_out.get(stream, 0) + frame.height
+        if self.writer is not None and stream == self.writes:
+            await self.writer.write(frame)
+        for outlet in self.outlets.get(stream, ()):
+            await outlet.rows(frame)
+
+    async def mark(self, mark: Mark) -> None:
+        """Hand a mark on, behind all rows before it."""
+        for outlets in self.outlets.values():
+            for outlet in outlets:
+                await outlet.mark(mark)
+
+    async def prepared(self) -> Handle | None:
+        """What a commit of all that was written needs."""
+        return await self.writer.prepare() if self.writer else None
+
+
+@dataclass(slots=True)
+class Flow:
+    """The operators of a subtask and its foot: what its head puts rows and marks into."""
+
+    chain: Chain | None
+    foot: Foot
+    bench: Bench
+
+    async def rows(self, stream: str, frame: pl.DataFrame) -> None:
+        """Rows of the stream that the first operator reads."""
+        if self.chain is None:
+            await self.foot.rows(stream, frame)
+        else:
+            await self._drain(frame.height, self.chain.process(frame))
+
+    async def side(self, stream: str, frame: pl.DataFrame) -> None:
+        """Rows of another stream, which no operator of this subtask reads."""
+        await self.foot.rows(stream, frame)
+
+    async def mark(self, mark: Mark) -> None:
+        """A mark: what a watermark triggers goes out before it does."""
+        if isinstance(mark, Watermark) and self.chain is not None:
+            await self._drain(0, self.chain.advance(mark.at_us))
+        await self.foot.mark(mark)
+
+    async def _drain(self, rows: int, outputs: Iterator[Output]) -> None:
+        """Pull an operator's answer piece by piece: never more than one piece is in memory."""
+        while (output := await self.bench.run(rows, partial(next, outputs, None))) is not None:
+            await self.foot.rows(*output)
+
+
+async def relay(gate: Gate, streams: Sequence[str], flow: Flow) -> None:
+    """The life of a subtask behind a gate; `streams` names the stream of each input."""
+    while True:
+        at, element = await gate.get()
+        match element:
+            case Batch(frame):
+                await flow.rows(streams[at], frame)
+            case End():
+                await flow.mark(element)
+                return
+            case _:
+                await flow.mark(element)

@@ -1,0 +1,83 @@
+"""What the elements of many inputs mean together, with literal elements."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.core.alignment import Alignment
+from headrace.core.elements import (
+    FOREVER_US,
+    Barrier,
+    Batch,
+    Element,
+    End,
+    Idle,
+    Watermark,
+)
+
+ROW = Batch(pl.DataFrame({"a": [1]}))
+
+
+def told(alignment: Alignment, *received: tuple[int, Element]) -> list[list[Element]]:
+    """What goes on at each of the elements received."""
+    return [list(alignment.receive(at, element)) for at, element in received]
+
+
+def test_the_watermark_is_the_least_and_never_goes_back() -> None:
+    assert told(
+        Alignment(2),
+        (0, Watermark(5)),
+        (1, Watermark(3)),
+        (1, Watermark(9)),
+        (0, Watermark(4)),
+        (0, Watermark(7)),
+    ) == [[], [Watermark(3)], [Watermark(5)], [], [Watermark(7)]]
+
+
+def test_an_idle_input_does_not_hold_time_back_until_it_speaks_again() -> None:
+    alignment = Alignment(2)
+    assert told(alignment, (0, Watermark(5)), (1, Idle())) == [[], [Watermark(5)]]
+    assert told(alignment, (1, ROW), (0, Watermark(8))) == [[ROW], []]
+    assert told(alignment, (1, Watermark(6))) == [[Watermark(6)]]
+
+
+def test_all_idle_is_told_once() -> None:
+    alignment = Alignment(2)
+    assert told(alignment, (0, Idle()), (1, Idle()), (1, Idle())) == [[], [Idle()], []]
+    assert told(alignment, (0, ROW), (0, Idle())) == [[ROW], [Idle()]]
+
+
+def test_an_input_that_ended_waits_for_nobody_and_nobody_for_it() -> None:
+    assert told(Alignment(2), (0, Watermark(5)), (0, End()), (1, Watermark(3)), (1, End())) == [
+        [],
+        [],
+        [Watermark(3)],
+        [Watermark(FOREVER_US), End()],
+    ]
+
+
+def test_an_ended_input_beside_an_idle_one_is_idle_not_over() -> None:
+    alignment = Alignment(2)
+    assert told(alignment, (1, Idle()), (0, End())) == [[], [Idle()]]
+    assert told(alignment, (1, ROW), (1, End())) == [[ROW], [Watermark(FOREVER_US), End()]]
+
+
+def test_a_barrier_waits_for_the_slower_input_and_blocks_the_faster() -> None:
+    alignment = Alignment(2)
+    assert told(alignment, (0, Barrier(1))) == [[]]
+    assert alignment.blocked == {0}
+    assert told(alignment, (1, ROW), (1, Barrier(1))) == [[ROW], [Barrier(1)]]
+    assert not alignment.blocked
+
+
+def test_at_least_once_never_blocks() -> None:
+    alignment = Alignment(2, aligned=False)
+    assert told(alignment, (0, Barrier(1)), (0, ROW)) == [[], [ROW]]
+    assert not alignment.blocked
+    assert told(alignment, (1, Barrier(1))) == [[Barrier(1)]]
+
+
+def test_an_ended_input_has_sent_every_barrier() -> None:
+    alignment = Alignment(2)
+    assert told(alignment, (0, Barrier(1)), (1, End())) == [[], [Barrier(1)]]
+    assert told(alignment, (0, Barrier(2))) == [[Barrier(2)]]

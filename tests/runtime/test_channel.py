@@ -1,0 +1,130 @@
+"""A channel is bounded in rows and bytes, and a gate takes from its channels in turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import polars as pl
+
+from headrace.core.channel import Bounds, Channel
+from headrace.core.elements import FOREVER_US, Barrier, Batch, Element, End, Watermark
+from headrace.core.gate import Gate
+
+
+def batch(*values: int) -> Batch:
+    """A batch of one column."""
+    return Batch(pl.DataFrame({"a": list(values)}))
+
+
+def values(element: Element | None) -> list[int]:
+    """The values of a batch."""
+    assert isinstance(element, Batch)
+    return element.frame["a"].to_list()
+
+
+def test_what_waits_together_comes_as_one_and_marks_keep_their_place() -> None:
+    async def main() -> None:
+        channel = Channel(Bounds())
+        for element in (batch(1), batch(2, 3), Watermark(5), batch(4), End()):
+            await channel.put(element)
+        assert values(channel.take()) == [1, 2, 3]
+        assert channel.take() == Watermark(5)
+        assert values(channel.take()) == [4]
+        assert channel.take() == End()
+        assert channel.take() is None
+
+    asyncio.run(main())
+
+
+def test_a_full_channel_makes_its_sender_wait_and_says_how_long() -> None:
+    async def main() -> None:
+        channel = Channel(Bounds(rows=3))
+        await channel.put(batch(1, 2))
+        sender = asyncio.create_task(channel.put(batch(3, 4)))
+        await asyncio.sleep(0)
+        assert not sender.done()
+        assert values(channel.take()) == [1, 2]
+        await sender
+        assert values(channel.take()) == [3, 4]
+        assert channel.statistics().blocked_s > 0
+        assert channel.statistics().rows == 4
+        assert channel.statistics().waiting_rows == 0
+
+    asyncio.run(main())
+
+
+def test_a_batch_beyond_every_bound_passes_an_empty_channel() -> None:
+    async def main() -> None:
+        channel = Channel(Bounds(rows=1, bytes=1))
+        await channel.put(batch(*range(100)))
+        assert len(values(channel.take())) == 100
+
+    asyncio.run(main())
+
+
+def test_bytes_bound_as_rows_do() -> None:
+    async def main() -> None:
+        channel = Channel(Bounds(rows=1000, bytes=100))
+        await channel.put(batch(*range(10)))
+        sender = asyncio.create_task(channel.put(batch(*range(10))))
+        await asyncio.sleep(0)
+        assert not sender.done()
+        channel.take()
+        await sender
+
+    asyncio.run(main())
+
+
+def test_a_mark_never_waits_behind_the_bound() -> None:
+    async def main() -> None:
+        channel = Channel(Bounds(rows=1))
+        await channel.put(batch(1))
+        await asyncio.wait_for(channel.put(Barrier(1)), 1)
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_sender_leaves_the_channel_as_it_was() -> None:
+    async def main() -> None:
+        channel = Channel(Bounds(rows=1))
+        await channel.put(batch(1))
+        sender = asyncio.create_task(channel.put(batch(2)))
+        await asyncio.sleep(0)
+        sender.cancel()
+        await asyncio.gather(sender, return_exceptions=True)
+        assert values(channel.take()) == [1]
+        assert channel.take() is None
+
+    asyncio.run(main())
+
+
+def test_a_gate_holds_a_blocked_input_back_and_ends_when_all_have() -> None:
+    async def main() -> None:
+        left, right = Channel(Bounds()), Channel(Bounds())
+        gate = Gate([left, right])
+        await left.put(Barrier(1))
+        await left.put(batch(9))
+        await right.put(batch(1))
+        await right.put(Barrier(1))
+        for channel in (left, right):
+            await channel.put(End())
+        seen: list[object] = []
+        while not seen or seen[-1] != End():
+            _, element = await gate.get()
+            seen.append(values(element) if isinstance(element, Batch) else element)
+        assert seen == [[1], Barrier(1), [9], Watermark(FOREVER_US), End()]
+
+    asyncio.run(main())
+
+
+def test_a_gate_waits_for_whichever_input_speaks_first() -> None:
+    async def main() -> None:
+        channels = [Channel(Bounds()) for _ in range(3)]
+        gate = Gate(channels)
+        getting = asyncio.create_task(gate.get())
+        await asyncio.sleep(0)
+        await channels[2].put(batch(7))
+        at, element = await getting
+        assert (at, values(element)) == (2, [7])
+
+    asyncio.run(main())

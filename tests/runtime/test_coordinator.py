@@ -1,0 +1,87 @@
+"""The job's state machine: messages in, messages out."""
+
+from __future__ import annotations
+
+from headrace.core.coordinator import Coordinator
+from headrace.core.messages import (
+    Assign,
+    Cancel,
+    Cancelled,
+    Commit,
+    Committed,
+    Deploy,
+    Failed,
+    Failure,
+    Finished,
+    Split,
+    Stop,
+    SubtaskId,
+)
+
+A, B = SubtaskId(0, 0), SubtaskId(0, 1)
+SPLITS = [Split("s", name) for name in "xyz"]
+
+
+def started() -> Coordinator:
+    coordinator = Coordinator((A, B), {"s": (A, B)})
+    coordinator.start({"s": SPLITS})
+    return coordinator
+
+
+def test_splits_are_dealt_out_in_turn() -> None:
+    x, y, z = SPLITS
+    assert Coordinator((A, B), {"s": (A, B)}).start({"s": SPLITS}) == [
+        Deploy(1, (A, B)),
+        Assign(A, ((x, None), (z, None)), last=True),
+        Assign(B, ((y, None),), last=True),
+    ]
+
+
+def test_output_is_committed_when_all_have_finished_and_the_job_is_done_after_that() -> None:
+    job = started()
+    assert job.receive(Finished(A, {"file": "a"})) == []
+    assert job.receive(Finished(B, {"file": "b"})) == [
+        Commit(A, {"file": "a"}),
+        Commit(B, {"file": "b"}),
+    ]
+    assert job.receive(Committed(B)) == []
+    assert not job.over
+    assert job.receive(Committed(A)) == []
+    assert job.state == "done"
+
+
+def test_a_job_that_prepared_nothing_is_done_at_once() -> None:
+    job = started()
+    job.receive(Finished(A))
+    assert job.receive(Finished(B)) == []
+    assert job.state == "done"
+
+
+def test_the_first_failure_is_the_one_that_is_told() -> None:
+    job = started()
+    first, second = Failure("first", "a"), Failure("second", "b")
+    assert job.receive(Failed(A, first)) == [Cancel()]
+    assert job.receive(Failed(B, second)) == []
+    assert job.receive(Finished(B)) == []
+    assert not job.over
+    job.receive(Cancelled())
+    assert (job.state, job.failure) == ("failed", first)
+
+
+def test_a_failing_commit_fails_the_job() -> None:
+    job = started()
+    job.receive(Finished(A, {"file": "a"}))
+    job.receive(Finished(B))
+    assert job.receive(Failed(A, Failure("disk full", "out"))) == [Cancel()]
+    job.receive(Cancelled())
+    assert job.state == "failed"
+
+
+def test_a_stop_is_said_once_and_what_was_read_is_finished() -> None:
+    job = started()
+    assert job.stop() == [Stop()]
+    assert job.stop() == []
+    job.receive(Finished(A))
+    job.receive(Finished(B))
+    assert job.state == "done"
+    assert job.stopped

@@ -1,0 +1,147 @@
+"""Operators over literal rows: the same rows whatever the batches, and bounded pieces."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from headrace.core.elements import EVENT_TIME
+from headrace.core.expressions import type_expression
+from headrace.core.expressions.typed import Apply, Span, Typed
+from headrace.core.operators.columns import Columns, stages
+from headrace.core.operators.explode import Explode
+from headrace.core.operators.operator import Chain, Operator
+from headrace.core.operators.route import Route
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Computed, Filter, Project
+from headrace.core.types import BIGINT, Array, Field, Schema
+
+SCHEMA = Schema((Field("a", BIGINT), Field("b", BIGINT), Field("list", Array(BIGINT))))
+ROWS = pl.DataFrame(
+    {"a": [1, 2, None, 4], "b": [10, None, 30, 40], "list": [[1, 2], [], None, [None, 3]]},
+    schema={"a": pl.Int64, "b": pl.Int64, "list": pl.List(pl.Int64)},
+)
+
+
+def twice(typed: Typed) -> Typed:
+    """An expression that is computed, without asking the function table for one."""
+    return Apply(typed.type, True, Span(0, 0), "twice", (typed,), lambda value: value * 2)
+
+
+def where(text: str) -> Filter:
+    return Filter(type_expression(text, SCHEMA), text)
+
+
+def select(**columns: str | Typed) -> Project:
+    typed = [
+        Computed(n, type_expression(c, SCHEMA) if isinstance(c, str) else c)
+        for n, c in columns.items()
+    ]
+    return Project("select", tuple(typed), "")
+
+
+def out(operator: Operator, frame: pl.DataFrame = ROWS) -> dict[str, list[tuple[object, ...]]]:
+    """The rows that come out, by stream."""
+    found: dict[str, list[tuple[object, ...]]] = {}
+    for stream, rows in operator.process(frame):
+        found.setdefault(stream, []).extend(rows.rows())
+    return found
+
+
+def columns_of(*operations: Filter | Project) -> Columns:
+    return Columns("s", [(f"step{i}", o) for i, o in enumerate(operations)], lambda: 7)
+
+
+def test_filters_and_projections_are_one_stage() -> None:
+    operations = [where("a is not null"), select(b="a", a="b"), where("a = 10")]
+    assert len(stages([("s", o) for o in operations])) == 1
+    operator = columns_of(*operations)
+    assert out(operator) == {"s": [(1, 10)]}
+    assert operator.passed == {"step0": 3, "step2": 1}
+
+
+def test_a_null_condition_holds_a_row_back() -> None:
+    assert out(columns_of(where("b = 10 or b = 40"), where("a = 4"))) == {"s": [(4, 40, [None, 3])]}
+
+
+def test_what_is_computed_and_read_twice_is_computed_once() -> None:
+    column = type_expression("a", SCHEMA)
+    operations = [select(x=twice(column)), select(y="a", z="a")]
+    read_twice = Project(
+        "select",
+        tuple(Computed(n, type_expression("x", Schema((Field("x", BIGINT),)))) for n in "yz"),
+        "",
+    )
+    assert len(stages([("s", operations[0]), ("s", read_twice)])) == 2
+    assert out(columns_of(operations[0], read_twice)) == {
+        "s": [(2, 2), (4, 4), (None, None), (8, 8)]
+    }
+
+
+def test_constants_alone_keep_the_number_of_rows() -> None:
+    assert out(columns_of(select(one="1"))) == {"s": [(1,)] * 4}
+    assert out(columns_of(where("true"), where("not false"), select(one="1"))) == {"s": [(1,)] * 4}
+
+
+def test_the_event_time_goes_along_unseen() -> None:
+    timed = ROWS.with_columns(pl.lit(5).alias(EVENT_TIME))
+    assert out(columns_of(select(a="a")), timed) == {"s": [(1, 5), (2, 5), (None, 5), (4, 5)]}
+
+
+def explode(*, outer: bool) -> Explode:
+    return Explode("s", nodes.Explode("x", type_expression("list", SCHEMA), outer))
+
+
+def test_explode_keeps_nulls_inside_an_array_and_drops_empty_ones() -> None:
+    rows = ROWS.select("a", "list")
+    assert [row[::2] for row in out(explode(outer=False), rows)["s"]] == [
+        (1, 1),
+        (1, 2),
+        (4, None),
+        (4, 3),
+    ]
+    assert [row[::2] for row in out(explode(outer=True), rows)["s"]] == [
+        (1, 1),
+        (1, 2),
+        (2, None),
+        (None, None),
+        (4, None),
+        (4, 3),
+    ]
+
+
+def test_explode_comes_out_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.core.operators.explode.MOST_ROWS", 10)
+    frame = pl.DataFrame({"list": [[1] * 4, [2] * 4, [3] * 25, [4], [5] * 9]})
+    pieces = [rows.height for _, rows in explode(outer=False).process(frame)]
+    assert pieces == [8, 25, 10]
+
+
+def test_a_row_goes_to_the_first_branch_that_is_true() -> None:
+    branches = (
+        ("low", type_expression("a < 3", SCHEMA), ""),
+        ("odd", type_expression("b = 10 or b = 30", SCHEMA), ""),
+    )
+    names = frozenset(("s.low", "s.odd", "s.else"))
+    found = out(Route("s", nodes.Route(branches), names), ROWS.select("a", "b"))
+    assert found == {"s.low": [(1, 10), (2, None)], "s.odd": [(None, 30)], "s.else": [(4, 40)]}
+    only = out(Route("s", nodes.Route(branches), frozenset(("s.else",))), ROWS.select("a", "b"))
+    assert only == {"s.else": [(4, 40)]}
+
+
+def test_a_chain_feeds_one_operator_with_what_the_one_before_puts_out() -> None:
+    route = Route(
+        "r",
+        nodes.Route((("x", type_expression("a = 1", SCHEMA), ""),)),
+        frozenset(("r.x", "r.else")),
+    )
+    last = Columns("t", [("t", select(b="b"))], lambda: 0)
+    chain = Chain([("in", columns_of(where("a is not null"))), ("s", route), ("r.else", last)])
+    assert out(chain) == {"r.x": [(1, 10, [1, 2])], "t": [(None,), (40,)]}
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_the_rows_do_not_depend_on_the_batches(cut: int) -> None:
+    chain = Chain([("in", columns_of(where("a is not null"))), ("s", explode(outer=True))])
+    pieces = [ROWS.slice(at, cut) for at in range(0, ROWS.height, cut)]
+    assert [row for piece in pieces for row in out(chain, piece).get("s", [])] == out(chain)["s"]

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.triple import ORDER, Rows, Triple, with_order
 from headrace.core.expressions.typed import Column, Typed, columns, to_expr
 from headrace.core.types import Type
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class AggregateCall:
         return self.triple.finish(*self._state()).alias(self.name)
 
     def _rows(self) -> Rows:
+        import polars as pl
+
         values = tuple(pl.col(each.name) for each in self.inputs)
         if self.condition is None:
             return Rows(values, pl.col(ORDER), pl.len())
@@ -87,6 +91,8 @@ class AggregateCall:
         return Rows(kept, pl.col(ORDER).filter(passes), passes.sum())
 
     def _state(self) -> list[pl.Expr]:
+        import polars as pl
+
         return [pl.col(f"{self.name}.{part}") for part, _ in self.triple.state]
 
     def _named(self, parts: Iterable[pl.Expr]) -> list[pl.Expr]:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.triple import Rows, Triple, flatten
 from headrace.core.expressions.signature import Bound
-from headrace.core.types import BIGINT, FLOATS, Array, Field, Struct, Type
+from headrace.core.types import BIGINT, FLOATS, Array, Field, Struct, Type, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def _counted(count: Callable[[Rows], pl.Expr]) -> Triple:
     return Triple(
         state=(("count", BIGINT),),
-        partial=lambda rows: (count(rows).cast(pl.Int64),),
+        partial=lambda rows: (count(rows).cast(to_polars(BIGINT)),),
         merge=lambda count: (count.sum(),),
         finish=lambda count: count,
     )
@@ -45,7 +47,7 @@ def distinct(bound: Bound) -> Triple:
     """count(distinct x, ...)."""
 
     def finish(set: pl.Expr) -> pl.Expr:
-        return set.list.len().cast(pl.Int64)
+        return set.list.len().cast(to_polars(BIGINT))
 
     if len(bound.arguments) == 1:
         return distinct_values(bound.types[0], finish)
@@ -62,6 +64,8 @@ def distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Triple:
     """The set of values without NULL; of several arguments the set of structs of them."""
 
     def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+        import polars as pl
+
         if len(rows.values) == 1:
             return (_one_zero(rows.value, type).drop_nulls().unique().implode(),)
         named = (value.alias(f"_{i}") for i, value in enumerate(rows.values))
@@ -77,6 +81,8 @@ def distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Triple:
 
 def _one_zero(value: pl.Expr, type: Type) -> pl.Expr:
     """The value with 0.0 for -0.0; adding 0.0 would not do, which Polars leaves out."""
+    import polars as pl
+
     return pl.when(value == 0).then(0.0).otherwise(value) if type in FLOATS else value
 
 

@@ -5,11 +5,14 @@ NaN is the greatest of numbers: `max` is NaN when one value is, `min` only when 
 
 from __future__ import annotations
 
-import polars as pl
+from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.triple import Triple
 from headrace.core.expressions.signature import Bound
 from headrace.core.types import BOOLEAN, FLOATS, Type
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def _extreme(name: str, type: Type) -> Triple:

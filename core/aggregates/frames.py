@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.calls import AggregateCall, AggregateExpression
 from headrace.core.expressions.typed import to_expr
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def partial_states(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import polars as pl
+from typing import TYPE_CHECKING, Literal
 
 from headrace.core.aggregates.triple import ORDER_KEY, Rows, Triple, flatten
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.types import Array, Field, Struct
+
+if TYPE_CHECKING:
+    import polars as pl
 
 End = Literal["first", "last"]
 
@@ -91,10 +92,14 @@ def collect_list(bound: Bound) -> Triple:
     item = Struct((Field("order", ORDER_KEY), Field("value", bound.types[0])))
 
     def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+        import polars as pl
+
         items = pl.struct(rows.order.alias("order"), rows.value.alias("value"))
         return (items.filter(rows.value.is_not_null()).implode(),)
 
     def finish(items: pl.Expr) -> pl.Expr:
+        import polars as pl
+
         fields = pl.element().struct
         return items.list.eval(fields.field("value").sort_by(fields.field("order")))
 

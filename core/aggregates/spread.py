@@ -9,16 +9,20 @@ says; held to that, equal values have a variance of exactly 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.triple import Rows, Triple
 from headrace.core.expressions.signature import Bound
-from headrace.core.types import BIGINT, DOUBLE
+from headrace.core.types import BIGINT, DOUBLE, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def _spread(*, sample: bool, root: bool) -> Callable[[Bound], Triple]:
     def finish(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> pl.Expr:
+        import polars as pl
+
         least = 1 if sample else 0
         variance = pl.when(count > least).then(squares / (count - least))
         return variance.sqrt() if root else variance
@@ -35,8 +39,10 @@ def _spread(*, sample: bool, root: bool) -> Callable[[Bound], Triple]:
 
 
 def _partial(rows: Rows) -> tuple[pl.Expr, ...]:
+    import polars as pl
+
     value = rows.value
-    count = value.count().cast(pl.Int64)
+    count = value.count().cast(to_polars(BIGINT))
     mean = value.mean().clip(value.min(), value.max())
     squares = value.var(ddof=0) * count
     alike = value.min() == value.max()
@@ -45,6 +51,8 @@ def _partial(rows: Rows) -> tuple[pl.Expr, ...]:
 
 
 def _merge(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> tuple[pl.Expr, ...]:
+    import polars as pl
+
     total = count.sum()
     centre = (mean * count).sum() / total
     common = pl.when(total > 0).then(centre.clip(mean.min(), mean.max()))

@@ -7,8 +7,7 @@ doubles. A count beside the sum tells an empty group, which is NULL, from one th
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.counting import distinct_values
 from headrace.core.aggregates.triple import Rows, Triple
@@ -24,6 +23,9 @@ from headrace.core.types import (
     is_integer,
     to_polars,
 )
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SUM_DIGITS = MAX_DIGITS - 10
 """Decimals of more digits may add up to more than 38, where Spark's result depends on the order."""
@@ -92,7 +94,7 @@ def _summed(type: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Triple
     wide = _wide(type)
 
     def partial(rows: Rows) -> tuple[pl.Expr, ...]:
-        return rows.value.cast(to_polars(wide)).sum(), rows.value.count().cast(pl.Int64)
+        return rows.value.cast(to_polars(wide)).sum(), rows.value.count().cast(to_polars(BIGINT))
 
     return Triple(
         state=(("sum", wide), ("count", BIGINT)),
@@ -115,6 +117,8 @@ def _wide(type: Type) -> Type:
 
 
 def _finish_sum(bound: Bound) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
+    import polars as pl
+
     type = _total_type(bound.types[0])
 
     def finish(sum: pl.Expr, count: pl.Expr) -> pl.Expr:
@@ -124,6 +128,8 @@ def _finish_sum(bound: Bound) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
 
 
 def _finish_avg(bound: Bound) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
+    import polars as pl
+
     type = bound.types[0]
     if isinstance(type, Decimal):
         return _decimal_average(type)
@@ -132,6 +138,8 @@ def _finish_avg(bound: Bound) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
 
 def _decimal_average(type: Decimal) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
     """Rounded half away from zero at the fourth digit more, in whole numbers of 128 bits."""
+    import polars as pl
+
     result = Decimal(type.precision + 4, type.scale + 4)
     unit = pl.lit(f"1e-{result.scale}").cast(pl.Decimal(MAX_DIGITS, result.scale))
 

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from headrace.core.types import Array, Atom, Field, Struct, Type
+
+if TYPE_CHECKING:
+    import polars as pl
 
 ORDER = "__order"
 """The hidden column of rows by which first, last and their like go."""

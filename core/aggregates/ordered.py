@@ -57,22 +57,35 @@ def last(bound: Bound) -> Triple:
 
 
 def _best(bound: Bound, *, most: bool) -> Triple:
-    """The value where another is least or most; among equals the last row's, as Spark has it."""
+    """The value where another is least or most; among equals the last row's, as Spark has it.
 
-    def pick(value: pl.Expr, by: pl.Expr, order: pl.Expr) -> tuple[pl.Expr, ...]:
-        present = by.is_not_null()
-        keys = by.filter(present), order.filter(present)
-        down = [most, True]
-        return tuple(
-            column.filter(present).sort_by(*keys, descending=down).first()
-            for column in (value, by, order)
-        )
+    Value and keys travel as one struct, so that a group is sorted once.
+    """
+    value, by = bound.types
+    best = Struct((Field("value", value), Field("by", by), Field("order", ORDER_KEY)))
+
+    def pick(rows: pl.Expr, by: pl.Expr, order: pl.Expr) -> tuple[pl.Expr, ...]:
+        return (rows.sort_by(by, order, descending=[most, True], nulls_last=True).first(),)
+
+    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+        import polars as pl
+
+        value, by = rows.values
+        whole = pl.struct(value.alias("value"), by.alias("by"), rows.order.alias("order"))
+        return pick(whole, by, rows.order)
+
+    def finish(best: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        # Where NULL is the best of a group, all are NULL.
+        found = best.struct.field("by").is_not_null()
+        return pl.when(found).then(best.struct.field("value"))
 
     return Triple(
-        state=(("value", bound.types[0]), ("by", bound.types[1]), ("order", ORDER_KEY)),
-        partial=lambda rows: pick(rows.values[0], rows.values[1], rows.order),
-        merge=pick,
-        finish=lambda value, by, order: value,
+        state=(("best", best),),
+        partial=partial,
+        merge=lambda best: pick(best, best.struct.field("by"), best.struct.field("order")),
+        finish=finish,
         needs_order=True,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import yaml
 from yaml.events import (
@@ -34,6 +34,7 @@ MAX_DEPTH = 50
 MAX_NODES = 100_000
 TOO_MANY = f"more than {MAX_NODES:,} values in one file"
 ALIASES = "an alias (*name) counts as all that it stands for"
+SECTIONS = {"sources": "source", "steps": "step", "sinks": "sink"}
 BRACES = "in YAML braces are a mapping; a value with braces in it needs quotes"
 CORE = "tag:yaml.org,2002:"
 SCALAR_TAGS = {f"{CORE}{name}" for name in ("str", "int", "float", "bool", "null")}
@@ -198,8 +199,16 @@ class Composer:
         """If there is a problem with the node, note it and put a refused one in its place."""
         if problem is None:
             return None
-        self.problems.append(problem)
+        self.problems.append(replace(problem, subject=self._subject()))
         return Refused(self.file, node.start, node.end)
+
+    def _subject(self) -> str:
+        """The part of the pipeline that is being read: `step "totals"`."""
+        keys = [top.items[-1] for top in self._open[:2] if len(top.items) % 2]
+        names = [key.value for key in keys if isinstance(key, Scalar)]
+        if len(names) < 2 or names[0] not in SECTIONS:
+            return ""
+        return f'{SECTIONS[names[0]]} "{names[1]}"'
 
     def _entries(self, items: list[Node]) -> Iterator[Entry]:
         """The entries of a mapping, then what its `<<` bring in and it does not say itself."""
@@ -234,7 +243,7 @@ class Composer:
         self.problems.append(self._problem(node, message, hint))
 
     def _problem(self, node: Node, message: str, hint: str = "") -> Problem:
-        return Problem(message, self.file.place(node.start, node.end), hint)
+        return Problem(message, self.file.place(node.start, node.end), hint, self._subject())
 
     def _quoting(self, start: int) -> str:
         """The hint for an expression that begins with a sign of YAML's."""
@@ -245,11 +254,12 @@ class Composer:
         shown = f"!!{tag.removeprefix(CORE)}" if tag.startswith(CORE) else tag
         message = f'the tag "{shown}" is not allowed'
         hint = "" if tag.startswith(CORE) else self._quoting(start)
-        self.problems.append(Problem(message, self.file.place(start, start + len(shown)), hint))
+        place = self.file.place(start, start + len(shown))
+        self.problems.append(Problem(message, place, hint, self._subject()))
         return Refused(self.file, start, end)
 
     def _stop(self, event: Event, message: str, hint: str = "") -> Stop:
-        return Stop(Problem(message, self.file.place(*span(event)), hint))
+        return Stop(Problem(message, self.file.place(*span(event)), hint, self._subject()))
 
 
 def span(event: Event) -> tuple[int, int]:

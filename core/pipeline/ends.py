@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from headrace.core.contracts import Connector, Connectors, SinkSide, SourceSide
-from headrace.core.pipeline.data import BROKEN, NOTHING, described
+from headrace.core.pipeline.data import BROKEN, NOTHING
 from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.later import LATER_CONNECTORS, in_end, of_connector
 from headrace.core.pipeline.model import SinkKeys, SourceKeys
@@ -59,7 +59,7 @@ class EndReader:
         side = self._side(connector) if connector else None
         options = self._options(key, side, data) if key is not None and side else None
         rest = {k: v for k, v in data.items() if not self._is_connector(k)}
-        keys = validated(model, rest, self.section, self.findings, self._keys(key))
+        keys = validated(model, rest, self.section, self.findings, self._keys(key, data))
         if keys is None or connector is None or side is None or options is None:
             return None
         if not self._format_fits(connector, side, keys):
@@ -73,12 +73,24 @@ class EndReader:
         """The connectors that have this side."""
         return [name for name, c in self.connectors.items() if getattr(c, self.kind) is not None]
 
-    def _keys(self, connector: Text | None) -> Keys:
+    def _keys(self, connector: Text | None, data: Mapping[Text, object]) -> Keys:
         mine = "" if connector is None else str(connector)
-        return Keys(
-            more=() if connector is not None else self._names(),
-            elsewhere=lambda key: in_end(key, self.kind, self.connectors, mine),
-        )
+
+        def elsewhere(key: str) -> str:
+            hint = in_end(key, self.kind, self.connectors, mine)
+            if hint or mine or not self._like_a_connector(key, data):
+                return hint
+            near = nearest(key, self._names())
+            return f'did you mean "{near}"?' if near else self._choices()
+
+        return Keys(more=() if mine else self._names(), elsewhere=elsewhere)
+
+    def _like_a_connector(self, key: str, data: Mapping[Text, object]) -> bool:
+        """Whether an unknown key looks like a connector: with a mapping, or with nothing at all."""
+        return isinstance(data.get(Text(key)), dict) or data.get(Text(key)) is NOTHING
+
+    def _choices(self) -> str:
+        return f"a {self.kind} has one of {', '.join(self._names())}"
 
     def _connector_key(self, data: Mapping[Text, object], model: type[Part]) -> Text | None:
         found = [key for key in data if self._is_connector(key)]
@@ -90,8 +102,8 @@ class EndReader:
             return None
         if not found and not self._misspelt(data, model):
             message = "wanted a connector, got none"
-            hint = f"add one of {', '.join(self._names())}"
-            self.findings.add(message, self.section.key.locate(), hint, self.section.subject)
+            key = self.section.key
+            self.findings.add(message, key.locate(), self._choices(), self.section.subject)
         return found[0] if found else None
 
     def _misspelt(self, data: Mapping[Text, object], model: type[Part]) -> bool:
@@ -100,6 +112,7 @@ class EndReader:
         return any(
             nearest(key, [*known, *self._names()]) in self.connectors
             or of_connector(key, self.kind, self.connectors)
+            or self._like_a_connector(key, data)
             for key in data
             if key not in known
         )
@@ -107,9 +120,8 @@ class EndReader:
     def _connector(self, key: Text) -> Connector | None:
         if key in self.connectors:
             return self.connectors[key]
-        hint = f"there are {', '.join(self._names())}"
         message = f'the connector "{key}" is not built yet'
-        self.findings.add(message, key.locate(), hint, self.section.subject)
+        self.findings.add(message, key.locate(), self._choices(), self.section.subject)
         return None
 
     def _side(self, connector: Connector) -> SourceSide | SinkSide | None:
@@ -118,8 +130,7 @@ class EndReader:
             key = find(self.section, (connector.name,)).key
             verb = "read from" if self.kind == "source" else "written to"
             message = f'"{connector.name}" cannot be {verb}'
-            hint = f"a {self.kind} has one of {', '.join(self._names())}"
-            self.findings.add(message, key.locate(), hint, self.section.subject)
+            self.findings.add(message, key.locate(), self._choices(), self.section.subject)
         return side
 
     def _options(
@@ -128,27 +139,18 @@ class EndReader:
         value = data[key]
         if value is BROKEN:
             return None
-        inner = find(self.section, (key,)).node
-        section = Section(key, inner, self.section.subject, (key,))
+        section = Section(key, find(self.section, (key,)).node, self.section.subject, (key,))
         written = side.options.written()
-        if value is NOTHING:
-            value = {}
-        if not isinstance(value, dict):
-            shape = ", ".join(written)
-            message = f"{key}: wanted a mapping{f' with {shape}' if shape else ''}"
-            place = find(self.section, (key,)).place()
-            first = next(iter(written), "")
-            hint = f"write {key}: {{{first}: {value}}}" if first == "path" else ""
-            text = f"{message}, got {described(value)}"
-            self.findings.add(text, place, hint, self.section.subject)
-            return None
         beside = SourceKeys if self.kind == "source" else SinkKeys
         return validated(
             side.options,
-            value,
+            {} if value is NOTHING else value,
             section,
             self.findings,
-            Keys(elsewhere=lambda k: f'it belongs beside "{key}"' if k in beside.written() else ""),
+            Keys(
+                meant=frozenset(k for k in data if k in written),
+                elsewhere=lambda k: f'it belongs beside "{key}"' if k in beside.written() else "",
+            ),
         )
 
     def _format_fits(self, connector: Connector, side: SourceSide | SinkSide, keys: Part) -> bool:

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     Json,
+    Name,
     Reading,
     Reads,
     column,
@@ -27,7 +28,8 @@ from headrace.core.pipeline.values import (
     wrong,
 )
 from headrace.core.type_parser import TypeTextError, parse_type
-from headrace.core.types import Field, Schema, Type
+from headrace.core.types import Field as Column
+from headrace.core.types import Schema, Type
 
 
 def _output(text: Text) -> Text:
@@ -191,7 +193,7 @@ class ColumnTypes(Reading):
             gathered.read(column, key, key, KEY)
             typed = gathered.read(TypeReading(), text, key)
             if isinstance(typed, tuple):
-                fields.append(Field(str(key), *typed))
+                fields.append(Column(str(key), *typed))
         gathered.check()
         return Columns(Schema(tuple(fields)), tuple(value), tuple(value.values()))
 
@@ -223,8 +225,11 @@ class Exploding(Reading):
             if isinstance(value, dict)
             else {}
         )
-        if not isinstance(value, dict) or len(columns) != 1:
+        if not isinstance(value, dict):
             raise wanted(self.wanted)
+        if len(columns) != 1:
+            came = " and ".join(f'"{key}"' for key in list(columns)[:5]) or "none"
+            raise wrong(f"wanted {self.wanted}, got {came}")
         gathered = Gathered()
         (key, text), *_ = columns.items()
         named = gathered.read(column, key, key, KEY)
@@ -243,36 +248,30 @@ class OnError:
     to: Text | None = None
 
 
+class ErrorStream(Part):
+    """Where rows go that fail."""
+
+    to: Name = Field(description="A stream that steps and sinks can read.")
+
+
 class OnErrorReading(Reading):
     """`fail`, `skip` or `{to: name}`."""
 
+    part = ErrorStream
+
     def __init__(self) -> None:
         self.wanted = "fail, skip or {to: name}"
-        self.json = {
-            "oneOf": [
-                {"enum": ["fail", "skip"]},
-                {
-                    "type": "object",
-                    "properties": {"to": name.json},
-                    "required": ["to"],
-                    "additionalProperties": False,
-                },
-            ]
-        }
+        self.json = {"enum": ["fail", "skip"]}
 
     def read(self, value: object) -> OnError:
+        if isinstance(value, dict):
+            return OnError("to", ErrorStream.model_validate(value).to)
         if isinstance(value, Text) and not value.secret:
             if value == "fail":
                 return OnError("fail")
             if value == "skip":
                 return OnError("skip")
-        if not isinstance(value, dict) or set(value) != {"to"}:
-            raise wanted(self.wanted)
-        gathered = Gathered()
-        to = gathered.read(name, value["to"], "to")
-        gathered.check()
-        assert isinstance(to, Text)
-        return OnError("to", to)
+        raise wanted(self.wanted)
 
 
 class Variants(Reading):

@@ -15,7 +15,7 @@ from headrace.core.pipeline.interpolate import Interpolator
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.pipeline.nodes import Node
 from headrace.core.pipeline.overrides import override
-from headrace.core.pipeline.parts import Reader
+from headrace.core.pipeline.parts import START, Reader
 from headrace.core.pipeline.reading import read
 from headrace.core.pipeline.resolve import Resolver
 from headrace.core.pipeline.text import Text
@@ -73,9 +73,7 @@ def _root(path: str | Path, overrides: Sequence[str], findings: Findings) -> Nod
     root, problems = compose(file)
     findings.extend(problems)
     if root is None and not problems:
-        findings.add(
-            _nothing_in(file), file.whole(), "headrace new writes a pipeline to start from"
-        )
+        findings.add(_nothing_in(file), file.whole(), START)
     if root is None:
         return None
     root, problems = override(root, overrides)

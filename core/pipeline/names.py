@@ -34,5 +34,6 @@ def _outputs(name: str, node: Node) -> Iterator[str]:
 def _elsewhere(node: Node) -> Iterator[str]:
     if isinstance(node, Mapping):
         for entry in node.entries:
-            if entry.key.value in ("to", "late_to") and isinstance(entry.value, Scalar):
-                yield entry.value.value
+            to, value = entry.key.value in ("to", "late_to"), entry.value
+            if to and isinstance(value, Scalar) and value.value:
+                yield value.value

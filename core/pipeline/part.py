@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+
+from headrace.core.pipeline.values import Reading
 
 
 class Part(BaseModel):
@@ -23,3 +29,31 @@ class Part(BaseModel):
     def written(cls) -> dict[str, str]:
         """The keys users write, and the fields they fill."""
         return {field.alias or name: name for name, field in cls.model_fields.items()}
+
+    @classmethod
+    def field(cls, key: str) -> FieldInfo | None:
+        """What is said of the field that a key fills."""
+        name = cls.written().get(key)
+        return cls.model_fields[name] if name else None
+
+
+def reading_of(field: FieldInfo) -> Reading | None:
+    """How a field is read; none for another part."""
+    return next((extra for extra in _extras(field) if isinstance(extra, Reading)), None)
+
+
+def part_of(field: FieldInfo) -> type[Part] | None:
+    """The part that stands in a field, if it is one."""
+    reading = reading_of(field)
+    if reading and reading.part and issubclass(reading.part, Part):
+        return reading.part
+    for candidate in (field.annotation, *getattr(field.annotation, "__args__", ())):
+        if isinstance(candidate, type) and issubclass(candidate, Part):
+            return candidate
+    return None
+
+
+def _extras(field: FieldInfo) -> Iterator[Any]:
+    yield from field.metadata
+    for inner in getattr(field.annotation, "__args__", ()):
+        yield from getattr(inner, "__metadata__", ())

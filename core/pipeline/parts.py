@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -35,6 +36,7 @@ REQUIRED = {
     "sinks": "rows go to a sink",
 }
 MAX_PARTS = 1000
+START = "headrace new writes a pipeline to start from"
 
 T = TypeVar("T")
 
@@ -77,11 +79,12 @@ class Reader:
     def _not_a_mapping(self, root: Node) -> None:
         if isinstance(root, Refused):
             return
-        came = "nothing"
-        if not (isinstance(root, Scalar) and root.nothing):
-            came = described(self.resolver.value(root, ""))
-        message = f"wanted a mapping with {', '.join(SECTIONS)}, got {came}"
-        hint = 'each line is "key: value", with a space behind the colon'
+        if isinstance(root, Scalar) and root.nothing:
+            return self.findings.add("there is nothing in the file", root.file.whole(), START)
+        value = self.resolver.value(root, "")
+        pair = re.fullmatch(r"(\w+):(\S.*)", value) if isinstance(value, Text) else None
+        hint = f"a space behind the colon: {pair[1]}: {pair[2]}" if pair else "as in name: demo"
+        message = f"wanted a mapping with {', '.join(SECTIONS)}, got {described(value)}"
         self.findings.add(message, root.file.place(root.start, root.end), hint)
 
     def _sections(self, root: MappingNode) -> Mapping[str, Entry]:
@@ -213,7 +216,8 @@ class Reader:
 
     def _source(self, section: Section) -> Source | None:
         end = EndReader("source", section, self.connectors, self.resolver).read(SourceKeys)
-        if end is None:
+        one = self._one_watermark(section)
+        if end is None or not one:
             return None
         source = Source.model_construct(
             **dict(end.keys),
@@ -222,13 +226,19 @@ class Reader:
             options=end.options,
             keys_at=end.keys_at,
         )
-        return source if self._watermark_is_sound(source, section) else None
+        return source if self._has_function(source, section) else None
 
-    def _watermark_is_sound(self, source: Source, section: Section) -> bool:
-        """Whether at most one thing makes the watermark, and it is there."""
-        if source.watermark is None:
-            return True
+    def _has_function(self, source: Source, section: Section) -> bool:
+        """Whether the function that makes the watermark, if there is one, is in its file."""
         before = len(self.findings.problems)
+        if source.watermark and source.watermark.python:
+            function = source.watermark.python
+            where = (self.folder, "watermark.python", section.subject, self.findings)
+            python_files.check(function, *where)
+        return len(self.findings.problems) == before
+
+    def _one_watermark(self, section: Section) -> bool:
+        """Whether at most one thing makes the watermark."""
         node = find(section, ("watermark",)).node
         entries = node.entries if isinstance(node, MappingNode) else ()
         makers = [entry.key for entry in entries if entry.key.value in ("delay", "from", "python")]
@@ -238,11 +248,7 @@ class Reader:
             )
             place = Text(key.value, key).locate()
             self.findings.add(f'{message} "{key.value}"', place, subject=section.subject)
-        if source.watermark.python:
-            function = source.watermark.python
-            where = (self.folder, "watermark.python", section.subject, self.findings)
-            python_files.check(function, *where)
-        return len(self.findings.problems) == before
+        return len(makers) < 2
 
     def _step(self, section: Section) -> Step | None:
         return StepReader(section, self.connectors, self.resolver, self.folder).read()

@@ -6,17 +6,20 @@ taken from the field's own reading and from the node at the error's location.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from headrace.core.pipeline.data import BROKEN, NOTHING, described
 from headrace.core.pipeline.fields import KEY, Variants
 from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.nodes import Mapping, Node, Scalar
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.part import Part, part_of, reading_of
 from headrace.core.pipeline.resolve import named
 from headrace.core.pipeline.spots import Section, find
 from headrace.core.pipeline.text import Text
@@ -47,11 +50,12 @@ def validated(
 class Keys:
     """What is known of the keys at the top of a section, beside those of its model.
 
-    `more` could stand there, `later` will, and `elsewhere` has the hint for one that would be right
-    in another part of the document.
+    `more` could stand there, `later` will, `meant` are there but in a wrong place, and `elsewhere`
+    has the hint for one that would be right in another part of the document.
     """
 
     more: Sequence[str] = ()
+    meant: frozenset[str] = frozenset()
     later: Sequence[str] = ()
     elsewhere: Callable[[str], str] = lambda key: ""
 
@@ -70,7 +74,7 @@ class Report:
         self.section = section
         self.findings = findings
         self.keys = keys
-        self.meant: set[Location] = set()
+        self.meant: set[Location] = {(key,) for key in keys.meant}
 
     def all_of(self, error: ValidationError) -> None:
         """Every error; unknown keys first, since a misspelt key is not missing as well."""
@@ -87,7 +91,7 @@ class Report:
             case "missing":
                 if at not in self.meant:
                     place = find(self.section, at[:-1]).key.locate()
-                    self._add(at[:-1], f'missing key "{at[-1]}"', place)
+                    self._add(at[:-1], f'missing key "{at[-1]}"', place, self._needed(at))
             case "wanted":
                 message = f"wanted {context['wanted']}, got {described(value)}"
                 hint = context["hint"] or self._hint(at, value)
@@ -97,7 +101,7 @@ class Report:
                 self._add(at, context["message"], place, context["hint"])
             case _:
                 message = f"wanted {self._mapping(at)}, got {described(value)}"
-                self._add(at, message, self._place(at, value, context))
+                self._add(at, message, self._place(at, value, context), self._longer(at, value))
 
     def _unknown(self, at: Location) -> None:
         key = str(at[-1])
@@ -122,6 +126,25 @@ class Report:
             for word, other in variants.models.items() if variants else ():
                 if at[-1] in other.written():
                     return f'"{at[-1]}" belongs to {variants.key}: {word}' if variants else ""
+        return ""
+
+    def _needed(self, at: Location) -> str:
+        """What a missing key is for: the first sentence on it."""
+        for model in self._models(at[:-1]):
+            field = model.field(str(at[-1]))
+            text = (field.description or "") if field else ""
+            first = re.split(r"[.;](?:\s|$)", text, maxsplit=1)[0].replace("`", "")
+            return f"{at[-1]}: {first[:1].lower()}{first[1:]}" if first else ""
+        return ""
+
+    def _longer(self, at: Location, value: object) -> str:
+        """How to write a value alone as the mapping it stands for."""
+        if not isinstance(value, Text) or value.secret:
+            return ""
+        for model in self._models(at):
+            for key, name in model.written().items():
+                if accepts(model.model_fields[name], value):
+                    return f"write {at[-1] if at else self.section.key}: {{{key}: {value}}}"
         return ""
 
     def _hint(self, at: Location, value: object) -> str:
@@ -156,7 +179,7 @@ class Report:
 
 
 def _listed(keys: Sequence[str]) -> str:
-    return f"there are {', '.join(keys)}" if keys else "there are no options"
+    return f"the keys are {', '.join(keys)}" if keys else "there are no options"
 
 
 def shown_path(at: Sequence[int | str]) -> str:
@@ -172,25 +195,33 @@ def shown_path(at: Sequence[int | str]) -> str:
     return f"{words if len(words) <= 60 else words[:57] + '...'}: " if words else ""
 
 
+def accepts(field: FieldInfo, value: Text) -> bool:
+    """Whether a field takes the value."""
+    reading = reading_of(field)
+    if reading is None:
+        return False
+    try:
+        reading.read(value)
+    except (PydanticCustomError, ValidationError):
+        return False
+    return True
+
+
 def variants_in(model: type[Part], key: str) -> Variants | None:
     """How the field of a key depends on a word in it, if it does."""
-    name = model.written().get(key)
-    metadata = model.model_fields[name].metadata if name else []
-    return next((extra for extra in metadata if isinstance(extra, Variants)), None)
+    field = model.field(key)
+    reading = reading_of(field) if field else None
+    return reading if isinstance(reading, Variants) else None
 
 
 def models_in(model: type[Part], key: str, node: Node) -> Iterator[type[Part]]:
     """The model of what stands under a key of a model."""
     variants = variants_in(model, key)
+    field = model.field(key)
     if variants:
         entry = node.get(variants.key) if isinstance(node, Mapping) else None
         word = entry.value.value if entry and isinstance(entry.value, Scalar) else ""
         yield variants.model(word)
-        return
-    name = model.written().get(key)
-    if name is None:
-        return
-    info = model.model_fields[name]
-    for candidate in (info.annotation, *getattr(info.annotation, "__args__", ())):
-        if isinstance(candidate, type) and issubclass(candidate, Part):
-            yield candidate
+    elif field:
+        part = part_of(field)
+        yield from (part,) if part else ()

@@ -47,6 +47,8 @@ class Reading:
 
     wanted: str
     json: Json
+    part: type | None = None
+    """The part that it reads out of a mapping, if it does."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)
@@ -238,8 +240,7 @@ LETTERS = "a name has letters, digits, _ and -, and begins with a letter or _"
 
 def _name(text: Text) -> Text:
     if not NAME.fullmatch(text):
-        dotted = "." in text and NAME.fullmatch(text.replace(".", "_"))
-        raise Unfit("a dot stands between a step and its output" if dotted else LETTERS)
+        raise Unfit(LETTERS)
     if len(text) > MAX_NAME:
         raise Unfit(f"it has {len(text)}", f"a name of at most {MAX_NAME} characters")
     return text

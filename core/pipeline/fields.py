@@ -6,15 +6,16 @@ Each reading answers with all that is wrong inside it, every error with its own 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import Field
 
+from headrace.core.pipeline.complaints import KEY, Gathered, Unread, wanted, wrong
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
+    NO_SECRET,
     Json,
     Name,
     Reading,
@@ -24,8 +25,6 @@ from headrace.core.pipeline.values import (
     flag,
     name,
     stream,
-    wanted,
-    wrong,
 )
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import Field as Column
@@ -34,43 +33,23 @@ from headrace.core.types import Schema, Type
 
 def _output(text: Text) -> Text:
     if text == "else":
-        raise wrong('the output "else" is there already: it takes the rows that no other takes')
+        raise wrong(
+            text, 'the output "else" is there already: it takes the rows that no other takes'
+        )
     name.read(text)
     return text
 
 
 output = Reads(name.wanted, _output, name.json)
 
-KEY = "[key]"
-"""The last part of an error's location when it is about a key rather than its value."""
 
-
-@dataclass(slots=True)
-class Gathered:
-    """The errors inside one value, so that all of them are reported."""
-
-    errors: list[InitErrorDetails] = field(default_factory=list)
-
-    def read(self, reading: Reading, value: object, *at: int | str) -> object:
-        """The value read, or None and an error more."""
-        try:
-            return reading.read(value)
-        except PydanticCustomError as error:
-            self.add(error, value, *at)
-        except ValidationError as error:
-            for line in error.errors(include_url=False):
-                custom = PydanticCustomError(line["type"], "nested", line.get("ctx", {}))
-                self.add(custom, line["input"], *at, *line["loc"])
+def attempt(gathered: Gathered, reading: Reading, value: object, *at: int | str) -> object:
+    """The value read, or None and what is wrong with it gathered."""
+    try:
+        return reading.read(value)
+    except Unread as unread:
+        gathered.add(unread, *at)
         return None
-
-    def add(self, error: PydanticCustomError, value: object, *at: int | str) -> None:
-        """One error more."""
-        self.errors.append(InitErrorDetails(type=error, loc=at, input=value))
-
-    def check(self) -> None:
-        """Raise what was gathered, if anything was."""
-        if self.errors:
-            raise ValidationError.from_exception_data("document", self.errors, hide_input=True)
 
 
 class OneOrMany(Reading):
@@ -85,14 +64,14 @@ class OneOrMany(Reading):
         if isinstance(value, Text):
             return (self._word(value),)
         if not isinstance(value, list) or not value:
-            raise wanted(self.wanted)
+            raise wanted(value, self.wanted)
         gathered = Gathered()
         seen: dict[Text, None] = {}
         for at, item in enumerate(value):
-            word = gathered.read(self.each, item, at)
+            word = attempt(gathered, self.each, item, at)
             if isinstance(word, Text):
                 if word in seen:
-                    gathered.add(wrong(f'"{word}" stands twice'), item, at)
+                    gathered.add(wrong(item, f'"{word}" stands twice'), at)
                 seen[word] = None
         gathered.check()
         return tuple(seen)
@@ -131,12 +110,12 @@ class Assignments(Reading):
             return tuple(Assignment(word, None) for word in self._columns(value))
         if not isinstance(value, dict) or not value:
             one = self.lists and isinstance(value, Text) and not value.secret
-            raise wanted(self.wanted, f"write [{value}]" if one else "")
+            raise wanted(value, self.wanted, f"write [{value}]" if one else "")
         gathered = Gathered()
         found = []
         for key, text in value.items():
-            named = gathered.read(self.names, key, key, KEY)
-            computed = gathered.read(expression, text, key)
+            named = attempt(gathered, self.names, key, key, KEY)
+            computed = attempt(gathered, expression, text, key)
             if isinstance(named, Text) and isinstance(computed, Text):
                 found.append(Assignment(named, computed))
         gathered.check()
@@ -164,13 +143,13 @@ class TypeReading(Reading):
 
     def read(self, value: object) -> tuple[Type, bool]:
         if not isinstance(value, Text):
-            raise wanted(self.wanted)
+            raise wanted(value, self.wanted)
         if value.secret:
-            raise wrong("a secret may not stand here: this value is shown and stored")
+            raise wrong(value, NO_SECRET)
         try:
             return parse_type(value)
         except TypeTextError as error:
-            raise wrong(error.message, error.hint, (error.start, error.end)) from None
+            raise wrong(value, error.message, error.hint, (error.start, error.end)) from None
 
 
 class ColumnTypes(Reading):
@@ -186,12 +165,12 @@ class ColumnTypes(Reading):
 
     def read(self, value: object) -> Columns:
         if not isinstance(value, dict) or not value:
-            raise wanted(self.wanted)
+            raise wanted(value, self.wanted)
         gathered = Gathered()
         fields = []
         for key, text in value.items():
-            gathered.read(column, key, key, KEY)
-            typed = gathered.read(TypeReading(), text, key)
+            attempt(gathered, column, key, key, KEY)
+            typed = attempt(gathered, TypeReading(), text, key)
             if isinstance(typed, tuple):
                 fields.append(Column(str(key), *typed))
         gathered.check()
@@ -226,15 +205,15 @@ class Exploding(Reading):
             else {}
         )
         if not isinstance(value, dict):
-            raise wanted(self.wanted)
+            raise wanted(value, self.wanted)
         if len(columns) != 1:
             came = " and ".join(f'"{key}"' for key in list(columns)[:5]) or "none"
-            raise wrong(f"wanted {self.wanted}, got {came}")
+            raise wrong(value, f"wanted {self.wanted}, got {came}")
         gathered = Gathered()
         (key, text), *_ = columns.items()
-        named = gathered.read(column, key, key, KEY)
-        array = gathered.read(column, text, key)
-        outer = gathered.read(flag, value["outer"], "outer") if "outer" in value else False
+        named = attempt(gathered, column, key, key, KEY)
+        array = attempt(gathered, column, text, key)
+        outer = attempt(gathered, flag, value["outer"], "outer") if "outer" in value else False
         gathered.check()
         assert isinstance(named, Text) and isinstance(array, Text)
         return Explode(named, array, bool(outer))
@@ -271,7 +250,7 @@ class OnErrorReading(Reading):
                 return OnError("fail")
             if value == "skip":
                 return OnError("skip")
-        raise wanted(self.wanted)
+        raise wanted(value, self.wanted)
 
 
 class Variants(Reading):
@@ -286,7 +265,7 @@ class Variants(Reading):
 
     def read(self, value: object) -> Part:
         if not isinstance(value, dict):
-            raise wanted(self.wanted, self._short(value))
+            raise wanted(value, self.wanted, self._short(value))
         word = value.get(self.key)
         return self.model(word if isinstance(word, str) else "").model_validate(value)
 

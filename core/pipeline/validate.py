@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
 
+from headrace.core.pipeline.complaints import KEY, Complaint, Unread
 from headrace.core.pipeline.data import BROKEN, NOTHING, described
-from headrace.core.pipeline.fields import KEY, Variants
+from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.nodes import Mapping, Node, Scalar
 from headrace.core.pipeline.part import Part, part_of, reading_of
@@ -80,28 +80,35 @@ class Report:
         """Every error; unknown keys first, since a misspelt key is not missing as well."""
         lines = error.errors(include_url=False)
         for line in sorted(lines, key=lambda line: line["type"] != "extra_forbidden"):
-            told = line["input"] is BROKEN and line["type"] != "extra_forbidden"
-            if not told and not self.findings.full:
-                self._one(line["type"], line["loc"], line["input"], line.get("ctx") or {})
+            if self.findings.full:
+                break
+            unread = line.get("ctx", {}).get("error")
+            if isinstance(unread, Unread):
+                for complaint in unread.complaints:
+                    self._complain(replace(complaint, at=(*line["loc"], *complaint.at)))
+            else:
+                self._one(line["type"], line["loc"], line["input"])
 
-    def _one(self, kind: str, at: Location, value: object, context: dict[str, Any]) -> None:
-        match kind:
-            case "extra_forbidden":
-                self._unknown(at)
-            case "missing":
-                if at not in self.meant:
-                    place = find(self.section, at[:-1]).key.locate()
-                    self._add(at[:-1], f'missing key "{at[-1]}"', place, self._needed(at))
-            case "wanted":
-                message = f"wanted {context['wanted']}, got {described(value)}"
-                hint = context["hint"] or self._hint(at, value)
-                self._add(at, message, self._place(at, value, context), hint)
-            case "wrong":
-                place = self._place(at, value, context)
-                self._add(at, context["message"], place, context["hint"])
-            case _:
-                message = f"wanted {self._mapping(at)}, got {described(value)}"
-                self._add(at, message, self._place(at, value, context), self._longer(at, value))
+    def _one(self, kind: str, at: Location, value: object) -> None:
+        if kind == "extra_forbidden":
+            self._unknown(at)
+        elif kind == "missing":
+            if at not in self.meant:
+                place = find(self.section, at[:-1]).key.locate()
+                self._add(at[:-1], f'missing key "{at[-1]}"', place, self._needed(at))
+        elif value is not BROKEN:
+            message = f"wanted {self._mapping(at)}, got {described(value)}"
+            place = find(self.section, at).place()
+            self._add(at, message, place, self._longer(at, value))
+
+    def _complain(self, complaint: Complaint) -> None:
+        if complaint.value is BROKEN:
+            return
+        at, message, hint = complaint.at, complaint.message, complaint.hint
+        if not message:
+            message = f"wanted {complaint.wanted}, got {described(complaint.value)}"
+            hint = hint or self._hint(at, complaint.value)
+        self._add(at, message, self._place(complaint), hint)
 
     def _unknown(self, at: Location) -> None:
         key = str(at[-1])
@@ -155,12 +162,12 @@ class Report:
             return "these are typographic quotes, and part of the value: use \" or '"
         return ""
 
-    def _place(self, at: Location, value: object, context: dict[str, Any]) -> Place:
-        if at and at[-1] == KEY:
-            return find(self.section, at[:-1]).key.locate()
-        if isinstance(value, Text):
-            return value.locate(*context.get("span") or (0, None))
-        return find(self.section, at).place()
+    def _place(self, complaint: Complaint) -> Place:
+        if complaint.at and complaint.at[-1] == KEY:
+            return find(self.section, complaint.at[:-1]).key.locate()
+        if isinstance(complaint.value, Text):
+            return complaint.value.locate(*complaint.span or (0, None))
+        return find(self.section, complaint.at).place()
 
     def _mapping(self, at: Location) -> str:
         keys = [word for model in self._models(at) for word in model.written()]
@@ -202,7 +209,7 @@ def accepts(field: FieldInfo, value: Text) -> bool:
         return False
     try:
         reading.read(value)
-    except (PydanticCustomError, ValidationError):
+    except (Unread, ValidationError):
         return False
     return True
 

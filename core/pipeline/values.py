@@ -14,32 +14,23 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Any, TypeAlias
 
-from pydantic_core import PydanticCustomError, core_schema
-
+from headrace.core.pipeline.complaints import wanted, wrong
 from headrace.core.pipeline.text import Text
 from headrace.core.problems import did_you_mean
 
 Json: TypeAlias = dict[str, Any]
 
 
-class Unfit(Exception):
-    """A text is not what was wanted: in which other words, at which characters, what to do."""
+NO_SECRET = "a secret may not stand here: this value is shown and stored"
 
-    def __init__(self, hint: str = "", wanted: str = "", span: tuple[int, int] | None = None):
+
+class Unfit(Exception):
+    """A text is not what was wanted: what to do, and in which other words it was wanted."""
+
+    def __init__(self, hint: str = "", wanted: str = "") -> None:
         super().__init__(wanted)
         self.hint = hint
         self.wanted = wanted
-        self.span = span
-
-
-def wanted(what: str, hint: str = "", span: tuple[int, int] | None = None) -> PydanticCustomError:
-    """The error "wanted ..., got ..."; what came is said by who knows the place."""
-    return PydanticCustomError("wanted", "wanted", {"wanted": what, "hint": hint, "span": span})
-
-
-def wrong(message: str, hint: str = "", span: tuple[int, int] | None = None) -> PydanticCustomError:
-    """An error in its own words."""
-    return PydanticCustomError("wrong", "wrong", {"message": message, "hint": hint, "span": span})
 
 
 class Reading:
@@ -50,11 +41,12 @@ class Reading:
     part: type | None = None
     """The part that it reads out of a mapping, if it does."""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.read)
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        # A plain validator, as pydantic describes it to its core.
+        return {"type": "function-plain", "function": {"type": "no-info", "function": self.read}}
 
     def read(self, value: object) -> object:
-        """The value; raises one of pydantic's errors."""
+        """The value; raises Unread."""
         raise NotImplementedError
 
 
@@ -69,13 +61,13 @@ class Reads(Reading):
 
     def read(self, value: object) -> object:
         if not isinstance(value, Text):
-            raise wanted(self.wanted)
+            raise wanted(value, self.wanted)
         if value.secret and not self.secret:
-            raise wrong("a secret may not stand here: this value is shown and stored")
+            raise wrong(value, NO_SECRET)
         try:
             return self.parse(value)
         except Unfit as unfit:
-            raise wanted(unfit.wanted or self.wanted, unfit.hint, unfit.span) from None
+            raise wanted(value, unfit.wanted or self.wanted, unfit.hint) from None
 
 
 def _some_text(text: Text) -> Text:
@@ -215,7 +207,7 @@ def choice(*words: str, later: tuple[str, ...] = ()) -> Reads:
 
     def parse(text: Text) -> str:
         if text in later:
-            raise wrong(f'"{text}" is not built yet', f"there are {what}")
+            raise wrong(text, f'"{text}" is not built yet', f"there are {what}")
         if text not in words:
             raise Unfit(did_you_mean(text, words))
         return text.reveal()

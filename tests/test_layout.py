@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 
@@ -98,7 +100,7 @@ def test_every_module_is_in_a_package() -> None:
 
 
 def test_the_dependencies_are_those_that_are_imported() -> None:
-    owners = packages_distributions() | {"pydantic_core": ["pydantic"]}  # which pins it
+    owners = {**packages_distributions(), "pydantic_core": ["pydantic"]}  # which pins it
     used = {
         owners.get(top, [top])[0]
         for folder in MAY_IMPORT
@@ -110,15 +112,24 @@ def test_the_dependencies_are_those_that_are_imported() -> None:
     assert {re.split(r"[<>=]", line)[0].lower() for line in required} == {u.lower() for u in used}
 
 
-def test_every_dependency_has_its_version_in_the_constraints() -> None:
+def closure(requirements: list[str]) -> set[str]:
+    """The names of all packages that these need, and those in turn."""
+    found: set[str] = set()
+    for line in requirements:
+        requirement = Requirement(line)
+        if not requirement.marker or requirement.marker.evaluate({"extra": ""}):
+            name = canonicalize_name(requirement.name)
+            found |= {name} | closure(requires(name) or [])
+    return found
+
+
+def test_the_constraints_are_the_whole_closure_and_nothing_else() -> None:
     config = setup_cfg()
-    wanted = (
-        config["options"]["install_requires"].split()
-        + config["options.extras_require"]["dev"].split()
-    )
+    wanted = config["options"]["install_requires"].split()
+    wanted += config["options.extras_require"]["dev"].split()
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    pinned = {line.partition("==")[0].lower() for line in lines if not line.startswith("#")}
-    assert {re.split(r"[<>=]", line)[0].lower() for line in wanted} <= pinned
+    pinned = {canonicalize_name(x.partition("==")[0]) for x in lines if not x.startswith("#")}
+    assert pinned == closure(wanted) | {"pip", "setuptools"}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -12,6 +12,7 @@ ended. `job` is the shell that carries them.
 | failed     | -                       | -            | -               | -         | -          |
 
 Without anything prepared, committing is passed through. The first failure is the one that is told.
+No manifest names what was prepared, so what is not committed yet is aborted with the rest.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from headrace.core.messages import (
+    Abort,
     Assign,
     Cancel,
     Cancelled,
@@ -83,7 +85,8 @@ class Coordinator:
                 return self._settle()
             case Failed(_, failure) if self.state in ("running", "committing"):
                 self.state, self.failure = "failing", failure
-                return [Cancel()]
+                aborts = [Abort(s, h) for s, h in sorted(self._prepared.items())]
+                return [Cancel(), *aborts]
             case Cancelled() if self.state == "failing":
                 self.state = "failed"
         return []

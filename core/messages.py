@@ -6,6 +6,7 @@
 | coordinator | Assign | splits for a source's subtask; `last`: no more come |
 | coordinator | Trigger | a checkpoint begins: sources send its barrier |
 | coordinator | Commit | prepared output is to be made visible |
+| coordinator | Abort | prepared output is not to be seen |
 | coordinator | Hold | a source is not to read past this time |
 | coordinator | Stop | sources read no more; what was read is finished |
 | coordinator | Cancel | everything ends now; what is open is aborted |
@@ -96,6 +97,14 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Abort:
+    """Remove this prepared output."""
+
+    subtask: SubtaskId
+    handle: Handle
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """Read nothing of this source beyond this time."""
 
@@ -168,7 +177,7 @@ class WatermarkReport:
     at_us: int
 
 
-ToWorker: TypeAlias = Deploy | Assign | Trigger | Commit | Hold | Stop | Cancel
+ToWorker: TypeAlias = Deploy | Assign | Trigger | Commit | Abort | Hold | Stop | Cancel
 ToCoordinator: TypeAlias = (
     Acknowledged | Abandoned | Finished | Committed | Failed | Cancelled | WatermarkReport
 )

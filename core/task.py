@@ -60,9 +60,11 @@ class Flow:
     chain: Chain | None
     foot: Foot
     bench: Bench
+    rows_in: int = 0
 
     async def rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Rows of the stream that the first operator reads."""
+        self.rows_in += frame.height
         if self.chain is None:
             await self.foot.rows(stream, frame)
         else:

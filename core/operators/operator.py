@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -41,6 +42,8 @@ class Chain:
     def __init__(self, operators: Sequence[tuple[str, Operator]]) -> None:
         """Each operator with the name of the stream that it reads."""
         self._operators = operators
+        self.put_out: Counter[str] = Counter()
+        """How many rows the operators have put out, by stream."""
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Rows for the first operator."""
@@ -57,6 +60,7 @@ class Chain:
     def _onward(self, at: int, outputs: Iterator[Output]) -> Iterator[Output]:
         following = self._operators[at + 1][0] if at + 1 < len(self._operators) else None
         for stream, frame in outputs:
+            self.put_out[stream] += frame.height
             if stream == following:
                 yield from self._process(at + 1, frame)
             elif frame.height:

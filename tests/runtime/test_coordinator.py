@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.core.coordinator import Coordinator
 from headrace.core.messages import (
+    Abort,
     Assign,
     Cancel,
     Cancelled,
@@ -60,7 +61,8 @@ def test_a_job_that_prepared_nothing_is_done_at_once() -> None:
 def test_the_first_failure_is_the_one_that_is_told() -> None:
     job = started()
     first, second = Failure("first", "a"), Failure("second", "b")
-    assert job.receive(Failed(A, first)) == [Cancel()]
+    assert job.receive(Finished(A, {"file": "a"})) == []
+    assert job.receive(Failed(A, first)) == [Cancel(), Abort(A, {"file": "a"})]
     assert job.receive(Failed(B, second)) == []
     assert job.receive(Finished(B)) == []
     assert not job.over
@@ -72,7 +74,8 @@ def test_a_failing_commit_fails_the_job() -> None:
     job = started()
     job.receive(Finished(A, {"file": "a"}))
     job.receive(Finished(B))
-    assert job.receive(Failed(A, Failure("disk full", "out"))) == [Cancel()]
+    answer = job.receive(Failed(A, Failure("disk full", "out")))
+    assert answer == [Cancel(), Abort(A, {"file": "a"})]
     job.receive(Cancelled())
     assert job.state == "failed"
 

@@ -53,7 +53,11 @@ def columns_of(*operations: Filter | Project) -> Columns:
 
 
 def test_filters_and_projections_are_one_stage() -> None:
-    operations = [where("a is not null"), select(b="a", a="b"), where("a = 10")]
+    operations: list[Filter | Project] = [
+        where("a is not null"),
+        select(b="a", a="b"),
+        where("a = 10"),
+    ]
     assert len(stages([("s", o) for o in operations])) == 1
     operator = columns_of(*operations)
     assert out(operator) == {"s": [(1, 10)]}

@@ -1,0 +1,165 @@
+"""A plan's tasks as subtasks that can run: channels between them, operators and ends inside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.core.channel import Bounds, Channel
+from headrace.core.compile import Compiled, Setting, compile_steps
+from headrace.core.contracts import Connectors, Sink, Source, Surroundings
+from headrace.core.gate import Gate
+from headrace.core.intake import Intake
+from headrace.core.messages import Handle, Position, Split, SubtaskId
+from headrace.core.outlets import Outlet
+from headrace.core.plan import nodes
+from headrace.core.task import Flow, Foot, relay
+
+
+@dataclass(slots=True)
+class Ends:
+    """The opened sources and sinks of a plan, by name."""
+
+    sources: dict[str, Source] = field(default_factory=dict)
+    sinks: dict[str, Sink] = field(default_factory=dict)
+
+
+def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundings) -> Ends:
+    """Every source and sink of the plan, opened but not yet read or written."""
+    ends = Ends()
+    for part in plan:
+        if isinstance(part, nodes.Source):
+            reads = connectors[part.connector].source
+            assert reads is not None and reads.open is not None, part.connector
+            ends.sources[part.name] = reads.open(part, surroundings)
+        elif isinstance(part, nodes.Sink):
+            writes = connectors[part.connector].sink
+            assert writes is not None and writes.open is not None, part.connector
+            schema = plan.streams[part.input].schema
+            ends.sinks[part.name] = writes.open(part, schema, surroundings)
+    return ends
+
+
+@dataclass(slots=True)
+class Subtask:
+    """One of the subtasks of a task: what it is made of, and its life."""
+
+    id: SubtaskId
+    task: nodes.Task
+    compiled: Compiled
+    flow: Flow
+    gate: Gate | None
+    streams: tuple[str, ...]
+    intake: Intake | None
+    source: Source | None
+    assigned: asyncio.Future[tuple[tuple[Split, Position], ...]]
+
+    async def run(self, stop: asyncio.Event) -> Handle | None:
+        """From the first element to the end; what a commit of its output needs."""
+        if self.intake is not None and self.source is not None:
+            splits = await self.assigned
+            await self.intake.pump(self.source.reading(splits), stop)
+        else:
+            assert self.gate is not None
+            await relay(self.gate, self.streams, self.flow)
+        return await self.flow.foot.prepared()
+
+    async def close(self) -> None:
+        """Drop what was written since it was last prepared."""
+        if self.flow.foot.writer is not None:
+            await self.flow.foot.writer.close()
+
+
+class Assembly:
+    """All subtasks of a plan within one process."""
+
+    def __init__(
+        self,
+        plan: nodes.Plan,
+        ends: Ends,
+        surroundings: Surroundings,
+        bounds: Bounds,
+        setting: Setting,
+    ) -> None:
+        self.plan = plan
+        self._ends = ends
+        self._surroundings = surroundings
+        self._setting = setting
+        self._tasks: Mapping[str, nodes.Task] = {
+            name: task for task in plan.tasks for name in task.parts
+        }
+        self._channels = {
+            (at, writer, reader): Channel(bounds)
+            for at, edge in enumerate(plan.edges)
+            if not self._inside(edge)
+            for writer in range(plan.part(edge.producer).parallelism)
+            for reader in range(plan.part(edge.consumer).parallelism)
+            if edge.exchange != "forward" or writer == reader
+        }
+
+    @property
+    def channels(self) -> Mapping[tuple[int, int, int], Channel]:
+        """The channels by edge, writing subtask and reading subtask."""
+        return self._channels
+
+    def subtasks(self) -> list[Subtask]:
+        """Every subtask, ready to run."""
+        return [
+            self._subtask(SubtaskId(number, index), task)
+            for number, task in enumerate(self.plan.tasks)
+            for index in range(task.parallelism)
+        ]
+
+    def _inside(self, edge: nodes.Edge) -> bool:
+        return self._tasks[edge.producer] is self._tasks[edge.consumer]
+
+    def _subtask(self, id: SubtaskId, task: nodes.Task) -> Subtask:
+        parts = [self.plan.part(name) for name in task.parts]
+        head, foot = parts[0], parts[-1]
+        steps = [part for part in parts if isinstance(part, nodes.Step)]
+        compiled = compile_steps(steps, self._setting)
+        flow = Flow(compiled.chain, self._foot(task, foot, id.index), self._surroundings.bench)
+        reads_source = isinstance(head, nodes.Source)
+        intake = Intake(head, flow, self._setting.now_us) if reads_source else None  # type: ignore[arg-type]
+        streams, gate = self._gate(head, id.index)
+        return Subtask(
+            id=id,
+            task=task,
+            compiled=compiled,
+            flow=flow,
+            gate=None if reads_source else gate,
+            streams=streams,
+            intake=intake,
+            source=self._ends.sources.get(head.name),
+            assigned=asyncio.get_running_loop().create_future(),
+        )
+
+    def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[str, ...], Gate]:
+        """The channels into a subtask, each with the stream that comes through it."""
+        into = [
+            (self.plan.edges[at].stream, channel)
+            for (at, _, reader), channel in self._channels.items()
+            if reader == index and self.plan.edges[at].consumer == head.name
+        ]
+        return tuple(stream for stream, _ in into), Gate([channel for _, channel in into])
+
+    def _foot(self, task: nodes.Task, last: nodes.PlanPart, index: int) -> Foot:
+        outlets: dict[str, list[Outlet]] = {}
+        for at, edge in enumerate(self.plan.edges):
+            if edge.producer in task.parts and not self._inside(edge):
+                outlets.setdefault(edge.stream, []).append(self._outlet(at, edge, index))
+        if isinstance(last, nodes.Sink):
+            return Foot(outlets, self._ends.sinks[last.name].writer(index), last.input)
+        return Foot(outlets, None)
+
+    def _outlet(self, at: int, edge: nodes.Edge, index: int) -> Outlet:
+        readers = range(self.plan.part(edge.consumer).parallelism)
+        channels = {
+            r: self._channels[at, index, r] for r in readers if (at, index, r) in self._channels
+        }
+        if edge.exchange == "forward":
+            return Outlet("forward", [channels[index]], 0)
+        return Outlet(
+            edge.exchange, [channels[r] for r in readers], index, edge.key, self.plan.key_groups
+        )

@@ -1,0 +1,44 @@
+"""Rows that failed, as rows: what a stream named by `on_error: {to: name}` carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.contracts import BadRecord
+from headrace.core.messages import Split
+from headrace.core.plan.ends import DEAD_LETTERS
+from headrace.core.types import to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def of_records(source: str, split: Split, bad: Iterable[BadRecord], now_us: int) -> pl.DataFrame:
+    """Records of a source that could not be read."""
+    return _frame(
+        (record.error, source, source, split.name, record.position, record.raw, now_us)
+        for record in bad
+    )
+
+
+def of_rows(step: str, failed: Iterable[tuple[str, dict[str, Any]]], now_us: int) -> pl.DataFrame:
+    """Rows on which a step failed, as JSON; behind an exchange nobody knows their position."""
+    import polars as pl
+
+    def text(row: dict[str, Any]) -> str:
+        return pl.DataFrame([row]).write_ndjson().rstrip("\n")
+
+    return _frame((error, step, None, None, None, text(row), now_us) for error, row in failed)
+
+
+def _frame(rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
+    import polars as pl
+
+    columns = list(zip(*rows, strict=True))
+    series = []
+    for field, values in zip(DEAD_LETTERS, columns, strict=True):
+        type = to_polars(field.type)
+        physical = pl.Int64() if isinstance(type, pl.Datetime) else type
+        series.append(pl.Series(field.name, values, dtype=physical).cast(type))
+    return pl.DataFrame(series)

@@ -1,0 +1,129 @@
+"""A job from start to end: the shell around the coordinator and the worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.core.assembly import Assembly, Ends, Subtask, open_ends
+from headrace.core.channel import Bounds
+from headrace.core.compile import Setting
+from headrace.core.contracts import Connectors, Surroundings
+from headrace.core.coordinator import Coordinator
+from headrace.core.messages import Failure, Split, SubtaskId, ToCoordinator
+from headrace.core.plan import nodes
+from headrace.core.worker import Worker
+
+
+@dataclass(slots=True)
+class PartCounts:
+    """What went through a source, a step or a sink, over all its subtasks."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    bad: int = 0
+    blocked_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended."""
+
+    failure: Failure | None
+    stopped: bool
+    parts: Mapping[str, PartCounts]
+    seconds: float
+
+
+@dataclass(slots=True)
+class Job:
+    """One run of a plan. Nothing of it is global: clock, threads and connectors are handed in."""
+
+    plan: nodes.Plan
+    connectors: Connectors
+    surroundings: Surroundings
+    setting: Setting
+    bounds: Bounds = field(default_factory=Bounds)
+    _coordinator: Coordinator | None = None
+    _worker: Worker | None = None
+    _mail: asyncio.Queue[ToCoordinator | None] = field(default_factory=asyncio.Queue)
+    _assembly: Assembly | None = None
+
+    async def run(self) -> Outcome:
+        """Run to the end. What is refused before anything is read is raised as ConnectorError."""
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        ends = open_ends(self.plan, self.connectors, self.surroundings)
+        splits = await self._discover(ends)
+        self._assembly = Assembly(self.plan, ends, self.surroundings, self.bounds, self.setting)
+        self._worker = Worker(self._assembly, ends, self.surroundings.bench, self._mail.put_nowait)
+        self._coordinator = Coordinator(self._ids(), self._readers())
+        try:
+            await self._carry(splits)
+        finally:
+            await self._worker.cancel()
+        coordinator = self._coordinator
+        seconds = loop.time() - start
+        return Outcome(coordinator.failure, coordinator.stopped, self.counts(), seconds)
+
+    def stop(self) -> None:
+        """Ask for the end: what was read is finished and committed."""
+        self._mail.put_nowait(None)
+
+    async def _carry(self, splits: Mapping[str, Sequence[Split]]) -> None:
+        """Carry messages between the coordinator and the worker until the job is over."""
+        coordinator, worker = self._coordinator, self._worker
+        assert coordinator is not None and worker is not None
+        for message in coordinator.start(splits):
+            await worker.receive(message)
+        while not coordinator.over:
+            told = await self._mail.get()
+            for message in coordinator.stop() if told is None else coordinator.receive(told):
+                await worker.receive(message)
+
+    async def _discover(self, ends: Ends) -> dict[str, Sequence[Split]]:
+        bench = self.surroundings.bench
+        for sink in ends.sinks.values():
+            await bench.blocking(sink.check)
+        return {
+            name: await bench.blocking(source.discover) for name, source in ends.sources.items()
+        }
+
+    def _ids(self) -> tuple[SubtaskId, ...]:
+        return tuple(
+            SubtaskId(number, index)
+            for number, task in enumerate(self.plan.tasks)
+            for index in range(task.parallelism)
+        )
+
+    def _readers(self) -> dict[str, tuple[SubtaskId, ...]]:
+        return {
+            task.parts[0]: tuple(SubtaskId(number, i) for i in range(task.parallelism))
+            for number, task in enumerate(self.plan.tasks)
+            if isinstance(self.plan.part(task.parts[0]), nodes.Source)
+        }
+
+    def counts(self) -> dict[str, PartCounts]:
+        """What went through every part so far."""
+        counts = {part.name: PartCounts() for part in self.plan}
+        for subtask in self._worker.subtasks.values() if self._worker else ():
+            _add(counts, subtask, self.plan)
+        for (at, _, _), channel in self._assembly.channels.items() if self._assembly else ():
+            counts[self.plan.edges[at].producer].blocked_s += channel.statistics().blocked_s
+        return counts
+
+
+def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> None:
+    """Count the rows of one subtask's parts: each takes what the one before it let through."""
+    flow = subtask.flow.rows_in
+    for name in subtask.task.parts:
+        part, count = plan.part(name), counts[name]
+        if subtask.intake is not None and name == subtask.task.parts[0]:
+            flow = subtask.intake.rows_in
+            count.bad += subtask.intake.bad
+        count.rows_in += flow
+        if isinstance(part, nodes.Step):
+            flow = subtask.compiled.left(part, flow)
+            count.bad += subtask.compiled.failed.get(name, 0)
+        count.rows_out += flow

@@ -1,0 +1,184 @@
+"""`map`: a user's function over a batch of rows, or over one row at a time.
+
+    def score(rows: pl.DataFrame) -> pl.DataFrame       # mode: batch
+    def score(row: dict) -> dict | list[dict] | None    # mode: row
+
+What comes back is held against the declared columns: their names, and types that carry every value.
+A batch function returns as many rows as it got, so that each keeps its event time, or names the
+column that is the event time of what it returns. A row function may return no row, one, or several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
+from headrace.core.plan import nodes
+from headrace.core.types import to_polars
+from headrace.core.user_code import UserCodeError, load_function, said, where
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A row on which the user's function failed, and what it said."""
+
+    error: str
+    row: dict[str, Any]
+
+
+class Map(Stateless):
+    """`failed` takes the rows on which a row function fails; without it they fail the job."""
+
+    def __init__(
+        self,
+        stream: str,
+        operation: nodes.Map,
+        folder: Path,
+        failed: Callable[[list[FailedRow]], Iterator[Output]] | None = None,
+    ) -> None:
+        self._stream = stream
+        self._path = folder / operation.file
+        self._name = f"{Path(operation.file).name}:{operation.function}"
+        self._returns = operation.returns
+        self._types = {field.name: to_polars(field.type) for field in operation.returns}
+        self._event_time = operation.event_time
+        self._by_row = operation.mode == "row"
+        self._failed = failed
+        self._function = load_function(self._path, operation.function)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """What the function makes of the rows."""
+        if not frame.height:
+            return
+        shown = frame.drop(EVENT_TIME, DELETE, strict=False)
+        if self._by_row:
+            for start in range(0, frame.height, MOST_ROWS):
+                times = _times(frame.slice(start, MOST_ROWS))
+                yield from self._rows(shown.slice(start, MOST_ROWS), times)
+        else:
+            yield self._stream, self._batch(shown, _times(frame))
+
+    def _batch(self, frame: pl.DataFrame, times: pl.Series | None) -> pl.DataFrame:
+        import polars as pl
+
+        try:
+            result = self._function(frame)
+        except Exception as error:
+            message = f"{where(error, self._path)}: {said(error)}"
+            raise UserCodeError(f"{message} (in a batch of {frame.height} rows)") from error
+        if not isinstance(result, pl.DataFrame):
+            came = type(result).__name__
+            raise UserCodeError(f"{self._name} must return a polars DataFrame, got {came}")
+        result = self._declared(result)
+        if self._event_time or times is None:
+            return self._timed(result, times)
+        if result.height != frame.height:
+            raise UserCodeError(
+                f"{self._name} got {frame.height} rows and returned {result.height}",
+                "name the column that is their event time: map: {event_time: COLUMN}",
+            )
+        return self._timed(result, times)
+
+    def _timed(self, result: pl.DataFrame, times: pl.Series | None) -> pl.DataFrame:
+        if self._event_time:
+            return result.with_columns(result[self._event_time].alias(EVENT_TIME))
+        return result if times is None else result.with_columns(times)
+
+    def _rows(self, frame: pl.DataFrame, times: pl.Series | None) -> Iterator[Output]:
+        import polars as pl
+
+        made: list[dict[str, Any]] = []
+        origin: list[int] = []
+        failures: list[FailedRow] = []
+        for at, row in enumerate(frame.iter_rows(named=True)):
+            try:
+                answer = self._answer(self._function(dict(row)))
+            except Exception as error:
+                failures.append(self._failure(error, row))
+                continue
+            made.extend(answer)
+            origin.extend([at] * len(answer))
+        if failures:
+            assert self._failed is not None, "a failure without a place to go was raised"
+            yield from self._failed(failures)
+        columns = {name: [row[name] for row in made] for name in self._types}
+        result = self._declared(self._frame(columns))
+        when = None if times is None else times.gather(pl.Series(origin, dtype=pl.UInt32))
+        yield self._stream, self._timed(result, when)
+
+    def _failure(self, error: Exception, row: dict[str, Any]) -> FailedRow:
+        message = error.message if isinstance(error, UserCodeError) else said(error)
+        if self._failed is None:
+            place = where(error, self._path)
+            raise UserCodeError(f"{place}: {message} (in the row {row})") from error
+        return FailedRow(f"{where(error, self._path)}: {message}", row)
+
+    def _answer(self, answer: object) -> list[dict[str, Any]]:
+        """What the function returned for a row, as a list of rows of the declared columns."""
+        rows: list[Any] = [answer]
+        if answer is None:
+            rows = []
+        elif isinstance(answer, list):
+            rows = answer
+        for row in rows:
+            if not isinstance(row, dict):
+                came = type(row).__name__
+                raise UserCodeError(f"{self._name} must return a dict, got {came}")
+            if row.keys() != self._types.keys():
+                self._refuse_columns(list(row))
+        return rows
+
+    def _frame(self, columns: dict[str, list[Any]]) -> pl.DataFrame:
+        import polars as pl
+
+        series = []
+        for name, values in columns.items():
+            try:
+                series.append(pl.Series(name, values, dtype=self._types[name], strict=True))
+            except (TypeError, pl.exceptions.PolarsError, OverflowError) as error:
+                wanted = self._field(name)
+                raise UserCodeError(
+                    f'{self._name} returned a "{name}" that is no {wanted}: {said(error)}'
+                ) from error
+        return pl.DataFrame(series)
+
+    def _declared(self, result: pl.DataFrame) -> pl.DataFrame:
+        """The result with the declared columns in their order, or an error that names the first
+        that is not as declared."""
+        import polars as pl
+
+        if set(result.columns) != set(self._types):
+            self._refuse_columns(result.columns)
+        for field in self._returns:
+            came, wanted = result.schema[field.name], self._types[field.name]
+            if came != wanted and came != pl.Null:
+                raise UserCodeError(
+                    f'{self._name}: column "{field.name}" is declared {field.type} ({wanted}), '
+                    f"and came as {came}",
+                    f'cast it: pl.col("{field.name}").cast(pl.{wanted})',
+                )
+            if not field.nullable and result[field.name].null_count():
+                raise UserCodeError(
+                    f'{self._name}: column "{field.name}" is declared not null, and has nulls'
+                )
+        return result.select(pl.col(name).cast(type) for name, type in self._types.items())
+
+    def _refuse_columns(self, came: list[str]) -> None:
+        wanted = ", ".join(self._types)
+        shown = ", ".join(map(str, came)) or "none"
+        raise UserCodeError(f"{self._name} must return the columns {wanted}, got {shown}")
+
+    def _field(self, name: str) -> object:
+        field = self._returns.get(name)
+        return field.type if field else name
+
+
+def _times(frame: pl.DataFrame) -> pl.Series | None:
+    return frame[EVENT_TIME] if EVENT_TIME in frame.columns else None

@@ -1,0 +1,77 @@
+"""Functions of users, loaded only from the file that the pipeline names.
+
+The file's folder is on the import path while it is loaded, so that it may import its neighbours.
+What goes wrong inside is told with the user's file, line and row, never with our own frames.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+class UserCodeError(Exception):
+    """A user's function failed, or is not what the pipeline says: what, and where in their file."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def load_function(path: Path, name: str) -> Callable[..., Any]:
+    """The function of that name in that file."""
+    module = _module(path)
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise UserCodeError(f'{path.name} has no function "{name}"')
+    return found  # type: ignore[no-any-return]
+
+
+def _module(path: Path) -> ModuleType:
+    # Two files of one name in different folders are two modules.
+    digest = sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    name = f"headrace_user_{path.stem}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserCodeError(f"{path.name} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if not isinstance(error, Exception):
+            raise
+        raise UserCodeError(f"{where(error, path)}: {said(error)}") from error
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def said(error: BaseException) -> str:
+    """An exception in a line.
+
+    >>> said(ValueError("no such card"))
+    'ValueError: no such card'
+    """
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def where(error: BaseException, path: Path) -> str:
+    """The last place in the user's file that the exception passed, as `file.py:12`."""
+    if isinstance(error, SyntaxError) and error.lineno:
+        return f"{Path(error.filename or path).name}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+    return f"{path.name}:{inside[-1].lineno}" if inside else path.name

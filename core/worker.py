@@ -1,0 +1,107 @@
+"""The subtasks of one process: started, fed with messages, ended together."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable
+
+from headrace.core.assembly import Assembly, Ends, Subtask
+from headrace.core.bench import Bench
+from headrace.core.contracts import ConnectorError, Sink
+from headrace.core.messages import (
+    Abort,
+    Assign,
+    Cancel,
+    Cancelled,
+    Commit,
+    Committed,
+    Deploy,
+    Failed,
+    Failure,
+    Finished,
+    Handle,
+    Stop,
+    SubtaskId,
+    ToCoordinator,
+    ToWorker,
+)
+from headrace.core.plan import nodes
+from headrace.core.user_code import UserCodeError
+
+
+class Worker:
+    """Runs an assembly. `tell` takes its messages to the coordinator."""
+
+    def __init__(
+        self, assembly: Assembly, ends: Ends, bench: Bench, tell: Callable[[ToCoordinator], None]
+    ) -> None:
+        self._assembly = assembly
+        self._ends = ends
+        self._bench = bench
+        self._tell = tell
+        self._stop = asyncio.Event()
+        self._tasks: dict[asyncio.Task[None], SubtaskId] = {}
+        self.subtasks: dict[SubtaskId, Subtask] = {}
+
+    async def receive(self, message: ToWorker) -> None:
+        """Do what the coordinator says."""
+        match message:
+            case Deploy():
+                self._deploy()
+            case Assign(subtask, splits):
+                self.subtasks[subtask].assigned.set_result(splits)
+            case Stop():
+                self._stop.set()
+            case Commit(subtask, handle):
+                await self._commit(subtask, handle)
+            case Abort(subtask, handle):
+                await self._bench.blocking(lambda: self._sink(subtask).abort(handle))
+            case Cancel():
+                await self.cancel()
+                self._tell(Cancelled())
+
+    def _deploy(self) -> None:
+        for subtask in self._assembly.subtasks():
+            self.subtasks[subtask.id] = subtask
+            self._tasks[asyncio.create_task(self._live(subtask))] = subtask.id
+
+    async def _live(self, subtask: Subtask) -> None:
+        try:
+            handle = await subtask.run(self._stop)
+        except Exception as error:
+            self._tell(Failed(subtask.id, failure(error, subtask.task)))
+        else:
+            self._tell(Finished(subtask.id, handle))
+        finally:
+            await subtask.close()
+
+    async def _commit(self, subtask: SubtaskId, handle: Handle) -> None:
+        sink = self._sink(subtask)
+        try:
+            await self._bench.blocking(lambda: sink.commit(handle))
+        except Exception as error:
+            self._tell(Failed(subtask, failure(error, self.subtasks[subtask].task)))
+        else:
+            self._tell(Committed(subtask))
+
+    def _sink(self, subtask: SubtaskId) -> Sink:
+        return self._ends.sinks[self.subtasks[subtask].task.parts[-1]]
+
+    async def cancel(self) -> None:
+        """End every subtask, whatever it is doing, and wait until none runs any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def failure(error: Exception, task: nodes.Task) -> Failure:
+    """What a user is told of an exception: a line of theirs and the world's, all of ours."""
+    where = " > ".join(task.parts)
+    match error:
+        case ConnectorError():
+            return Failure(error.message, where, error.split, error.position, error.hint)
+        case UserCodeError():
+            return Failure(error.message, where, hint=error.hint)
+    trace = "".join(traceback.format_exception(error))
+    return Failure(f"{type(error).__name__}: {error}", where, defect=trace)

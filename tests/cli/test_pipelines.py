@@ -25,9 +25,9 @@ sinks:
   out: {from: some, console: {}}
 """
 
-DOUBTFUL = GOOD.replace("  out:", "  out2: {from: split.a, console: {}}\n  out:").replace(
-    "sinks:", "  split: {from: rows, route: {a: x = 1, b: x = 2}}\nsinks:"
-)
+DOUBTFUL = GOOD.replace(
+    "  out:", "  a: {from: split.a, console: {}}\n  rest: {from: split.else, console: {}}\n  out:"
+).replace("sinks:", "  split: {from: rows, route: {a: x = 1, b: x = 2}}\nsinks:")
 
 BAD = GOOD.replace("where: x", "where: xx").replace("y + 1", "y + +").replace("{from: some,", "{")
 

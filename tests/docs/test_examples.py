@@ -44,6 +44,11 @@ def aggregated(text: str) -> tuple[object, Type]:
     return results(states, [], expression.calls, {"r": expression})["r"][0], expression.type
 
 
+def test_no_name_stands_twice() -> None:
+    names = [name for entry in ENTRIES for name in (entry.name, *entry.aliases)]
+    assert not [name for name in set(names) if names.count(name) > 1]
+
+
 @pytest.mark.parametrize(("name", "text", "value"), EXAMPLES)
 def test_an_example_has_the_value_that_is_shown(name: str, text: str, value: str) -> None:
     result, type = aggregated(text) if name in AGGREGATES else computed(text)

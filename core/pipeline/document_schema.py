@@ -1,0 +1,140 @@
+"""The JSON Schema (draft 2020-12) of a pipeline's file, so that editors complete and check it.
+
+It says less than `headrace validate`, and nothing else: what it refuses is refused there too, but
+for numbers in quotes. Any value that is no free text may also be a text with `${...}` in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import getdoc
+from typing import Any
+
+from headrace.core.contracts import Connectors
+from headrace.core.pipeline.fields import Variants
+from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
+from headrace.core.pipeline.part import Part, part_of, reading_of
+from headrace.core.pipeline.parts import REQUIRED, Head
+from headrace.core.pipeline.settings import Settings
+from headrace.core.pipeline.values import Json, name
+from headrace.core.pipeline.written import default_of
+
+REPLACED: Json = {
+    "type": "string",
+    "pattern": r"\$\{",
+    "description": "${env:NAME}, ${env:NAME:-default}, ${file:path} or ${secret:NAME}",
+}
+
+
+def json_schema(connectors: Connectors) -> Json:
+    """The schema of a document that may use these connectors."""
+    sections: dict[str, Json] = {
+        "sources": _named("source", "Where rows come from, each by a name of its own."),
+        "steps": _named("step", "What is done with them, each step by a name of its own."),
+        "sinks": _named("sink", "Where rows go, each by a name of its own."),
+    }
+    settings = {"settings": {"$ref": "#/$defs/settings"}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "headrace pipeline",
+        "type": "object",
+        "properties": part_schema(Head)["properties"] | settings | sections,
+        "required": list(REQUIRED),
+        "additionalProperties": False,
+        "$defs": {
+            "replaced": REPLACED,
+            "settings": part_schema(Settings),
+            "source": _end_schema(SourceKeys, "source", connectors),
+            "step": part_schema(StepKeys),
+            "sink": _end_schema(SinkKeys, "sink", connectors),
+        },
+    }
+
+
+def _named(definition: str, description: str) -> Json:
+    return {
+        "type": "object",
+        "description": description,
+        "propertyNames": name.json,
+        "additionalProperties": {"$ref": f"#/$defs/{definition}"},
+        "minProperties": 1,
+    }
+
+
+def _end_schema(model: type[Part], kind: str, connectors: Connectors) -> Json:
+    """A source or a sink: its own keys, and exactly one connector's."""
+    schema = part_schema(model)
+    sides = {key: (c.doc, getattr(c, kind)) for key, c in connectors.items()}
+    mine = {key: (doc, side) for key, (doc, side) in sides.items() if side is not None}
+    for key, (doc, side) in mine.items():
+        schema["properties"][key] = _options(part_schema(side.options) | {"description": doc})
+    schema["oneOf"] = [{"required": [key]} for key in mine]
+    return schema
+
+
+def _options(schema: Json) -> Json:
+    """A connector's options; where none is required, its key may stand alone."""
+    return schema if "required" in schema else schema | {"type": ["object", "null"]}
+
+
+def part_schema(model: type[Part]) -> Json:
+    """The schema of a mapping with known keys."""
+    schema: Json = {
+        "type": "object",
+        "description": " ".join((getdoc(model) or "").split()),
+        "properties": {key: field_schema(model, key) for key in model.written()},
+        "additionalProperties": False,
+    }
+    required = [
+        key for key, name in model.written().items() if model.model_fields[name].is_required()
+    ]
+    return schema | ({"required": required} if required else {})
+
+
+def field_schema(model: type[Part], key: str) -> Json:
+    """The schema of what stands under a key."""
+    field = model.model_fields[model.written()[key]]
+    reading, part = reading_of(field), part_of(field)
+    if isinstance(reading, Variants):
+        schema: Json = {"oneOf": [_variant(reading, word) for word in reading.models]}
+    elif reading and part:
+        schema = {"anyOf": [reading.json, part_schema(part)]}
+    elif part:
+        schema = part_schema(part)
+    else:
+        assert reading is not None, f"{model.__name__}.{key} says not how it is read"
+        schema = loosened(reading.json)
+    default = default_of(field)
+    described = {"description": field.description or ""}
+    return schema | described | ({} if default is None else {"default": default})
+
+
+def _variant(variants: Variants, word: str) -> Json:
+    schema = part_schema(variants.models[word])
+    schema["properties"][variants.key] = {"const": word}
+    if word != variants.default:
+        schema["required"] = [variants.key]
+    return schema
+
+
+def loosened(schema: Json) -> Json:
+    """The schema, with `${...}` wherever it wants more than any text.
+
+    >>> loosened({"type": "integer"})
+    {'anyOf': [{'type': 'integer'}, {'$ref': '#/$defs/replaced'}]}
+    """
+    if {"pattern", "enum", "const"} & schema.keys() or schema.get("type") in PLAIN:
+        return {"anyOf": [schema, {"$ref": "#/$defs/replaced"}]}
+    return {word: _inside(value) for word, value in schema.items()}
+
+
+PLAIN = ("integer", "number", "boolean")
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, Mapping) and "$ref" not in value:
+        inner = value.keys() & {"type", "anyOf", "oneOf", "pattern", "enum"}
+        return loosened(dict(value)) if inner else {k: _inside(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_inside(item) for item in value]
+    return value

@@ -1,0 +1,210 @@
+"""The language reference in Markdown, from the same objects that read the document.
+
+Types, defaults, ranges and descriptions of all keys stand in the models; here is only their order
+on the page and what belongs to no key: values, replacements, what is not built yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import getdoc
+
+from headrace.core.contracts import Connector, Connectors
+from headrace.core.pipeline.fields import Variants
+from headrace.core.pipeline.formats import FORMATS, LATER_FORMATS, CsvOptions, JsonOptions
+from headrace.core.pipeline.later import LATER_CLAUSES, LATER_CONNECTORS
+from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
+from headrace.core.pipeline.part import Part, part_of, reading_of
+from headrace.core.pipeline.settings import LATER, NOT_ACTING, Settings
+from headrace.core.pipeline.written import default_of
+
+INTRODUCTION = """\
+# The pipeline file
+
+A pipeline is one YAML mapping. Every key under `sources`, `steps` and `sinks` is a name that you
+choose, and `from` refers to names. A name has letters, digits, `_` and `-`, and begins with a
+letter or `_`.
+
+| key | required | what it is |
+| --- | --- | --- |
+| `name` | yes | the job's name: its state is kept under it |
+| `settings` | | [how the job runs](#settings) |
+| `sources` | yes | [where rows come from](#sources), by name |
+| `steps` | | [what is done with them](#steps), by name |
+| `sinks` | yes | [where rows go](#sinks), by name |
+"""
+
+FAILED = """\
+The stream of `on_error: {to: name}` has the columns `error`, `step`, `source`, `split`, `position`,
+`raw` (the record, as text) and `at`. Several parts may not share one: unite theirs in a step.
+"""
+
+OTHER_FORMATS = """\
+`parquet` has columns of its own, which are read by name. `raw` is one column, each record as it is:
+`value string`, or the one column that `schema` declares, of type string or binary.
+"""
+
+VALUES = """\
+## Values
+
+- **Durations**: a whole number and a unit: `250ms`, `10s`, `5m`, `1h`, `7d`.
+- **Sizes**: a whole number and a unit: `64KB`, `256MB`, `2GB`. A KB is 1024 bytes.
+- **Counts**: `1000`, `10k`, `1M`, `1G`; here a k is 1000.
+- **Rates**: a count in a second, a minute or an hour: `10000/s`, `1M/h`.
+- **Expressions** are Spark SQL: see [functions](functions.md). One with a quote at its start, or
+  with `: ` or ` #` in it, needs quotes around it; inside of `{...}` and `[...]` so does one with a
+  comma or a bracket in it.
+- **Types** are Spark SQL's: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
+  `decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (UTC, microseconds), `array<t>`,
+  `struct<a: t, b: t>`; `not null` may follow. Spark's other names (`long`, `integer`) are taken.
+
+Inside values, not keys, and after YAML has been read:
+
+| | |
+| --- | --- |
+| `${env:NAME}` | an environment variable |
+| `${env:NAME:-default}` | the same, with what stands for it when it is not set or empty |
+| `${file:path}` | the content of a file beside the pipeline, without the line end at its end |
+| `${secret:NAME}` | the variable `HEADRACE_SECRET_NAME`, or a file in the folder `HEADRACE_SECRETS` |
+| `$${` | `${` as it stands |
+
+A secret prints as `****`. It may stand in the free texts of a connector, such as a path or a
+password, but not where its value would be shown or stored: in names, expressions, numbers, choices.
+
+`--set a.b=value` puts in one value from the command line: `--set settings.parallelism=4`,
+`--set sources.bids.nexmark.events=1M`. Items of a list go by index, from 0; a key with a dot in it
+is written in quotes. A key may be new.
+
+A file has at most 1 MB, 50 levels and, with its aliases written out, 100,000 values. Anchors,
+aliases and merge keys (`<<`) are supported; tags other than YAML's own core ones are not.
+"""
+
+
+def reference_markdown(connectors: Connectors) -> str:
+    """The page docs/language.md."""
+    return "\n".join(_page(connectors))
+
+
+def _page(connectors: Connectors) -> Iterator[str]:
+    yield INTRODUCTION
+    yield from _section("## Settings", Settings, "settings")
+    yield _sentence(
+        f"{_listed(NOT_ACTING)} are checked, but nothing acts on them yet", bool(NOT_ACTING)
+    )
+    yield from _section("## Sources", SourceKeys, "")
+    yield "A source has one connector beside these keys.\n"
+    yield FAILED
+    yield from _section("### watermark", Watermark, "watermark")
+    yield from _connectors(connectors, "source")
+    yield from _section("## Steps", StepKeys, "")
+    yield from _section("### map", Map, "map")
+    yield from _section("## Sinks", SinkKeys, "")
+    yield "A sink has one connector beside these keys.\n"
+    yield from _connectors(connectors, "sink")
+    yield from _formats()
+    yield VALUES
+    yield from _later()
+
+
+def _section(title: str, model: type[Part], path: str) -> Iterator[str]:
+    """A heading, what the part is, and its keys; then those of the parts inside it."""
+    yield f"{title}\n"
+    yield f"{getdoc(model)}\n"
+    yield from _keys(model, path)
+
+
+def _keys(model: type[Part], path: str) -> Iterator[str]:
+    written = model.written()
+    if not written:
+        return
+    yield "| key | value | default | what it is |\n| --- | --- | --- | --- |"
+    for key, name in written.items():
+        field = model.model_fields[name]
+        default = default_of(field)
+        shown = (
+            "required" if field.is_required() else "" if default is None else f"`{_yaml(default)}`"
+        )
+        cells = (f"`{key}`", _value(model, key), shown, field.description or "")
+        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+    yield ""
+    if path:
+        for key in written:
+            yield from _inner(model, key, f"{path}.{key}")
+
+
+def _inner(model: type[Part], key: str, path: str) -> Iterator[str]:
+    field = model.model_fields[model.written()[key]]
+    reading, part = reading_of(field), part_of(field)
+    if isinstance(reading, Variants):
+        for word, variant in reading.models.items():
+            yield f"`{path}` with `{reading.key}: {word}`: {_lower(getdoc(variant) or '')}\n"
+            yield from _keys(variant, path)
+    elif part:
+        yield f"`{path}`: {_lower(getdoc(part) or '')}\n"
+        yield from _keys(part, path)
+
+
+def _value(model: type[Part], key: str) -> str:
+    """In words, what stands under a key."""
+    field = model.model_fields[model.written()[key]]
+    reading = reading_of(field)
+    return reading.wanted if reading else "a mapping"
+
+
+def _yaml(value: bool | int | float | str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value) or '""'
+
+
+def _connectors(connectors: Connectors, kind: str) -> Iterator[str]:
+    for name, connector in connectors.items():
+        side = getattr(connector, kind)
+        if side is None:
+            continue
+        yield f"### {name}" + (f" ({kind})" if _both(connector) else "") + "\n"
+        yield f"{connector.doc} {getdoc(side.options)}\n"
+        yield from _keys(side.options, name)
+        if side.formats:
+            yield f"Formats: {', '.join(f'`{one}`' for one in side.formats)}.\n"
+        elif kind == "source":
+            yield "It brings its own columns, and has no `schema` and no `format`.\n"
+
+
+def _both(connector: Connector) -> bool:
+    return connector.source is not None and connector.sink is not None
+
+
+def _formats() -> Iterator[str]:
+    yield "## Formats\n"
+    yield f"`format` stands beside the connector: {', '.join(f'`{one}`' for one in FORMATS)}.\n"
+    for key, options in (("json", JsonOptions), ("csv", CsvOptions)):
+        yield f"### {key}\n\n{getdoc(options)}\n"
+        yield from _keys(options, key)
+    yield "### parquet, raw\n"
+    yield OTHER_FORMATS
+
+
+def _later() -> Iterator[str]:
+    yield "## Not built yet\n"
+    yield "These are decided, and refused by name until they are built.\n"
+    for what, words in (
+        ("Clauses of steps", LATER_CLAUSES),
+        ("Connectors", LATER_CONNECTORS),
+        ("Formats", LATER_FORMATS),
+        ("Settings", LATER),
+    ):
+        yield f"- {what}: {_listed(words)}"
+    yield ""
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def _sentence(text: str, said: bool) -> str:
+    return f"{text}.\n" if said else ""
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,49 @@
+"""Defaults as users would write them, for the JSON schema and the docs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic.fields import FieldInfo
+
+from headrace.core.pipeline.fields import OnError
+from headrace.core.pipeline.part import Part, reading_of
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import SIZES, UNITS, size
+
+
+def default_of(field: FieldInfo) -> bool | int | float | str | None:
+    """The default of a key, as the document would have it; none where there is none to show."""
+    value = field.default
+    if field.is_required() or value is None or isinstance(value, Part):
+        return None
+    if reading_of(field) is size:
+        return _largest(value, SIZES)
+    match value:
+        case timedelta():
+            return in_units(value)
+        case OnError():
+            return value.action
+        case Text():
+            return value.reveal()
+        case bool() | int() | float() | str():
+            return value
+    raise AssertionError(f"no way to write {value!r}")
+
+
+def in_units(length: timedelta) -> str:
+    """A duration in the largest unit that it is a whole number of.
+
+    >>> in_units(timedelta(minutes=10)), in_units(timedelta(milliseconds=1500))
+    ('10m', '1500ms')
+    """
+    if not length:
+        return "0s"
+    return _largest(
+        round(length.total_seconds() * 1000), {u: round(s * 1000) for u, s in UNITS.items()}
+    )
+
+
+def _largest(value: int, units: dict[str, int]) -> str:
+    unit = max((u for u in units if value % units[u] == 0), key=lambda u: units[u])
+    return f"{value // units[unit]}{unit}"

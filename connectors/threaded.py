@@ -43,7 +43,7 @@ class Threaded:
 
     async def _make(self) -> Chunk | None:
         while self._open:
-            chunk = await self._bench.blocking(partial(next, self._open[0], None))
+            chunk: Chunk | None = await self._bench.blocking(partial(next, self._open[0], None))
             if chunk is None:
                 self._open.popleft()
                 continue

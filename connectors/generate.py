@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from headrace.core.contracts import Connector, ExpressionOption, SourceSide
+from headrace.connectors.numbered import NumberedSource, Numbers
+from headrace.core.contracts import (
+    Connector,
+    ExpressionOption,
+    Source,
+    SourceSide,
+    Surroundings,
+)
+from headrace.core.expressions import to_expr, type_expression
 from headrace.core.pipeline.fields import Computed
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.values import Count, RowRate, whole
+from headrace.core.plan import nodes
 from headrace.core.types import BIGINT, Schema
 from headrace.core.types import Field as Column
+
+if TYPE_CHECKING:
+    import polars as pl
 
 NUMBERED = Schema((Column("id", BIGINT, nullable=False),))
 
@@ -29,10 +42,41 @@ class GenerateSource(Part):
     seed: Annotated[int, whole(0)] = Field(0, description="Other random numbers for another seed.")
 
 
+def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
+    options = source.options
+    assert isinstance(options, GenerateSource)
+    bounds = [n for n in (options.rows, surroundings.limit) if n is not None]
+    maker = _Maker(options, source.columns)
+    per_second = options.rate.per_second if options.rate else None
+    count = min(bounds) if bounds else None
+    numbers = Numbers(source.name, maker.make, count, per_second, source.parallelism)
+    return NumberedSource(numbers, surroundings)
+
+
+class _Maker:
+    """Computes the columns that are needed."""
+
+    def __init__(self, options: GenerateSource, wanted: Sequence[str]) -> None:
+        texts = {str(a.name): a.expression or a.name for a in options.columns}
+        self._exprs = [
+            to_expr(type_expression(texts[name], NUMBERED)).alias(name) for name in wanted
+        ]
+        self._wanted = wanted
+
+    def make(self, first: int, last: int) -> pl.DataFrame:
+        """The rows of the numbers from one up to another."""
+        import polars as pl
+
+        ids = pl.DataFrame({"id": pl.int_range(first, last, dtype=pl.Int64, eager=True)})
+        return ids.with_columns(*self._exprs).select(*self._wanted)
+
+
 GENERATE = Connector(
     "generate",
     "Rows computed from their number.",
     source=SourceSide(
-        GenerateSource, expressions=(ExpressionOption("columns", NUMBERED, makes_columns=True),)
+        GenerateSource,
+        expressions=(ExpressionOption("columns", NUMBERED, makes_columns=True),),
+        open=_open,
     ),
 )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.contracts import Connector, SourceSide
+from headrace.connectors.nexmark_events import Events, events_for_rows
+from headrace.connectors.numbered import NumberedSource, Numbers
+from headrace.core.contracts import Connector, Source, SourceSide, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.values import Count, RowRate, choice, whole
+from headrace.core.plan import nodes
 from headrace.core.type_parser import parse_type
 from headrace.core.types import Field as Column
 from headrace.core.types import Schema
+
+if TYPE_CHECKING:
+    import polars as pl
 
 STREAMS = {
     "bids": "auction bigint, bidder bigint, price bigint, channel string, url string, "
@@ -48,8 +54,26 @@ def columns(options: Part) -> Schema:
     return Schema(tuple(Column(name, parse_type(type)[0], nullable=False) for name, type in pairs))
 
 
+def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
+    options = source.options
+    assert isinstance(options, NexmarkSource)
+    stream, count = options.stream, options.events
+    if surroundings.limit is not None:
+        enough = events_for_rows(stream, surroundings.limit)
+        count = enough if count is None else min(count, enough)
+    per_second = options.rate.per_second if options.rate else None
+    # Without a rate, event time goes as if 10,000 events came a second.
+    events = Events(stream, options.seed, 1_000_000 / (per_second or 10_000))
+
+    def make(first: int, last: int) -> pl.DataFrame:
+        return events.frame(first, last, source.columns)
+
+    numbers = Numbers(source.name, make, count, per_second, source.parallelism)
+    return NumberedSource(numbers, surroundings)
+
+
 NEXMARK = Connector(
     "nexmark",
     "The events of the Nexmark benchmark's auction site.",
-    source=SourceSide(NexmarkSource, columns=columns),
+    source=SourceSide(NexmarkSource, columns=columns, open=_open),
 )

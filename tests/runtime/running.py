@@ -43,7 +43,11 @@ def simulated(
     folder: Path, text: str, memory: Memory, seed: int, bounds: Bounds | None = None
 ) -> Outcome:
     """Run on virtual time, in an order of tasks drawn from the seed."""
-    job = job_of(folder, text, memory, Bench(), bounds or Bounds(rows=3))
+    return run_simulated(job_of(folder, text, memory, Bench(), bounds or Bounds(rows=3)), seed)
+
+
+def run_simulated(job: Job, seed: int) -> Outcome:
+    """Run a job on virtual time."""
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(seed)) as runner:
         return runner.run(job.run())
 

@@ -1,0 +1,251 @@
+"""Nexmark's events as functions of the seed and the event's number, a column at a time.
+
+Of 50 events the first is a person, the next three are auctions, the rest are bids, as in the
+original generator; so are the ranges of values and the shares of what is popular: half of the bids
+go to the newest hundredth auction, three quarters come from a hot bidder. Random numbers are hashes
+of (seed, what for, number), so any event can be made without those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PERSONS, AUCTIONS, GROUP = 1, 3, 50
+FIRST_PERSON = FIRST_AUCTION = 1000
+FIRST_CATEGORY = 10
+IN_FLIGHT = 100
+BEGINNING_US = 1_767_225_600_000_000  # 2026-01-01
+MOST_US = 1_000_000
+
+_BASE = {"persons": (0, PERSONS), "auctions": (PERSONS, AUCTIONS), "bids": (4, 46)}
+_STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
+_CITIES = (
+    *("Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland"),
+    *("Bend", "Redmond", "Seattle", "Kent", "Cheyenne"),
+)
+_FIRST = (
+    "Peter",
+    "Paul",
+    "Luke",
+    "John",
+    "Saul",
+    "Vicky",
+    "Kate",
+    "Julie",
+    "Sarah",
+    "Deiter",
+    "Walter",
+)
+_LAST = ("Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris")
+_HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
+
+
+def numbers_of(stream: str, first: int, last: int) -> pl.Series:
+    """The numbers of a stream's events among those from `first` up to `last`."""
+    import polars as pl
+
+    offset, share = _BASE[stream]
+    numbers = pl.int_range(first, last, dtype=pl.Int64, eager=True)
+    place = numbers % GROUP
+    return numbers.filter((place >= offset) & (place < offset + share))
+
+
+def events_for_rows(stream: str, rows: int) -> int:
+    """How many events there must be for so many rows of a stream.
+
+    >>> events_for_rows("bids", 1), events_for_rows("persons", 2)
+    (5, 51)
+    """
+    offset, share = _BASE[stream]
+    groups, rest = divmod(rows - 1, share)
+    return groups * GROUP + offset + rest + 1
+
+
+class Events:
+    """The columns of one stream; `step_us` is the event time between two events."""
+
+    def __init__(self, stream: str, seed: int, step_us: float) -> None:
+        self._stream = stream
+        self._seed = seed
+        self._step_us = step_us
+
+    def frame(self, first: int, last: int, columns: Sequence[str]) -> pl.DataFrame:
+        """These columns of the events from `first` up to `last`."""
+        import polars as pl
+
+        events = pl.DataFrame({"n": numbers_of(self._stream, first, last)})
+        makers = _MAKERS[self._stream]
+        return events.select(makers[name](self).alias(name) for name in columns)
+
+    def random(self, purpose: int) -> pl.Expr:
+        """A random u64 for each event, another for each purpose (splitmix64)."""
+        import polars as pl
+
+        def u64(value: int) -> pl.Expr:
+            return pl.lit(value % (1 << 64), dtype=pl.UInt64)
+
+        start = self._seed * 0x9E3779B97F4A7C15 + purpose * 0xD1B54A32D192ED03
+        z = pl.col("n").cast(pl.UInt64) * u64(0x9E3779B97F4A7C15) + u64(start)
+        z = (z ^ (z // u64(1 << 30))) * u64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z // u64(1 << 27))) * u64(0x94D049BB133111EB)
+        return z ^ (z // u64(1 << 31))
+
+    def below(self, purpose: int, limit: pl.Expr | int) -> pl.Expr:
+        """A random whole number from 0 up to a limit."""
+        import polars as pl
+
+        top = limit if isinstance(limit, int) else limit.cast(pl.UInt64)
+        return (self.random(purpose) % top).cast(pl.Int64)
+
+    def fraction(self, purpose: int) -> pl.Expr:
+        """A random double from 0 up to 1."""
+        return (self.random(purpose) // (1 << 11)).cast(float) / float(1 << 53)
+
+    def pick(self, purpose: int, words: tuple[str, ...]) -> pl.Expr:
+        """One of some words."""
+        import polars as pl
+
+        return pl.lit(pl.Series(words)).gather(self.below(purpose, len(words)))
+
+    def price(self, purpose: int) -> pl.Expr:
+        """A price in cents from 100 to 100 million, each power of ten as likely as the next."""
+        import polars as pl
+
+        return (pl.lit(10.0).pow(self.fraction(purpose) * 6) * 100).round().cast(pl.Int64)
+
+    def time_us(self) -> pl.Expr:
+        """The event time in microseconds."""
+        import polars as pl
+
+        elapsed = (pl.col("n").cast(float) * self._step_us).cast(pl.Int64)
+        return elapsed + BEGINNING_US
+
+    def time(self, after_us: pl.Expr | int = 0) -> pl.Expr:
+        """The event time, or some time after it."""
+        import polars as pl
+
+        return (self.time_us() + after_us).cast(pl.Datetime("us", "UTC"))
+
+    def extra(self) -> pl.Expr:
+        """Filling, of a length that varies."""
+        return self.pick(90, _fillings())
+
+
+def _last(base: int, share: int, first: int) -> pl.Expr:
+    """The id of the last person or auction that there is when the event happens."""
+    import polars as pl
+
+    group = pl.col("n") // GROUP
+    place = (pl.col("n") % GROUP - base).clip(-1, share - 1)
+    return group * share + place + first
+
+
+def _last_person() -> pl.Expr:
+    return _last(0, PERSONS, FIRST_PERSON)
+
+
+def _last_auction() -> pl.Expr:
+    import polars as pl
+
+    return pl.max_horizontal(_last(PERSONS, AUCTIONS, FIRST_AUCTION), FIRST_AUCTION)
+
+
+def _hot(
+    events: Events, purpose: int, ratio: int, last: pl.Expr, first: int, shift: int
+) -> pl.Expr:
+    """Mostly the newest popular id, else one of the newest hundred."""
+    import polars as pl
+
+    popular = (last // IN_FLIGHT) * IN_FLIGHT + shift
+    oldest = pl.max_horizontal(last - IN_FLIGHT + 1, first)
+    any_of = oldest + events.below(purpose + 1, last - oldest + 1)
+    is_hot = events.below(purpose, ratio) > 0
+    return pl.when(is_hot).then(pl.max_horizontal(popular, first)).otherwise(any_of)
+
+
+@cache
+def _fillings() -> tuple[str, ...]:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return tuple(
+        "".join(letters[(at * 7 + place * (at % 11 + 3)) % 26] for place in range(at % 32))
+        for at in range(1024)
+    )
+
+
+@cache
+def _words() -> tuple[str, ...]:
+    return tuple(word for word in _fillings() if len(word) >= 5)
+
+
+@cache
+def _channels() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Channels and their urls: the four hot ones make up half of the table, so of the bids."""
+    cold = tuple(f"channel-{at}" for at in range(9996))
+    names = tuple(_HOT_CHANNELS[at % 4] for at in range(9996)) + cold
+    words = _words()
+    site = "https://www.nexmark.com"
+    urls = tuple(
+        f"{site}/{words[at * 31 % len(words)][:5]}/item{at % 1000}/item.htm?query=1"
+        + ("" if at < 9996 else f"&channel_id={at * 7919 % 1_000_003}")
+        for at in range(len(names))
+    )
+    return names, urls
+
+
+def _name(events: Events) -> pl.Expr:
+    import polars as pl
+
+    return pl.concat_str(events.pick(11, _FIRST), pl.lit(" "), events.pick(12, _LAST))
+
+
+def _email(events: Events) -> pl.Expr:
+    import polars as pl
+
+    words = events.pick(13, _words()), events.pick(14, _words())
+    return pl.concat_str(words[0], pl.lit("@"), words[1], pl.lit(".com"))
+
+
+def _credit_card(events: Events) -> pl.Expr:
+    import polars as pl
+
+    parts = [events.below(15 + at, 10_000).cast(pl.String).str.zfill(4) for at in range(4)]
+    return pl.concat_str(parts, separator=" ")
+
+
+_BIDS: dict[str, Callable[[Events], pl.Expr]] = {
+    "auction": lambda e: _hot(e, 1, 2, _last_auction(), FIRST_AUCTION, 0),
+    "bidder": lambda e: _hot(e, 3, 4, _last_person(), FIRST_PERSON, 1),
+    "price": lambda e: e.price(5),
+    "channel": lambda e: e.pick(6, _channels()[0]),
+    "url": lambda e: e.pick(6, _channels()[1]),
+    "date_time": lambda e: e.time(),
+    "extra": lambda e: e.extra(),
+}
+_AUCTIONS: dict[str, Callable[[Events], pl.Expr]] = {
+    "id": lambda e: _last_auction(),
+    "item_name": lambda e: e.pick(21, _words()),
+    "description": lambda e: e.pick(22, _words()),
+    "initial_bid": lambda e: e.price(23),
+    "reserve": lambda e: e.price(23) + e.price(24),
+    "date_time": lambda e: e.time(),
+    "expires": lambda e: e.time(e.below(25, 20 * MOST_US) + MOST_US),
+    "seller": lambda e: _hot(e, 26, 4, _last_person(), FIRST_PERSON, 0),
+    "category": lambda e: e.below(28, 5) + FIRST_CATEGORY,
+    "extra": lambda e: e.extra(),
+}
+_PERSONS: dict[str, Callable[[Events], pl.Expr]] = {
+    "id": lambda e: _last_person(),
+    "name": _name,
+    "email_address": _email,
+    "credit_card": _credit_card,
+    "city": lambda e: e.pick(19, _CITIES),
+    "state": lambda e: e.pick(20, _STATES),
+    "date_time": lambda e: e.time(),
+    "extra": lambda e: e.extra(),
+}
+_MAKERS = {"bids": _BIDS, "auctions": _AUCTIONS, "persons": _PERSONS}

@@ -1,0 +1,107 @@
+"""Generated rows are a function of their number: the same at any parallelism, replayable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.connectors.memory import Memory
+from headrace.connectors.nexmark import STREAMS
+from headrace.connectors.nexmark_events import Events, events_for_rows, numbers_of
+from headrace.connectors.numbered import Numbers
+from headrace.connectors.registry import REGISTRY
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
+from headrace.core.compile import Setting
+from headrace.core.contracts import Surroundings
+from headrace.core.job import Job
+from headrace.core.messages import Split
+from tests.runtime.running import plan_of, run_simulated
+
+
+def run(folder: Path, source: str, parallelism: int, limit: int | None = None) -> pl.DataFrame:
+    """The rows of a source, as a sink sees them."""
+    memory = Memory()
+    connectors = {**REGISTRY, "memory": memory.connector()}
+    text = f"""
+settings: {{parallelism: {parallelism}}}
+sources:
+  s: {{{source}}}
+sinks:
+  out: {{from: s, memory: {{data: out}}}}
+"""
+    plan = plan_of(folder, text, connectors)
+    surroundings = Surroundings(folder, "0" * 32, Bench(), limit)
+    setting = Setting(lambda: 0, folder, frozenset(("s",)))
+    outcome = run_simulated(Job(plan, connectors, surroundings, setting, Bounds()), seed=1)
+    assert outcome.failure is None, outcome.failure
+    return pl.concat(memory.outputs["out"])
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_any_cut_of_the_numbers_gives_the_same_events(stream: str) -> None:
+    names = [column.split()[0] for column in STREAMS[stream].split(", ")]
+    events = Events(stream, 7, 100.0)
+    whole = events.frame(0, 1000, names)
+    pieces = [events.frame(at, at + 37, names) for at in range(0, 1000, 37)]
+    assert (
+        pl.concat(pieces)
+        .filter(pl.col("date_time") < whole["date_time"].max())
+        .equals(whole.filter(pl.col("date_time") < whole["date_time"].max()))
+    )
+    assert whole.null_count().sum_horizontal().item() == 0
+    assert not whole.equals(Events(stream, 8, 100.0).frame(0, 1000, names))
+
+
+def test_of_fifty_events_one_is_a_person_three_are_auctions_the_rest_bids() -> None:
+    counts = {stream: len(numbers_of(stream, 0, 5000)) for stream in STREAMS}
+    assert counts == {"persons": 100, "auctions": 300, "bids": 4600}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 46, 47, 100])
+def test_so_many_events_make_so_many_rows_and_one_less_does_not(stream: str, rows: int) -> None:
+    enough = events_for_rows(stream, rows)
+    assert len(numbers_of(stream, 0, enough)) == rows
+    assert len(numbers_of(stream, 0, enough - 1)) == rows - 1
+
+
+def test_bids_are_for_auctions_and_by_persons_that_exist() -> None:
+    bids = Events("bids", 1, 100.0).frame(0, 50_000, ["auction", "bidder", "price"])
+    assert bids["auction"].min() == 1000
+    assert int(bids["auction"].max()) < 1000 + 3 * 1000  # type: ignore[arg-type]
+    assert int(bids["bidder"].max()) <= 1000 + 1000  # type: ignore[arg-type]
+    assert int(bids["price"].min()) >= 100  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_generated_rows_do_not_depend_on_parallelism(tmp_path: Path, parallelism: int) -> None:
+    rows = run(tmp_path, "generate: {rows: 100K, columns: {a: id, b: id is null}}", parallelism)
+    assert rows.sort("a")["a"].to_list() == list(range(100_000))
+    assert not rows["b"].any()
+
+
+def test_a_limit_is_in_rows_of_the_source(tmp_path: Path) -> None:
+    assert run(tmp_path, "nexmark: {stream: auctions}", 1, limit=10).height == 10
+    assert run(tmp_path, "generate: {columns: {a: id}}", 2, limit=10).height == 10
+
+
+def test_a_rate_is_kept_on_the_clock_and_sets_the_event_time(tmp_path: Path) -> None:
+    rows = run(tmp_path, "nexmark: {events: 500, rate: 100/s}, event_time: date_time", 1)
+    times = rows["date_time"]
+    seconds = (times.max() - times.min()).total_seconds()  # type: ignore[operator, union-attr]
+    assert 4.5 < seconds < 5
+
+
+def test_reading_goes_on_from_a_position() -> None:
+    def make(first: int, last: int) -> pl.DataFrame:
+        return pl.DataFrame({"id": range(first, last)})
+
+    numbers = Numbers("s", make, 200_000, None, 2)
+    split = Split("s", "1")
+    chunks = list(numbers.read(split, None))
+    assert [c.position for c in chunks] == [3, 5, 7]
+    again = list(numbers.read(split, chunks[0].position))
+    assert [c.frame["id"][0] for c in again] == [c.frame["id"][0] for c in chunks[1:]]

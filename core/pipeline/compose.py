@@ -26,8 +26,7 @@ from yaml.events import (
 from headrace.core.pipeline import lost
 from headrace.core.pipeline.file import File
 from headrace.core.pipeline.nodes import Entry, Mapping, Node, Refused, Scalar, Sequence
-from headrace.core.pipeline.scene import quote_hint
-from headrace.core.pipeline.syntax import explained
+from headrace.core.pipeline.quoting import quote_hint
 from headrace.core.problems import Problem, did_you_mean
 
 MAX_DEPTH = 50
@@ -92,6 +91,8 @@ def _events(file: File) -> Iterator[Event]:
     try:
         yield from yaml.parse(file.text, Loader=_Loader)
     except yaml.YAMLError as error:
+        from headrace.core.pipeline.syntax import explained
+
         raise Stop(explained(file, error)) from None
 
 

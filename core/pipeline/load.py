@@ -14,7 +14,6 @@ from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.interpolate import Interpolator
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.pipeline.nodes import Node
-from headrace.core.pipeline.overrides import override
 from headrace.core.pipeline.parts import START, Reader
 from headrace.core.pipeline.reading import read
 from headrace.core.pipeline.resolve import Resolver
@@ -76,8 +75,11 @@ def _root(path: str | Path, overrides: Sequence[str], findings: Findings) -> Nod
         findings.add(_nothing_in(file), file.whole(), START)
     if root is None:
         return None
-    root, problems = override(root, overrides)
-    findings.extend(problems)
+    if overrides:
+        from headrace.core.pipeline.overrides import override
+
+        root, problems = override(root, overrides)
+        findings.extend(problems)
     return root
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from headrace.core.pipeline.nodes import Node, Scalar
-from headrace.core.pipeline.scene import quote_hint
+from headrace.core.pipeline.quoting import quote_hint
 from headrace.core.problems import Problem
 
 SQL_QUOTED = re.compile(r"'[^']*'")

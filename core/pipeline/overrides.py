@@ -72,7 +72,7 @@ def _parsed(file: File) -> tuple[list[Segment], Scalar]:
         start, end = found.span(found.lastgroup or 0)
         segments.append(Segment(file, name if exact else name.strip(), start, end, exact))
         at = found.end()
-        if file.text[at : at + 1] != ".":
+        if not re.match(r"\.[^=]", file.text[at : at + 2]):
             break
         at += 1
     whole = Segment(file, "", at, at + 1)
@@ -123,7 +123,8 @@ def _put_in_mapping(
             entries[at] = Entry(entry.key, inner)
             return replace(node, entries=tuple(entries))
     if above[:1] and above[0] in NAMED and len(above) == 1:
-        hint = did_you_mean(key.name, (entry.key.value for entry in entries))
+        names = [entry.key.value for entry in entries]
+        hint = did_you_mean(key.name, names) or f"there are {', '.join(names[:20]) or 'none'}"
         raise key.problem(f'there is no {NAMED[above[0]]} "{key.name}"', hint)
     new = _put(_empty(rest[0]), rest, value, (*above, key.name)) if rest else value
     return replace(node, entries=(*entries, Entry(key.key, new)))

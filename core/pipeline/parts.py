@@ -10,7 +10,6 @@ from typing import TypeVar
 from pydantic import Field
 
 from headrace.core.contracts import Connectors
-from headrace.core.pipeline import python_files
 from headrace.core.pipeline.data import NOTHING, described
 from headrace.core.pipeline.ends import EndReader
 from headrace.core.pipeline.later import at_top
@@ -232,6 +231,8 @@ class Reader:
         """Whether the function that makes the watermark, if there is one, is in its file."""
         before = len(self.findings.problems)
         if source.watermark and source.watermark.python:
+            from headrace.core.pipeline import python_files
+
             function = source.watermark.python
             where = (self.folder, "watermark.python", section.subject, self.findings)
             python_files.check(function, *where)

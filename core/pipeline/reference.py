@@ -65,7 +65,7 @@ Inside values, not keys, and after YAML has been read:
 | `${env:NAME}` | an environment variable |
 | `${env:NAME:-default}` | the same, with what stands for it when it is not set or empty |
 | `${file:path}` | the content of a file beside the pipeline, without the line end at its end |
-| `${secret:NAME}` | the variable `HEADRACE_SECRET_NAME`, or a file in the folder `HEADRACE_SECRETS` |
+| `${secret:NAME}` | the variable `HEADRACE_SECRET_NAME`, or a file in `HEADRACE_SECRETS` |
 | `$${` | `${` as it stands |
 
 A secret prints as `****`. It may stand in the free texts of a connector, such as a path or a

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from headrace.core.pipeline.file import File
 from headrace.core.problems import Problem
 
-MAX_SHOWN = 60
-
 # An entry on a line of its own: dashes of lists, a key, and what stands behind its colon.
 ENTRY = re.compile(
     r"""(?P<dashes>(?:-[ ]+)*)
@@ -94,22 +92,3 @@ class Scene:
     def problem(self, message: str, start: int, end: int, hint: str = "") -> Problem:
         """A problem at some characters."""
         return Problem(message, self.file.place(start, end), hint)
-
-
-def quoted(value: str) -> str:
-    """The value in the quotes that it needs least escapes in.
-
-    >>> quoted("a = 'b'"), quoted('"x" || y'), quoted("x rlike 'a.b'")
-    ('"a = \\'b\\'"', '\\'"x" || y\\'', '"x rlike \\'a.b\\'"')
-    """
-    if '"' not in value and "\\" not in value:
-        return f'"{value}"'
-    return "'" + value.replace("'", "''") + "'"
-
-
-def quote_hint(value: str, key: str = "") -> str:
-    """How to write the value in quotes, if that is not too long to show."""
-    value = value.strip()
-    if len(value) > MAX_SHOWN or "\n" in value:
-        return "put the value in quotes"
-    return f"put it in quotes: {key + ': ' if key else ''}{quoted(value)}"

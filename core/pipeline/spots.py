@@ -31,7 +31,7 @@ class Spot:
     def place(self) -> Place:
         """Where to point for the value: at its key, if it is empty or on lines of its own."""
         match self.node:
-            case Scalar(nothing=False):
+            case Scalar(nothing=False) | Scalar(style="="):
                 return Text(self.node.value, self.node).locate()
             case Mapping(flow=True) | Items(flow=True):
                 return self.node.file.place(self.node.start, self.node.end)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.core.contracts import Connectors
-from headrace.core.pipeline import python_files
 from headrace.core.pipeline.later import CLAUSES, LATER_CLAUSES, in_step
-from headrace.core.pipeline.model import Step, StepKeys
+from headrace.core.pipeline.model import Function, Step, StepKeys
 from headrace.core.pipeline.nodes import Mapping as MappingNode
 from headrace.core.pipeline.resolve import Resolver
 from headrace.core.pipeline.spots import Section, find
@@ -71,13 +70,17 @@ class StepReader:
                 hint = "expressions never fail: what cannot be computed is null"
                 self._complain(("on_error",), 'on_error is for steps with "map"', hint)
             return
-        function = step.map.python
-        subject = self.section.subject
-        python_files.check(function, self.folder, "map.python", subject, self.findings)
+        self._has_function(step.map.python)
         if step.on_error.action != "fail" and step.map.mode != "row":
             message = f"on_error: {step.on_error.action} needs a map of mode: row"
             hint = "a map of mode: batch fails with all of its rows"
             self._complain(("on_error",), message, hint)
+
+    def _has_function(self, function: Function) -> None:
+        from headrace.core.pipeline import python_files
+
+        subject = self.section.subject
+        python_files.check(function, self.folder, "map.python", subject, self.findings)
 
     def _complain(self, at: tuple[str, ...], message: str, hint: str) -> None:
         place = find(self.section, at).key.locate()

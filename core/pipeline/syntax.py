@@ -12,7 +12,8 @@ from collections.abc import Callable
 import yaml
 
 from headrace.core.pipeline.file import File
-from headrace.core.pipeline.scene import Line, Scene, quote_hint
+from headrace.core.pipeline.quoting import quote_hint
+from headrace.core.pipeline.scene import Line, Scene
 from headrace.core.pipeline.syntax_flow import in_brackets
 from headrace.core.pipeline.syntax_values import in_line
 from headrace.core.problems import Problem

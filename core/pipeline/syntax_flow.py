@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from headrace.core.pipeline.scene import Scene, quote_hint
+from headrace.core.pipeline.quoting import quote_hint
+from headrace.core.pipeline.scene import Scene
 from headrace.core.pipeline.syntax_values import closing
 from headrace.core.problems import Problem
 

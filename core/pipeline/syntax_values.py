@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from headrace.core.pipeline.scene import Line, Scene, quote_hint
+from headrace.core.pipeline.quoting import quote_hint
+from headrace.core.pipeline.scene import Line, Scene
 from headrace.core.problems import Problem
 
 MEANINGS = {

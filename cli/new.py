@@ -30,12 +30,14 @@ def new(template: str | None, file: str | None) -> None:
 
     Without TEMPLATE, list the templates.
 
-    FILE is TEMPLATE.yaml in the working directory unless it is named; nothing is overwritten.
+    FILE is TEMPLATE.yaml unless it is named, in the working directory or the folder given.
+    Nothing is overwritten.
     """
     if template is None:
         _print_templates()
         return
-    written = write_template(template, Path(file or f"{template}.yaml"))
+    target = Path(file or "")
+    written = write_template(template, target / f"{template}.yaml" if target.is_dir() else target)
     click.echo(f"wrote {' and '.join(map(str, written))}", err=True)
     click.echo(f"next: headrace validate {written[0]}", err=True)
 

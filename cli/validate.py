@@ -47,9 +47,14 @@ def _strictly(checked: Checked) -> Checked:
 
 def _summary(pipelines: Sequence[str], checked: Sequence[Checked]) -> str:
     """`3 files: 1 error, 2 warnings; checked 2 sources, 4 steps, 9 expressions, 3 sinks`."""
+    from headrace.core.pipeline.reading import shown_path
     from headrace.core.rendering import count, printable, tally
 
-    what = printable(pipelines[0]) if len(pipelines) == 1 else count(len(pipelines), "file")
+    what = (
+        printable(shown_path(pipelines[0]))
+        if len(pipelines) == 1
+        else count(len(pipelines), "file")
+    )
     problems = tally(problem for one in checked for problem in one.problems)
     return f"{what}: {problems}; checked {_counts([one.pipeline for one in checked])}"
 

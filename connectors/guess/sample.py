@@ -7,11 +7,12 @@ lies. Only the head is read, so a guess costs the same for a file of any size.
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO, Literal, TypeAlias
+
+from headrace.core.pipeline.reading import shown_path
 
 Format: TypeAlias = Literal["json", "csv", "parquet"]
 
@@ -46,7 +47,7 @@ class Head:
 
 def read_head(path: str) -> Head:
     """The head of a JSON or CSV file; of a Parquet file only its format, as it has a schema."""
-    name = _shown(path)
+    name = shown_path(path)
     magic = _first_bytes(path, name)
     if magic.startswith(_PARQUET):
         return Head(name, "parquet", "", True)
@@ -103,13 +104,13 @@ def _zstd(path: str, name: str) -> bytes:
 
 def _text(data: bytes, name: str, cut: bool) -> str:
     """The whole lines of the data; a broken-off last one is left out."""
+    if b"\0" in data:
+        raise UnreadableFile(f"{name} is binary, wanted {_KNOWN}")
     if cut:
         data, newline, _ = data.rpartition(b"\n")
         if not newline:
             raise UnreadableFile(f"the first line of {name} is longer than {BYTES >> 20} MB")
     data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\0" in data:
-        raise UnreadableFile(f"{name} is binary, wanted {_KNOWN}")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -131,8 +132,3 @@ def _format(path: str, name: str, text: str) -> Format:
     if any(delimiter in text.partition("\n")[0] for delimiter in ",;\t"):
         return "csv"
     raise UnreadableFile(f"cannot tell what {name} holds, wanted {_KNOWN}")
-
-
-def _shown(path: str) -> str:
-    """The path as it can be printed: a name may be any bytes."""
-    return os.fsencode(path).decode("utf-8", "replace")

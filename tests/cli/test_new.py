@@ -30,8 +30,9 @@ def test_a_name_that_no_pipeline_can_have_is_left_out(headrace: Headrace) -> Non
 
 def test_the_function_comes_along_beside_the_pipeline(headrace: Headrace) -> None:
     Path("jobs").mkdir()
+    assert headrace("new", "files", "jobs").err.startswith("wrote jobs/files.yaml\n")
     assert headrace("new", "python", "jobs/p.yaml").status == 0
-    assert sorted(path.name for path in Path("jobs").iterdir()) == ["p.yaml", "score.py"]
+    assert sorted(path.name for path in Path("jobs").iterdir()) == ["files.yaml", "p.yaml", "score.py"]
 
 
 @pytest.mark.parametrize("there", ["python.yaml", "score.py"])

@@ -90,6 +90,8 @@ def _concat_ws(call: Call) -> Typed:
 
 
 def _joinable(call: Call, part: Typed) -> Typed:
+    if isinstance(part.type, Array):
+        part = coerce(part, Array(STRING)) or part
     return part if part.type == Array(STRING) else _as_text(call, part)
 
 
@@ -111,7 +113,8 @@ def _joined(arrays: list[bool]) -> Form:
             _elements(part, separator) if array else part
             for part, array in zip(parts, arrays, strict=True)
         ]
-        return pl.concat_list(texts).list.drop_nulls().list.join(separator)
+        joinable = _along(separator, pl.concat_list(texts).list.drop_nulls())
+        return joinable.list.join(separator)
 
     return form
 
@@ -119,8 +122,15 @@ def _joined(arrays: list[bool]) -> Form:
 def _elements(array: pl.Expr, separator: pl.Expr) -> pl.Expr:
     import polars as pl
 
-    present = array.list.drop_nulls()
+    present = _along(separator, array.list.drop_nulls())
     return pl.when(present.list.len() > 0).then(present.list.join(separator))
+
+
+def _along(column: pl.Expr, value: pl.Expr) -> pl.Expr:
+    """The value in every row that has the column: Polars joins a constant list only once."""
+    import polars as pl
+
+    return pl.when(column.is_not_null()).then(value)
 
 
 def _repeat(text: pl.Expr, times: pl.Expr) -> pl.Expr:
@@ -144,9 +154,10 @@ def _replaced(text: pl.Expr, search: pl.Expr, by: pl.Expr | None = None) -> pl.E
     import polars as pl
 
     other = pl.lit("") if by is None else by
-    joined = text.str.split(search).list.join(other)
-    # The empty text is found nowhere; a NULL in place of it is still NULL.
-    return pl.when((search == "") & other.is_not_null()).then(text).otherwise(joined)
+    whole = _along(other, text)
+    joined = whole.str.split(search).list.join(other)
+    # The empty text is found nowhere.
+    return pl.when(search == "").then(whole).otherwise(joined)
 
 
 def _translate(bound: Bound) -> Form:

@@ -43,7 +43,9 @@ def _slice(text: pl.Expr, start: pl.Expr, length: pl.Expr | int = _ALL) -> pl.Ex
     at = start.cast(pl.Int64)
     # Before the first character by as much as a negative start goes too far.
     begin = at - (at > 0).cast(pl.Int64) + (at < 0).cast(pl.Int64) * characters(text)
-    return text.str.slice(begin.clip(0), (begin + length).clip(0) - begin.clip(0))
+    count = natural(begin + length - natural(begin))
+    # To Polars a count that is NULL means all.
+    return pl.when(count.is_not_null()).then(text.str.slice(natural(begin), count))
 
 
 def _left(bound: Bound) -> Form:
@@ -64,9 +66,10 @@ def _instr(text: pl.Expr, part: pl.Expr) -> pl.Expr:
     """Polars finds bytes: the characters before them are counted."""
     import polars as pl
 
-    before = text.cast(pl.Binary).bin.slice(0, text.str.find(part, literal=True))
-    found = before.cast(pl.String).str.len_chars().cast(pl.Int32) + 1
-    return pl.when(text.is_not_null() & part.is_not_null()).then(found.fill_null(0))
+    at = text.str.find(part, literal=True)
+    before = text.cast(pl.Binary).bin.slice(0, at).cast(pl.String)
+    found = pl.when(at.is_not_null()).then(before.str.len_chars().cast(pl.Int32) + 1).otherwise(0)
+    return pl.when(text.is_not_null() & part.is_not_null()).then(found)
 
 
 def _locate(part: pl.Expr, text: pl.Expr, start: pl.Expr | None = None) -> pl.Expr:

@@ -87,11 +87,11 @@ def replacement(pattern: str, by: str) -> tuple[str, str]:
 
 
 def separator(pattern: str) -> tuple[str, bool]:
-    """For splitting by: the separator, and whether it is a plain text."""
+    """For splitting by: the separator, and whether it is a plain text; "" parts all characters."""
     tree = parse(pattern).tree
     plain = _plain(tree)
-    if plain is not None:
-        return plain, True
+    if plain or not pattern:
+        return plain or "", True
     if can_be_empty(tree):
         raise _empty()
     if has(tree, LastLine):

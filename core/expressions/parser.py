@@ -48,7 +48,12 @@ _MAX_DEPTH = 150
 
 # Words that go on with an expression, so that they never are the name of a column by themselves.
 _INFIX = frozenset("and or between in like ilike rlike regexp is escape then when else end".split())
-_HABITS = {"&": 'write "and"', "|": 'write "or"', "as": "the name goes before the colon"}
+_HABITS = {
+    "&": 'write "and"',
+    "|": 'write "or"',
+    "as": "the name goes before the colon",
+    "=>": 'write ">="',
+}
 
 
 def parse(text: str) -> Node:
@@ -135,7 +140,8 @@ class Parser:
             token.span if token.kind != "end" else Span(self.previous.span.end - 1, token.span.end)
         )
         twice = token.text == self.previous.text and token.span.start == self.previous.span.end
-        hint = _HABITS.get(token.text.lower(), "") if twice or token.kind == "word" else ""
+        habit = twice or token.kind == "word" or token.text == "=>"
+        hint = _HABITS.get(token.text.lower(), "") if habit else ""
         if wanted == "a value" and token.text.lower() in _INFIX:
             hint = f"a column of that name is written `{token.text}`"
         return ExpressionError(f"wanted {wanted}, got {token}", span, hint)

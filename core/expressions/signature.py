@@ -266,6 +266,8 @@ def _count(signature: Signature) -> str:
 def _hint(argument: Typed, target: Type | None) -> str:
     if target is None:
         return ""
+    if target == STRING and argument.type in FLOATS:
+        return "cast(cast(... as decimal(18,6)) as string) gives it so many digits"
     if target in (DATE, TIMESTAMP) and argument.type == STRING:
         return f"to_{target}(...) reads text"
     return f"cast(... as {target}) converts explicitly"

@@ -23,7 +23,7 @@ from headrace.core.plan.operations import Operations
 from headrace.core.plan.order import circles, in_order, missing
 from headrace.core.plan.pushdown import push_down
 from headrace.core.plan.unions import united_columns
-from headrace.core.problems import Problem, sort_problems
+from headrace.core.problems import Problem, nearest, sort_problems
 
 
 def build(loaded: Loaded) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
@@ -50,6 +50,9 @@ class Builder:
         self.report = Report()
         self.known: dict[str, Known] = {name: UNKNOWN for name in loaded.broken}
         self.streams: dict[str, nodes.Stream] = {}
+        self.circular: list[tuple[str, ...]] = []
+        self.meant: set[str] = set()
+        """Streams that somebody means to read, but misspelt."""
         self.owners = self._owners()
 
     def parts(self) -> tuple[nodes.PlanPart, ...]:
@@ -86,7 +89,8 @@ class Builder:
     def _check_circles(self) -> None:
         reads = {name: self._below(step) for name, step in self.pipeline.steps.items()}
         steps = {name: [b for b in below if b in reads] for name, below in reads.items()}
-        for circle in circles(steps):
+        self.circular = circles(steps)
+        for circle in self.circular:
             step = self.pipeline.steps[circle[0]]
             self.report.about = _subject(step)
             shown = " from ".join((*circle, circle[0]))
@@ -161,16 +165,22 @@ class Builder:
         if name in self.known:
             return self.known[name]
         owner = name.partition(".")[0]
-        if name not in self.owners and owner not in self.loaded.broken:
-            missing(name, tuple(self.owners), self.pipeline.sinks, self.report)
+        broken = self.loaded.broken
+        if name not in self.owners and owner not in broken and not nearest(name, broken):
+            streams = tuple(self.owners)
+            self.meant.update(missing(name, streams, self.pipeline.sinks, self.report))
         return UNKNOWN
 
     def _check_readers(self) -> None:
         """A stream that nobody reads is lost; with a part broken, nobody can tell."""
-        if self.loaded.broken:
+        if self.loaded.broken or self.circular:
             return
         steps, sinks = self.pipeline.steps.values(), self.pipeline.sinks.values()
-        read = {*(n for step in steps for n in step.from_), *(sink.from_ for sink in sinks)}
+        read = {
+            *self.meant,
+            *(n for step in steps for n in step.from_),
+            *(sink.from_ for sink in sinks),
+        }
         for part, stream in _declared(self.pipeline):
             if stream in read:
                 continue

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.plan.columns import Report
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import nearest
 
 if TYPE_CHECKING:
     from headrace.core.pipeline.text import Text
@@ -57,16 +57,21 @@ def circles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
 
 def missing(
     name: Text, streams: Collection[str], dead_ends: Collection[str], report: Report
-) -> None:
-    """Report a `from` that names nothing: misspelt, a sink, or an output of a route left out."""
+) -> tuple[str, ...]:
+    """Report a `from` that names nothing: misspelt, a sink, or a route without its output.
+
+    The streams that were probably meant are returned: somebody means to read them.
+    """
     if name in dead_ends:
         report.add(f'"{name}" is a sink: nothing comes out of it', name.locate())
-        return
-    outputs = sorted(stream for stream in streams if stream.startswith(f"{name}."))
+        return ()
+    outputs = tuple(sorted(stream for stream in streams if stream.startswith(f"{name}.")))
     if outputs:
         hint = f"one of {', '.join(outputs)}"
         report.add(f'"{name}" is a route and has only named outputs', name.locate(), hint)
-        return
-    near = did_you_mean(name, streams)
+        return outputs
+    near = nearest(name, streams)
     known = f"there are {', '.join(streams)}" if streams else "there are no sources"
-    report.add(f'unknown source or step "{name}"', name.locate(), near or known)
+    hint = f'did you mean "{near}"?' if near else known
+    report.add(f'unknown source or step "{name}"', name.locate(), hint)
+    return (near,) if near else ()

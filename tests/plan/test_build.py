@@ -121,7 +121,6 @@ sinks:
 """,
     ) == [
         '10: step "a": unknown source or step "order" [did you mean "orders"?]',
-        '11: step "r": nothing reads "r.else": its rows are dropped',
         '12: step "b": "r" is a route and has only named outputs [one of r.big, r.else]',
         '13: step "c": "out" is a sink: nothing comes out of it',
         '16: sink "two": unknown source or step "r.bug" [did you mean "r.big"?]',

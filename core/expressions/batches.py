@@ -44,9 +44,7 @@ def staged(compute: Callable[[pl.DataFrame], pl.Series], result: Type) -> Form:
             return arguments[0].map_batches(
                 lambda column: on_columns([column]), return_dtype=type, is_elementwise=True
             )
-        return pl.map_batches(
-            list(arguments), on_columns, return_dtype=type, is_elementwise=True
-        )
+        return pl.map_batches(list(arguments), on_columns, return_dtype=type, is_elementwise=True)
 
     return whole
 
@@ -55,6 +53,14 @@ def per_column(compute: Callable[[pl.Series], pl.Series], result: Type) -> Form:
     """A form of one argument, computed on the column as a whole."""
     type = to_polars(result)
     return lambda value: value.map_batches(compute, return_dtype=type, is_elementwise=True)
+
+
+def read_rest(
+    text: pl.Series, read: pl.Series, slowly: Callable[[pl.Series], pl.Series]
+) -> pl.Series:
+    """What was read, and where that is nothing, what a slower reading makes of the text."""
+    left = read.is_null() & text.is_not_null()
+    return read.scatter(left.arg_true(), slowly(text.filter(left))) if left.any() else read
 
 
 def _level(columns: Sequence[pl.Series]) -> list[pl.Series]:

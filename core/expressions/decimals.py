@@ -105,27 +105,35 @@ def _counted(typed: Typed) -> Decimal | None:
 
 
 def _added(left: Decimal, right: Decimal, *, minus: bool = False) -> Form:
-    from headrace.core.expressions.batches import once
-    from headrace.core.expressions.exact import added
+    from headrace.core.expressions import exact, wide
+    from headrace.core.expressions.batches import once, staged
 
     result = sum_type(left, right)
-    return once(lambda a, b: added(a, b, left, right, result, minus=minus), result)
+    if result.scale < max(left.scale, right.scale):
+        return staged(lambda f: wide.added(f, left, right, result, minus=minus), result)
+    return once(lambda a, b: exact.added(a, b, left, right, result, minus=minus), result)
 
 
 def _multiplied(left: Decimal, right: Decimal) -> Form:
-    from headrace.core.expressions.batches import once
-    from headrace.core.expressions.exact import multiplied
+    from headrace.core.expressions import exact, wide
+    from headrace.core.expressions.batches import once, staged
 
     result = product_type(left, right)
-    return once(lambda a, b: multiplied(a, b, left, right, result), result)
+    dropped = left.scale + right.scale - result.scale
+    if dropped and left.precision + right.precision > MAX_DIGITS:
+        return staged(lambda frame: wide.multiplied(frame, dropped, result), result)
+    return once(lambda a, b: exact.multiplied(a, b, left, right, result), result)
 
 
 def _divided(left: Decimal, right: Decimal) -> Form:
-    from headrace.core.expressions.batches import staged
-    from headrace.core.expressions.exact import divided
+    from headrace.core.expressions import exact, wide
+    from headrace.core.expressions.batches import once, staged
 
     result = quotient_type(left, right)
-    return staged(lambda frame: divided(frame, left, right, result), result)
+    shift = result.scale - left.scale + right.scale
+    if shift >= 0 and max(left.precision + shift, right.precision) < MAX_DIGITS:
+        return once(lambda a, b: exact.divided(a, b, shift, result), result)
+    return staged(lambda frame: wide.divided(frame, left, right, result), result)
 
 
 def _remainder(left: Decimal, right: Decimal) -> Form:
@@ -151,11 +159,8 @@ def _divided_whole(left: Decimal, right: Decimal) -> Form:
     return once(lambda a, b: divided_whole(a, b, left, right), BIGINT)
 
 
-def _product_is_exact(left: Decimal, right: Decimal) -> bool:
-    """Whether all digits of the product fit, or none is dropped so that overflow is all to see."""
-    result = product_type(left, right)
-    fits = left.precision + right.precision <= MAX_DIGITS
-    return fits or result.scale == left.scale + right.scale
+def _always(left: Decimal, right: Decimal) -> bool:
+    return True
 
 
 def _quotient_is_exact(left: Decimal, right: Decimal) -> bool:
@@ -171,9 +176,9 @@ def _level_is_exact(left: Decimal, right: Decimal) -> bool:
 
 
 OPERATORS: dict[str, Operator] = {
-    "+": Operator(sum_type, lambda left, right: True, _added),
-    "-": Operator(sum_type, lambda left, right: True, partial(_added, minus=True)),
-    "*": Operator(product_type, _product_is_exact, _multiplied),
+    "+": Operator(sum_type, _always, _added),
+    "-": Operator(sum_type, _always, partial(_added, minus=True)),
+    "*": Operator(product_type, _always, _multiplied),
     "/": Operator(quotient_type, _quotient_is_exact, _divided),
     "%": Operator(remainder_type, _level_is_exact, _remainder),
     "pmod": Operator(remainder_type, _level_is_exact, _positive_remainder),

@@ -13,7 +13,8 @@ import polars as pl
 
 from headrace.core.types import MAX_DIGITS, Decimal, to_polars
 
-_SAFE = 1.5e38
+SAFE = 1.5e38
+"""Below that estimate a number has not wrapped."""
 
 
 def unscaled(value: pl.Expr) -> pl.Expr:
@@ -69,110 +70,69 @@ def as_decimal(number: pl.Expr, result: Decimal) -> pl.Expr:
 
 def guarded(number: pl.Expr, estimate: pl.Expr, result: Decimal) -> pl.Expr:
     """As `as_decimal`, of a number that has wrapped where the estimate says so."""
-    return as_decimal(pl.when(estimate.abs() < _SAFE).then(number), result)
+    return as_decimal(pl.when(estimate.abs() < SAFE).then(number), result)
 
 
-def _float(value: pl.Expr, digits: int = 0) -> pl.Expr:
-    return unscaled(value).cast(pl.Float64) * 10.0**digits
+SIGNED_DIGITS = 34
+"""To how many digits Spark rounds a number whose sign it changes, half to even."""
+
+
+def negated(value: pl.Expr, type: Decimal) -> pl.Expr:
+    """The number with the other sign; Spark keeps 34 digits of it."""
+    return as_decimal(_negated(unscaled(value), type), type)
+
+
+def absolute(value: pl.Expr, type: Decimal) -> pl.Expr:
+    """The number without its sign; Spark keeps 34 digits of it where it was negative."""
+    number = unscaled(value)
+    return as_decimal(pl.when(number < 0).then(_negated(number, type)).otherwise(number), type)
+
+
+def _negated(number: pl.Expr, type: Decimal) -> pl.Expr:
+    """Sign changed, and the digits past the 34th rounded to zeros."""
+    result = whole(0) - number
+    for digits in range(1, type.precision - SIGNED_DIGITS + 1):
+        short = scaled_up(_halved_even(number, whole(10**digits)), digits)
+        large = number.abs() >= whole(10 ** (SIGNED_DIGITS + digits - 1))
+        result = pl.when(large).then(whole(0) - short).otherwise(result)
+    return result
+
+
+def floating(value: pl.Expr) -> pl.Expr:
+    """The unscaled number as a double."""
+    return unscaled(value).cast(pl.Float64)
 
 
 def added(
     a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal, *, minus: bool
 ) -> pl.Expr:
-    """The sum, or the difference."""
-    scale = max(left.scale, right.scale)
-    if result.scale < scale:
-        return _added_short(a, b, left, right, result, minus=minus)
-    up_a, up_b = scale - left.scale, scale - right.scale
-    x, y = scaled_up(unscaled(a), up_a), scaled_up(unscaled(b), up_b)
+    """The sum, or the difference, of whose decimals none is dropped."""
+    x, y = levelled(a, b, left, right)
     number = x - y if minus else x + y
-    if max(left.precision + up_a, right.precision + up_b) < MAX_DIGITS:
+    if level_digits(left, right) < MAX_DIGITS:
         return number.reinterpret(dtype=to_polars(result))
-    x, y = _float(a, up_a), _float(b, up_b)
-    return guarded(number, x - y if minus else x + y, result)
+    return guarded(number, sum_estimate(a, b, left, right, minus=minus), result)
 
 
-def _added_short(
-    a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal, *, minus: bool
-) -> pl.Expr:
-    """The sum where the type has no room for all its decimals: wholes and rests apart."""
-    scale = max(left.scale, right.scale)
-    unit = whole(10 ** (scale - result.scale))
-    parts = []
-    for value, type in ((a, left), (b, right)):
-        number, cut = unscaled(value), max(type.scale - result.scale, 0)
-        head = number.truncdiv(whole(10**cut))
-        tail = scaled_up(number - head * whole(10**cut), scale - max(type.scale, result.scale))
-        parts.append((scaled_up(head, max(result.scale - type.scale, 0)), tail))
-    (head_a, tail_a), (head_b, tail_b) = parts
-    head = head_a - head_b if minus else head_a + head_b
-    tail = tail_a - tail_b if minus else tail_a + tail_b
-    head, tail = head + tail // unit, tail % unit
-    twice = tail + tail
-    number = head + ((twice > unit) | ((twice == unit) & (head >= 0))).cast(pl.Int128)
-    x = _float(a) * 10.0 ** (result.scale - left.scale)
-    y = _float(b) * 10.0 ** (result.scale - right.scale)
-    return guarded(number, x - y if minus else x + y, result)
-
-
-def multiplied(
-    a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal
-) -> pl.Expr:
-    """The product; its digits fit, or none of its decimals is dropped."""
+def multiplied(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal) -> pl.Expr:
+    """The product, all of whose digits fit, or of whose decimals none is dropped."""
     number = unscaled(a) * unscaled(b)
-    dropped = left.scale + right.scale - result.scale
     if left.precision + right.precision > MAX_DIGITS:
-        assert not dropped, "refused when it was typed"
-        return guarded(number, _float(a) * _float(b), result)
+        return guarded(number, floating(a) * floating(b), result)
+    dropped = left.scale + right.scale - result.scale
     return halved(number, dropped).reinterpret(dtype=to_polars(result))
 
 
-def divided(
-    frame: pl.DataFrame, left: Decimal, right: Decimal, result: Decimal
-) -> pl.Series:
-    """The quotient a0 / a1, null where a1 is zero: a long division, so many digits at a time.
-
-    Spark divides to 38 decimals, rounds half up, and rounds again to the result's: so a rest just
-    below a half counts as one when the first rounding makes it one.
-    """
-    shift = result.scale - left.scale + right.scale
-    a, b = unscaled(pl.col("a0")), unscaled(pl.col("a1"))
-    frame = frame.select(
-        estimate=a.cast(pl.Float64) / b.cast(pl.Float64) * 10.0**shift,
-        minus=(a < 0) != (b < 0),
-        rest=scaled_up(a.abs(), first_digits(left, shift)),
-        by=scaled_up(b.abs(), max(-shift, 0)),
-    )
-    quotient, rest, by = pl.col("quotient"), pl.col("rest"), pl.col("by")
-    frame = frame.with_columns(quotient=rest.truncdiv(by))
-    frame = frame.with_columns(rest=rest - quotient * by)
-    for digits in later_digits(left, right, shift):
-        frame = frame.with_columns(digit=scaled_up(rest, digits).truncdiv(by))
-        frame = frame.with_columns(
-            quotient=scaled_up(quotient, digits) + pl.col("digit"),
-            rest=scaled_up(rest, digits) - pl.col("digit") * by,
-        )
-    almost = by // whole(10 ** (MAX_DIGITS - result.scale))
-    size = quotient + (rest >= by - rest - almost).cast(pl.Int128)
-    number = pl.when(pl.col("minus")).then(whole(0) - size).otherwise(size)
-    return frame.select(guarded(number, pl.col("estimate"), result)).to_series()
+def divided(a: pl.Expr, b: pl.Expr, shift: int, result: Decimal) -> pl.Expr:
+    """The quotient of `a` with so many zeros appended and `b`, both of fewer than 38 digits."""
+    x, y = scaled_up(unscaled(a).abs(), shift), unscaled(b).abs()
+    size = (x + x + y).truncdiv(y + y)
+    minus = (unscaled(a) < 0) != (unscaled(b) < 0)
+    number = pl.when(minus).then(whole(0) - size).otherwise(size)
+    return number.reinterpret(dtype=to_polars(result))
 
 
-def first_digits(left: Decimal, shift: int) -> int:
-    """How many zeros the dividend takes before the first division."""
-    return min(max(shift, 0), MAX_DIGITS - left.precision)
-
-
-def later_digits(left: Decimal, right: Decimal, shift: int) -> list[int]:
-    """How many digits each further step of the long division brings."""
-    missing = max(shift, 0) - first_digits(left, shift)
-    room = max(MAX_DIGITS - right.precision, 1)
-    return [min(room, missing - done) for done in range(0, missing, room)]
-
-
-def remainder(
-    a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal
-) -> pl.Expr:
+def remainder(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal) -> pl.Expr:
     """What a division that cuts off leaves: it has the sign of the first."""
     x, y = levelled(a, b, left, right)
     return as_decimal(x - x.truncdiv(y) * y, result)
@@ -193,9 +153,19 @@ def divided_whole(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal) -> pl.E
     return x.truncdiv(y).cast(pl.Int64, wrap_numerical=True)
 
 
-def levelled(
-    a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal
-) -> tuple[pl.Expr, pl.Expr]:
+def levelled(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal) -> tuple[pl.Expr, pl.Expr]:
     """Both as integers of the same unit."""
     scale = max(left.scale, right.scale)
     return scaled_up(unscaled(a), scale - left.scale), scaled_up(unscaled(b), scale - right.scale)
+
+
+def level_digits(left: Decimal, right: Decimal) -> int:
+    """How many digits both have at most, in the same unit."""
+    return max(t.precision - t.scale for t in (left, right)) + max(left.scale, right.scale)
+
+
+def sum_estimate(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, *, minus: bool) -> pl.Expr:
+    """The unscaled sum or difference as a double."""
+    scale = max(left.scale, right.scale)
+    x, y = floating(a) * 10.0 ** (scale - left.scale), floating(b) * 10.0 ** (scale - right.scale)
+    return x - y if minus else x + y

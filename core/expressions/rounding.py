@@ -9,8 +9,6 @@ A double of 2 ** 54 or more of the last place has no digit left to drop.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import polars as pl
 
 from headrace.core.expressions.digits import unscaled_of
@@ -21,6 +19,8 @@ from headrace.core.expressions.exact import (
     stepped,
     unscaled,
 )
+from headrace.core.expressions.floating import over
+from headrace.core.expressions.typed import Form
 from headrace.core.types import MAX_DIGITS, Decimal, to_polars
 
 _EASY = 2.0**51 / 10
@@ -33,13 +33,13 @@ MOST_DIGITS = 20
 def round_double(value: pl.Series, digits: int, *, half_even: bool = False) -> pl.Series:
     """A column of doubles, or of floats up to 12 decimals, rounded half up or half to even."""
     size = value.cast(pl.Float64).abs()
-    full = size < _moved(_FULL, -digits)
+    full = size < _limit(_FULL, digits)
     rounded = _moved(_easy_units(size, digits, half_even=half_even), -digits)
-    hard = full & (size >= _moved(_EASY, -digits))
+    hard = full & (size >= _limit(_EASY, digits))
     if hard.any():
         units = unscaled_of(_printed(size, hard), digits, half_even=half_even)
         rounded = rounded.zip_with(~hard, _double(units, digits))
-    rounded = rounded.zip_with(value >= 0.0, 0.0 - rounded)
+    rounded = rounded.zip_with((value >= 0.0) | (rounded == 0.0), 0.0 - rounded)
     return rounded.cast(value.dtype).zip_with(full, value)
 
 
@@ -48,7 +48,7 @@ def double_to_decimal(value: pl.Series, target: Decimal) -> pl.Series:
     wide = value.cast(pl.Float64)
     size = wide.abs()
     digits = target.scale
-    hard = size >= (_moved(_EASY, -digits) if digits <= MOST_DIGITS else 0.0)
+    hard = size >= (_limit(_EASY, digits) if digits <= MOST_DIGITS else 0.0)
     units = _easy_units(size, min(digits, MOST_DIGITS)).cast(pl.Int128, strict=False)
     if hard.any():
         units = units.zip_with(~hard, unscaled_of(_printed(size, hard), digits))
@@ -79,29 +79,28 @@ def _double(units: pl.Series, digits: int) -> pl.Series:
     return units.reinterpret(dtype=pl.Decimal(MAX_DIGITS, digits)).cast(pl.Float64)
 
 
-_Number = TypeVar("_Number", float, pl.Series)
-
-
-def _moved(value: _Number, digits: int) -> _Number:
+def _moved(value: pl.Series, digits: int) -> pl.Series:
     """The value with its point moved to the right; a single exactly rounded operation."""
-    return value * 10.0**digits if digits >= 0 else value / 10.0**-digits
+    return value * 10.0**digits if digits >= 0 else over(value, 10.0**-digits)
 
 
-def round_decimal(
-    value: pl.Expr, source: Decimal, digits: int, result: Decimal, *, half_even: bool = False
-) -> pl.Expr:
+def _limit(units: float, digits: int) -> float:
+    """So many of the last place, as a number."""
+    return units / 10.0**digits if digits >= 0 else units * 10.0**-digits
+
+
+def of_decimal(source: Decimal, digits: int, result: Decimal, *, half_even: bool) -> Form:
     """A decimal rounded at that digit, which may stand before the point."""
     kept = min(source.scale, digits)
-    number = halved(unscaled(value), source.scale - kept, half_even=half_even)
-    return _placed(number, kept, result)
+    cut = source.scale - kept
+    return lambda value: _placed(halved(unscaled(value), cut, half_even=half_even), kept, result)
 
 
-def step_decimal(
-    value: pl.Expr, source: Decimal, digits: int, result: Decimal, *, up: bool
-) -> pl.Expr:
-    """The nearest decimal of so many digits above the value, or below."""
+def stepper(source: Decimal, digits: int, result: Decimal, *, up: bool) -> Form:
+    """The nearest decimal of so many digits that is not below, or not above."""
     kept = min(source.scale, digits)
-    return _placed(stepped(unscaled(value), source.scale - kept, up=up), kept, result)
+    cut = source.scale - kept
+    return lambda value: _placed(stepped(unscaled(value), cut, up=up), kept, result)
 
 
 def _placed(number: pl.Expr, kept: int, result: Decimal) -> pl.Expr:
@@ -111,9 +110,15 @@ def _placed(number: pl.Expr, kept: int, result: Decimal) -> pl.Expr:
     return as_decimal(scaled_up(number, max(-kept, 0)), result)
 
 
-def round_integer(value: pl.Expr, digits: int, type: pl.DataType, *, half_even: bool) -> pl.Expr:
+def of_integer(digits: int, type: pl.DataType, *, half_even: bool) -> Form:
     """An integer rounded at a digit before the point; what does not fit any more wraps."""
+    if digits >= 0:
+        return lambda value: value
     if -digits > MOST_DIGITS:
-        return value * pl.lit(0, dtype=type)
-    number = halved(value.cast(pl.Int128), -digits, half_even=half_even)
-    return scaled_up(number, -digits).cast(type, wrap_numerical=True)
+        return lambda value: value * pl.lit(0, dtype=type)
+
+    def form(value: pl.Expr) -> pl.Expr:
+        number = halved(value.cast(pl.Int128), -digits, half_even=half_even)
+        return scaled_up(number, -digits).cast(type, wrap_numerical=True)
+
+    return form

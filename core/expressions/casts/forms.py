@@ -91,7 +91,7 @@ def _struct(source: tuple[Field, ...], target: tuple[Field, ...], *, try_: bool)
     def recast(value: pl.Series) -> pl.Series:
         inside = value.struct.unnest()
         inside.columns = [f"f{i}" for i in range(len(forms))]
-        fields = [f(pl.col(f"f{i}")).alias(b.name) for i, (f, b) in enumerate(zip(forms, target))]
+        fields = [form(pl.col(f"f{i}")).alias(target[i].name) for i, form in enumerate(forms)]
         struct = inside.select(pl.struct(fields)).to_series()
         return pl.select(pl.when(value.is_not_null()).then(struct)).to_series()
 

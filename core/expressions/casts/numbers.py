@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
+from headrace.core.expressions.batches import once, per_column
 from headrace.core.expressions.exact import as_decimal, halved, unscaled, whole
 from headrace.core.expressions.rounding import double_to_decimal
-from headrace.core.expressions.batches import once, per_column
 from headrace.core.expressions.typed import Form
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
-    DOUBLE,
     FLOATS,
     INT,
     INTEGERS,
@@ -51,9 +50,11 @@ def _try_floating(target: Type) -> Form:
     if target != BIGINT:
         return lambda value: value.cast(to_polars(target), strict=False)
     return once(
-        lambda value: pl.when(value.is_between(-(2.0**63), 2.0**63))
-        .then(value)
-        .cast(pl.Int64, wrap_numerical=True),
+        lambda value: (
+            pl.when(value.is_between(-(2.0**63), 2.0**63))
+            .then(value)
+            .cast(pl.Int64, wrap_numerical=True)
+        ),
         BIGINT,
     )
 

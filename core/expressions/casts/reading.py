@@ -11,32 +11,52 @@ from __future__ import annotations
 
 import polars as pl
 
+from headrace.core.expressions.batches import read_rest
 from headrace.core.expressions.casts.text import SPACE
 from headrace.core.types import DATE, TIMESTAMP, to_polars
 
 _DATE = r"(?s)^([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?$"
 _CLOCK = r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?({zone})?)?)?"
-_OFFSET = (
-    r"[+-](?:[0-9]{1,2}|[0-9]{4}|[0-9]{6}|[0-9]{1,2}:[0-9]{1,2}|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
-)
+_OFFSET = r"[+-](?:[0-9]{1,2}|[0-9]{4}|[0-9]{6}|[0-9]{1,2}:[0-9]{1,2}|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
 _ZONE = rf"[\x00-\x20]*(?:Z|(?:UTC|GMT|UT)?{_OFFSET}|UTC|GMT|UT)"
 _TIMESTAMP = (
     r"^([+-]?[0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T]"
     + _CLOCK.replace("{zone}", _ZONE)
     + r")?)?)?$"
 )
+# What most text looks like, and Polars reads as Spark does.
+_PLAIN_DATE = r"(?-u)^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_PLAIN_CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?Z?$"
+_PLAIN_TIMESTAMP = _PLAIN_DATE[:-1] + "[ T]" + _PLAIN_CLOCK
 _NUMBERS = ("year", "month", "day", "hour", "minute", "second")
 
 
 def date(text: pl.Series) -> pl.Series:
-    """Days; what follows a whole date after a blank or a T is passed over."""
-    fields = _fields(text, _DATE, ["year", "month", "day"])
-    days = pl.when(_is_day()).then(_days()).cast(pl.Int32, strict=False)
-    return fields.select(days.cast(to_polars(DATE))).to_series()
+    """What follows a whole date after a blank or a T is passed over."""
+    plain = pl.when(text.str.contains(_PLAIN_DATE)).then(text)
+    read = plain.str.to_date("%Y-%m-%d", strict=False).to_physical()
+    days = read_rest(text, pl.select(read).to_series(), _any_date)
+    return days.cast(to_polars(DATE))
 
 
 def timestamp(text: pl.Series) -> pl.Series:
-    """Microseconds; what has no zone is UTC."""
+    """What has no zone is UTC."""
+    plain = pl.when(text.str.contains(_PLAIN_TIMESTAMP)).then(text)
+    blank = plain.str.strip_suffix("Z").str.replace("T", " ", literal=True)
+    read = blank.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
+    micros = read_rest(text, pl.select(read.to_physical()).to_series(), _any_timestamp)
+    return micros.cast(to_polars(TIMESTAMP))
+
+
+def _any_date(text: pl.Series) -> pl.Series:
+    """Days since the epoch."""
+    fields = _fields(text, _DATE, ["year", "month", "day"])
+    days = pl.when(_is_day()).then(_days()).cast(pl.Int32, strict=False)
+    return fields.select(days).to_series()
+
+
+def _any_timestamp(text: pl.Series) -> pl.Series:
+    """Microseconds since the epoch."""
     fields = _fields(text, _TIMESTAMP, [*_NUMBERS, "fraction", "zone"])
     offset = _offset(fields["zone"])
     fields = fields.with_columns(offset.alias("offset"))
@@ -46,7 +66,7 @@ def timestamp(text: pl.Series) -> pl.Series:
     fraction = pl.col("fraction").fill_null("").str.head(6).str.pad_end(6, "0").cast(pl.Int64)
     micros = seconds.cast(pl.Int128) * pl.lit(1_000_000, dtype=pl.Int128) + fraction
     stamps = pl.when(good).then(micros).cast(pl.Int64, strict=False)
-    return fields.select(stamps.cast(to_polars(TIMESTAMP))).to_series()
+    return fields.select(stamps).to_series()
 
 
 def _fields(text: pl.Series, pattern: str, names: list[str]) -> pl.DataFrame:
@@ -65,7 +85,8 @@ def _is_day() -> pl.Expr:
     """Whether the year has that month, and the month that day."""
     year, month, day = map(pl.col, ("year", "month", "day"))
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-    last = pl.when(month == 2).then(28 + leap.cast(pl.Int64)).otherwise(30 + (month + month // 8) % 2)
+    short = 28 + leap.cast(pl.Int64)
+    last = pl.when(month == 2).then(short).otherwise(30 + (month + month // 8) % 2)
     return month.is_between(1, 12) & day.is_between(1, last)
 
 

@@ -1,4 +1,4 @@
-"""Which casts there are: Spark's matrix, minus what has no exact form here, with what to do then."""
+"""Which casts there are: Spark's, minus what has no exact form here, and what to write then."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from headrace.core.types import (
     INTEGER_DIGITS,
     INTEGERS,
     INTERVALS,
+    MAX_DIGITS,
     NULL,
     STRING,
     TIMESTAMP,
@@ -22,6 +23,8 @@ from headrace.core.types import (
     is_integer,
     is_numeric,
 )
+
+_DIGITS: dict[Type, int] = {BOOLEAN: 1, **{type: n for type, n in INTEGER_DIGITS.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ def _hint(source: Type, target: Type, try_: bool) -> str:
     if source == DATE and is_numeric(target):
         return "datediff(..., date '1970-01-01') counts days; unix_timestamp(...) counts seconds"
     if is_numeric(source) and target == DATE:
-        return "date_add(date '1970-01-01', ...) takes days; to_date(timestamp_seconds(...)) seconds"
+        return "date_add(date '1970-01-01', ...) takes days; timestamp_seconds(...) seconds"
     if source == DATE and target == BOOLEAN:
         return "compare it: ... is not null"
     if try_ and _goes_by_double(source, target):
@@ -112,5 +115,5 @@ def may_be_null(source: Type, target: Type) -> bool:
     if target in INTEGERS:
         return source not in (*INTEGERS, *FLOATS, BOOLEAN)
     if isinstance(target, Decimal):
-        return target.precision - target.scale < INTEGER_DIGITS.get(source, 99)
+        return target.precision - target.scale < _DIGITS.get(source, MAX_DIGITS + 1)
     return target != BINARY

@@ -18,7 +18,7 @@ from headrace.core.types import (
     Type,
 )
 
-_BYTES = dict(zip(INTEGERS, (1, 2, 4, 8), strict=True))
+_BYTES: dict[Type, int] = dict(zip(INTEGERS, (1, 2, 4, 8), strict=True))
 
 # The years that Polars prints, and the cycle in which the calendar repeats.
 _PRINTED_DAYS = 95_000_000
@@ -97,10 +97,8 @@ def _wild_year(days: pl.Series) -> pl.Series:
     """A year of at least four digits, with its sign where it is not one of 0 to 9999."""
     year = _cycled(days).dt.year().cast(pl.Int64) + days // _CYCLE_DAYS * _CYCLE_YEARS
     digits = year.abs().cast(pl.String).str.zfill(4)
-    sign = pl.select(
-        pl.when(year < 0).then(pl.lit("-")).when(year > 9999).then(pl.lit("+")).otherwise(pl.lit(""))
-    ).to_series()
-    return sign + digits
+    sign = pl.when(year < 0).then(pl.lit("-")).when(year > 9999).then(pl.lit("+"))
+    return pl.select(sign.otherwise(pl.lit(""))).to_series() + digits
 
 
 def _array(element: Form) -> Form:

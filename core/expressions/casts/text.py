@@ -13,6 +13,8 @@ from functools import cache
 
 import polars as pl
 
+from headrace.core.expressions.batches import read_rest
+from headrace.core.expressions.casts.numbers import to_decimal
 from headrace.core.expressions.digits import unscaled_of
 from headrace.core.types import Decimal, Type, to_polars
 
@@ -35,36 +37,51 @@ def boolean(text: pl.Expr) -> pl.Expr:
 def integer(text: pl.Series, target: Type, *, fraction: bool) -> pl.Series:
     """Whole numbers that fit; with `fraction`, what stands behind the point is checked and cut."""
     type = to_polars(target)
-    read = text.cast(type, strict=False)
-    if read.null_count() == text.null_count():
-        return read
-    trimmed = text.str.strip_chars(SPACE)
-    if fraction:
-        trimmed = trimmed.str.replace(r"^([+-]?)(\.[0-9]*)$", "${1}0${2}")
-        trimmed = trimmed.str.extract(r"^([+-]?[0-9]+)(?:\.[0-9]*)?$")
-    return trimmed.cast(type, strict=False)
+
+    def slowly(text: pl.Series) -> pl.Series:
+        trimmed = text.str.strip_chars(SPACE)
+        if fraction:
+            trimmed = trimmed.str.replace(r"^([+-]?)(\.[0-9]*)$", "${1}0${2}")
+            trimmed = trimmed.str.extract(r"^([+-]?[0-9]+)(?:\.[0-9]*)?$")
+        return trimmed.cast(type, strict=False)
+
+    return read_rest(text, text.cast(type, strict=False), slowly)
 
 
 def floating(text: pl.Series, target: Type) -> pl.Series:
     """Floats and doubles, as Java reads them; then `inf`, `infinity` and `nan` in any case."""
     type = to_polars(target)
-    read = text.cast(type, strict=False)
-    if read.null_count() == text.null_count() and not read.is_nan().any():
-        return read
-    trimmed = text.str.strip_chars(JAVA_SPACE)
-    trimmed = trimmed.str.replace(r"^(.*[0-9.])[dDfF]$", "${1}")
-    trimmed = trimmed.str.replace(r"^[+-]NaN$", "NaN").str.replace(r"^[+-](?i:nan)$", "")
-    return trimmed.cast(type, strict=False)
+
+    def slowly(text: pl.Series) -> pl.Series:
+        trimmed = text.str.strip_chars(JAVA_SPACE)
+        trimmed = trimmed.str.replace(r"^(.*[0-9.])[dDfF]$", "${1}")
+        trimmed = trimmed.str.replace(r"^[+-]NaN$", "NaN").str.replace(r"^[+-](?i:nan)$", "")
+        return trimmed.cast(type, strict=False)
+
+    return read_rest(text, text.cast(type, strict=False).fill_nan(None), slowly)
+
+
+_PLAIN = r"(?-u)^[+-]?[0-9]{1,19}(?:\.[0-9]{1,18})?$"
+_READ = Decimal(38, 18)
 
 
 def decimal(text: pl.Series, target: Decimal) -> pl.Series:
     """Decimals, of any number of digits and with any exponent, rounded half up."""
+    plain = text.str.contains(_PLAIN)
+    rounded = to_decimal(_READ, target)
+    read = pl.when(plain).then(text).cast(to_polars(_READ), strict=False)
+    unscaled = pl.select(rounded(read).reinterpret(dtype=pl.Int128)).to_series()
+
+    unscaled = read_rest(text, unscaled, lambda rest: _any_decimal(rest, target))
+    return unscaled.reinterpret(dtype=to_polars(target))
+
+
+def _any_decimal(text: pl.Series, target: Decimal) -> pl.Series:
     trimmed = text.str.strip_chars(JAVA_SPACE)
     if trimmed.str.contains(r"[^\x00-\x7F]").any():
         trimmed = trimmed.str.replace_many(_digits())
     unscaled = unscaled_of(trimmed, target.scale)
-    kept = unscaled.set(unscaled.abs() >= 10**target.precision, None)
-    return kept.reinterpret(dtype=to_polars(target))
+    return unscaled.set(unscaled.abs() >= 10**target.precision, None)
 
 
 @cache

@@ -5,15 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.core.expressions.batches import once, per_column
-from headrace.core.expressions.casts.numbers import to_floating
 from headrace.core.expressions.exact import scaled_up, unscaled, whole
+from headrace.core.expressions.floating import over
 from headrace.core.expressions.typed import Form
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
-    DATE,
     FLOATS,
-    INT,
     INTEGERS,
     TIMESTAMP,
     Decimal,
@@ -69,11 +67,14 @@ def timestamp_to_number(target: Type) -> Form:
     if target in INTEGERS:
         return lambda value: (value.to_physical() // _SECOND).cast(to_polars(target), strict=False)
     if target in FLOATS:
-        return lambda value: to_floating(target)(
-            value.to_physical().cast(pl.Float64) / float(_SECOND)
-        )
+        return per_column(lambda value: _floating_seconds(value, target), target)
     type = to_polars(SECONDS)
     return lambda value: value.to_physical().cast(pl.Int128).reinterpret(dtype=type)
+
+
+def _floating_seconds(value: pl.Series, target: Type) -> pl.Series:
+    seconds = over(value.to_physical().cast(pl.Float64), float(_SECOND))
+    return seconds.cast(to_polars(target))
 
 
 def date_to_timestamp(value: pl.Expr) -> pl.Expr:

@@ -1,0 +1,135 @@
+"""Arithmetic on doubles whose result is that of the IEEE standard, whatever the batch.
+
+Polars divides by a single value by multiplying with its reciprocal, and raises to a single power
+by another routine than to many: both are off in the last place, and make a result depend on
+whether a column holds one row or more. Its remainder is rounded. So division, remainder and power
+are computed here on columns of full length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import polars as pl
+
+_SPLIT = 2.0**27 + 1
+
+
+def over(value: pl.Series, divisor: float) -> pl.Series:
+    """The column divided by one number."""
+    return value / pl.Series([divisor], dtype=value.dtype).new_from_index(0, len(value))
+
+
+def plain_zero(value: pl.Expr) -> pl.Expr:
+    """The number, 0.0 for -0.0."""
+    return pl.when(value == 0.0).then(pl.lit(0.0)).otherwise(value)
+
+
+def divided(frame: pl.DataFrame) -> pl.Series:
+    """a0 / a1; null where a1 is zero."""
+    return frame["a0"] / _not_zero(frame["a1"])
+
+
+def remainder(frame: pl.DataFrame) -> pl.Series:
+    """What a0 leaves when divided by a1, with the sign of a0; null where a1 is zero."""
+    return _remainder(frame["a0"], _not_zero(frame["a1"]))
+
+
+def positive_remainder(frame: pl.DataFrame) -> pl.Series:
+    """Spark's pmod: a negative remainder is brought up by the divisor, and taken again."""
+    divisor = _not_zero(frame["a1"])
+    rest = _remainder(frame["a0"], divisor)
+    below = rest < 0.0
+    if not below.any():
+        return rest
+    return _remainder(rest + divisor, divisor).zip_with(below, rest)
+
+
+def power(frame: pl.DataFrame) -> pl.Series:
+    """a0 to the power a1; as in Java, 1 or -1 to the power of NaN or infinity is NaN."""
+    base, exponent = frame["a0"], frame["a1"]
+    if len(base) == 1:
+        return _power(base.new_from_index(0, 2), exponent.new_from_index(0, 2)).head(1)
+    return _power(base, exponent)
+
+
+def logarithm(frame: pl.DataFrame) -> pl.Series:
+    """The logarithm of a1 to the base a0; null unless both are above zero."""
+    return _natural(frame["a1"]) / _natural(frame["a0"])
+
+
+def _natural(value: pl.Series) -> pl.Series:
+    return _positive(value).log()
+
+
+def _positive(value: pl.Series) -> pl.Series:
+    """The numbers above zero, and NaN; the others are null."""
+    low = value <= 0.0
+    return value.set(low, None) if low.any() else value
+
+
+LOGARITHMS: dict[str, Callable[[pl.Series], pl.Series]] = {
+    "ln": _natural,
+    "log10": lambda value: _positive(value).log10(),
+    "log2": lambda value: over(_natural(value), math.log(2.0)),
+}
+
+
+def _power(base: pl.Series, exponent: pl.Series) -> pl.Series:
+    result = base.pow(exponent)
+    odd = (base.abs() == 1.0) & ~exponent.is_finite()
+    return result.set(odd, math.nan) if odd.any() else result
+
+
+def _not_zero(divisor: pl.Series) -> pl.Series:
+    zero = divisor == 0.0
+    return divisor.set(zero, None) if zero.any() else divisor
+
+
+def _remainder(value: pl.Series, divisor: pl.Series) -> pl.Series:
+    """The exact remainder, of floats as of doubles."""
+    a, b = value.cast(pl.Float64), divisor.cast(pl.Float64)
+    quotient = (a / b).cast(pl.Int64, strict=False).cast(pl.Float64)
+    rest = _less_product(a, quotient, b)
+    # The quotient may have been rounded up to the next whole number.
+    size = b.abs()
+    beyond = ((rest < 0.0) & (a > 0.0)) | ((rest > 0.0) & (a < 0.0))
+    if beyond.any():
+        rest = (rest + size.zip_with(a > 0.0, 0.0 - size)).zip_with(beyond, rest)
+    rest = (a * 0.0).zip_with(rest == 0.0, rest)
+    easy = (quotient.abs() < 2.0**52) & _middling(a.abs()) & _middling(size)
+    hard = ~easy.fill_null(False) & a.is_not_null() & b.is_not_null()
+    if hard.any():
+        rest = rest.scatter(hard.arg_true(), _one_by_one(a.filter(hard), b.filter(hard)))
+    return rest.cast(value.dtype)
+
+
+def _middling(size: pl.Series) -> pl.Series:
+    """Whether products and their parts stay clear of both ends of the range of doubles."""
+    return (size < 2.0**900) & (size > 2.0**-900)
+
+
+def _less_product(a: pl.Series, quotient: pl.Series, b: pl.Series) -> pl.Series:
+    """a - quotient * b without rounding: the product is taken apart into two doubles."""
+    high = quotient * b
+    q1, q2 = _halves(quotient)
+    b1, b2 = _halves(b)
+    low = ((q1 * b1 - high) + q1 * b2 + q2 * b1) + q2 * b2
+    return (a - high) - low
+
+
+def _halves(value: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Two doubles of half the digits whose sum it is."""
+    far = value * _SPLIT
+    high = far - (far - value)
+    return high, value - high
+
+
+def _one_by_one(a: pl.Series, b: pl.Series) -> list[float]:
+    """The few that are too large, too small or too far apart for the above."""
+    return [_fmod(x, y) for x, y in zip(a, b, strict=True)]
+
+
+def _fmod(a: float, b: float) -> float:
+    return math.fmod(a, b) if math.isfinite(a) and not math.isnan(b) else math.nan

@@ -1,0 +1,79 @@
+"""Operators on the bits of integers, which are two's complement as in Java."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.core.expressions.function import Function, function, overload
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import Form
+from headrace.core.types import BIGINT, INT, Type, to_polars
+
+_FAMILY = "numbers"
+
+
+def _shifted(bound: Bound) -> Type:
+    return BIGINT if bound.types[0] == BIGINT else INT
+
+
+def _shift(operator: str) -> Callable[[Bound], Form]:
+    def build(bound: Bound) -> Form:
+        from headrace.core.expressions.integers import shift
+
+        type = to_polars(bound.result)
+        form = shift(operator, type)
+        return lambda value, count: form(value.cast(type), count)
+
+    return build
+
+
+def _row(operator: str, alias: str, doc: str, *examples: tuple[str, str]) -> Function:
+    first, *more = examples
+    return function(
+        *(operator, _FAMILY, f"{doc}; the count goes by its lowest 5 bits, 6 for a bigint."),
+        overload(
+            f"{operator}(value: I, count: int) -> I",
+            build=_shift(operator),
+            returns=_shifted,
+            nulls="strict",
+        ),
+        example=first,
+        more=tuple(more),
+        aliases=(alias,),
+    )
+
+
+BITS = (
+    function(
+        *("&", _FAMILY, "The bits that both integers have."),
+        overload("&(left: I, right: I) -> I", lambda a, b: a & b, nulls="strict"),
+        example=("6 & 3", "2"),
+    ),
+    function(
+        *("|", _FAMILY, "The bits that one integer or the other has."),
+        overload("|(left: I, right: I) -> I", lambda a, b: a | b, nulls="strict"),
+        example=("6 | 3", "7"),
+    ),
+    function(
+        *("^", _FAMILY, "The bits that just one of the integers has; it is not a power."),
+        overload("^(left: I, right: I) -> I", lambda a, b: a ^ b, nulls="strict"),
+        example=("6 ^ 3", "5"),
+    ),
+    function(
+        *("~", _FAMILY, "The bits that the integer has not."),
+        overload("~(value: I) -> I", lambda value: ~value, nulls="strict"),
+        example=("~ 5", "-6"),
+    ),
+    _row(
+        *("<<", "shiftleft", "The bits moved to the left"),
+        *(("1 << 4", "16"), ("1 << 33", "2")),
+    ),
+    _row(
+        *(">>", "shiftright", "The bits moved to the right, the sign kept"),
+        *(("-8 >> 1", "-4"), ("shiftright(16, 2)", "4")),
+    ),
+    _row(
+        *(">>>", "shiftrightunsigned", "The bits moved to the right, zeros put in"),
+        *(("-8 >>> 1", "2147483644"), ("8 >>> 1", "4")),
+    ),
+)

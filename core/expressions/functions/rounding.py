@@ -1,0 +1,198 @@
+"""Rounding rows: abs, sign, ceil, floor, round and bround, with Spark's result types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.casts import cast_form
+from headrace.core.expressions.coercion import decimal_of
+from headrace.core.expressions.function import Function, function, overload
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import ExpressionError, Form
+from headrace.core.types import (
+    BIGINT,
+    DOUBLE,
+    FLOAT,
+    FLOATS,
+    MAX_DIGITS,
+    Decimal,
+    Type,
+    is_integer,
+    to_polars,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FAMILY = "numbers"
+# Digits to which a double or a float is rounded exactly.
+_MOST_DIGITS, _MOST_FLOAT_DIGITS = 20, 12
+# What Spark makes of a double or float that is stepped to a digit.
+_STEPPED = {"float": Decimal(14, 7), "double": Decimal(30, 15)}
+
+
+def _absolute(bound: Bound) -> Form:
+    from headrace.core.expressions import exact
+    from headrace.core.expressions.batches import once
+
+    type = bound.result
+    if not isinstance(type, Decimal) or type.precision <= exact.SIGNED_DIGITS:
+        return lambda value: value.abs()
+    return once(lambda value: exact.absolute(value, type), type)
+
+
+def _digits(bound: Bound) -> int:
+    """The digit to round to: 0 when it is left out or NULL."""
+    digits = bound.constants.get(1)
+    return digits if isinstance(digits, int) else 0
+
+
+def rounded_type(type: Decimal, digits: int) -> Decimal:
+    """The type of a decimal rounded to so many digits: it may grow by one before the point.
+
+    >>> str(rounded_type(Decimal(10, 2), 1)), str(rounded_type(Decimal(4, 2), -3))
+    ('decimal(10,1)', 'decimal(4,0)')
+    """
+    whole = type.precision - type.scale + 1
+    if digits < 0:
+        return Decimal(min(max(whole, 1 - digits), MAX_DIGITS), 0)
+    scale = min(type.scale, digits)
+    return Decimal(min(whole + scale, MAX_DIGITS), scale)
+
+
+def _round_type(bound: Bound) -> Type:
+    value = bound.types[0]
+    return rounded_type(value, _digits(bound)) if isinstance(value, Decimal) else value
+
+
+def _check_digits(bound: Bound) -> None:
+    type = bound.types[0]
+    most = _MOST_FLOAT_DIGITS if type == FLOAT else _MOST_DIGITS
+    if type in FLOATS and not -_MOST_DIGITS <= _digits(bound) <= most:
+        message = f"a {type} is rounded to -{_MOST_DIGITS} to {most} digits, got {_digits(bound)}"
+        raise ExpressionError(message, bound.arguments[1].span)
+
+
+def _round(*, half_even: bool) -> Callable[[Bound], Form]:
+    def build(bound: Bound) -> Form:
+        from headrace.core.expressions import rounding
+        from headrace.core.expressions.batches import once, per_column
+
+        type, result, digits = bound.types[0], bound.result, _digits(bound)
+        if isinstance(type, Decimal) and isinstance(result, Decimal):
+            form = once(rounding.of_decimal(type, digits, result, half_even=half_even), result)
+        elif is_integer(type):
+            form = rounding.of_integer(digits, to_polars(type), half_even=half_even)
+        else:
+            form = per_column(
+                lambda value: rounding.round_double(value, digits, half_even=half_even), result
+            )
+        return lambda value, *_: form(value)
+
+    return build
+
+
+def _rounding(name: str, doc: str, *examples: tuple[str, str]) -> Function:
+    first, *more = examples
+    return function(
+        *(name, _FAMILY, doc),
+        overload(
+            f"{name}(value: N, [digits: constant int]) -> N",
+            build=_round(half_even=name == "bround"),
+            returns=_round_type,
+            check=_check_digits,
+        ),
+        example=first,
+        more=tuple(more),
+    )
+
+
+def _step_source(type: Type) -> Decimal:
+    """The decimal as which a number is brought to the next digit up or down."""
+    if type in FLOATS:
+        return _STEPPED[str(type)]
+    exact = decimal_of(type)
+    assert exact, "all other numbers are exact"
+    return exact
+
+
+def _step_type(bound: Bound) -> Type:
+    source = _step_source(bound.types[0])
+    if len(bound.types) == 1 and not source.scale:
+        return source
+    return rounded_type(source, _digits(bound))
+
+
+def _step(*, up: bool) -> Callable[[Bound], Form]:
+    def build(bound: Bound) -> Form:
+        from headrace.core.expressions import rounding
+        from headrace.core.expressions.batches import once
+
+        source, result = _step_source(bound.types[0]), bound.result
+        assert isinstance(result, Decimal)
+        number = cast_form(bound.types[0], source)
+        stepped = once(rounding.stepper(source, _digits(bound), result, up=up), result)
+        return lambda value, *_: stepped(number(value))
+
+    return build
+
+
+def _stepping(name: str, alias: tuple[str, ...], doc: str, *examples: tuple[str, str]) -> Function:
+    from_double: dict[str, Form] = {
+        "ceil": lambda value: saturated(value.ceil()),
+        "floor": lambda value: saturated(value.floor()),
+    }
+    step = _step(up=name == "ceil")
+    first, *more = examples
+    return function(
+        *(name, _FAMILY, doc),
+        overload(f"{name}(value: bigint) -> bigint", lambda value: value, nulls="strict"),
+        overload(f"{name}(value: D) -> D", build=step, returns=_step_type),
+        overload(f"{name}(value: double) -> bigint", from_double[name], nulls="strict"),
+        overload(f"{name}(value: N, digits: constant int) -> N", build=step, returns=_step_type),
+        example=first,
+        more=tuple(more),
+        aliases=alias,
+    )
+
+
+def saturated(value: pl.Expr) -> pl.Expr:
+    """A whole double as a bigint, the nearest there is; NaN is 0."""
+    return cast_form(DOUBLE, BIGINT)(value)
+
+
+ROUNDING = (
+    function(
+        *("abs", _FAMILY, "The number without its sign; the least integer stays as it is."),
+        overload("abs(value: N) -> N", build=_absolute),
+        example=("abs(-3)", "3"),
+        more=(("abs(-1.50)", "1.50"),),
+    ),
+    function(
+        *("sign", _FAMILY, "-1.0, 0.0 or 1.0, as the number is below, at or above 0."),
+        overload("sign(value: double) -> double", lambda value: value.sign(), nulls="strict"),
+        example=("sign(-3)", "-1.0"),
+        aliases=("signum",),
+    ),
+    _stepping(
+        *(
+            "ceil",
+            ("ceiling",),
+            "The nearest whole number not below; with digits, a decimal.",
+        ),
+        *(("ceil(-1.2)", "-1"), ("ceil(1.234, 2)", "1.24"), ("ceil(1.5D)", "2")),
+    ),
+    _stepping(
+        *("floor", (), "The nearest whole number not above; with digits, a decimal."),
+        *(("floor(-1.2)", "-2"), ("floor(1.236, 2)", "1.23"), ("floor(1.5D)", "1")),
+    ),
+    _rounding(
+        *("round", "The number at so many digits, 0 unless said, half up; they may be negative."),
+        *(("round(2.5)", "3"), ("round(2.675D, 2)", "2.68"), ("round(1250, -2)", "1300")),
+    ),
+    _rounding(
+        *("bround", "The number at so many digits, 0 unless said, half to the even neighbour."),
+        *(("bround(2.5)", "2"), ("bround(2.665D, 2)", "2.66"), ("bround(1250, -2)", "1200")),
+    ),
+)

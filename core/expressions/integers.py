@@ -1,0 +1,50 @@
+"""Arithmetic on integers as Java does it: remainders, shifts, and sums that do not wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from headrace.core.expressions.typed import Form
+
+# 128 bits hold every sum, difference and product of bigints, so that a cast back tells overflow.
+CHECKED: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
+    "+": lambda a, b: a.cast(pl.Int128) + b.cast(pl.Int128),
+    "-": lambda a, b: a.cast(pl.Int128) - b.cast(pl.Int128),
+    "*": lambda a, b: a.cast(pl.Int128) * b.cast(pl.Int128),
+}
+
+
+def remainder(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """What a division that cuts off leaves; null where the divisor is zero."""
+    return a - a.truncdiv(b) * b
+
+
+def positive_remainder(wide: pl.DataType, result: pl.DataType) -> Form:
+    """Spark's pmod, computed in the wider type: there the sum with the divisor may wrap."""
+
+    def form(value: pl.Expr, divisor: pl.Expr) -> pl.Expr:
+        a, b = value.cast(wide), divisor.cast(wide)
+        rest = remainder(a, b)
+        return pl.when(rest < 0).then(remainder(rest + b, b)).otherwise(rest).cast(result)
+
+    return form
+
+
+def shift(name: str, type: pl.DataType) -> Form:
+    """`<<`, `>>` or `>>>`; the count goes by its lowest five bits, or six for a bigint."""
+    bits = 64 if type == pl.Int64 else 32
+    unsigned = pl.UInt64() if bits == 64 else pl.UInt32()
+
+    def power(count: pl.Expr, wide: pl.DataType) -> pl.Expr:
+        return pl.lit(2, dtype=wide).pow(count & pl.lit(bits - 1, dtype=pl.Int32))
+
+    forms: dict[str, Form] = {
+        "<<": lambda value, count: value * power(count, type),
+        ">>": lambda value, count: (value.cast(pl.Int128) // power(count, pl.Int128())).cast(type),
+        ">>>": lambda value, count: (
+            value.reinterpret(dtype=unsigned) // power(count, unsigned)
+        ).reinterpret(dtype=type),
+    }
+    return forms[name]

@@ -1,0 +1,146 @@
+"""Decimal arithmetic that needs more than 128 bits on the way, or several steps.
+
+A column whose numbers are small enough after all takes the short way. Else a sum is computed apart
+in wholes and rests; the factors of a product are taken apart into three limbs of thirteen digits,
+which are multiplied as on paper; and a quotient is a long division, so many digits at a time.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+import polars as pl
+
+from headrace.core.expressions.exact import (
+    as_decimal,
+    floating,
+    guarded,
+    halved,
+    levelled,
+    scaled_up,
+    sum_estimate,
+    unscaled,
+    whole,
+)
+from headrace.core.types import MAX_DIGITS, Decimal
+
+_LIMB = 13
+_BASE = 10**_LIMB
+_A, _B = pl.col("a0"), pl.col("a1")
+
+# Rounding adds as much as half of 1e38.
+_SMALL = 1.1e38
+
+
+def _is_small(frame: pl.DataFrame, estimate: pl.Expr) -> bool:
+    largest = frame.select(estimate.abs().max()).item()
+    return largest is None or largest < _SMALL
+
+
+def added(
+    frame: pl.DataFrame, left: Decimal, right: Decimal, result: Decimal, *, minus: bool
+) -> pl.Series:
+    """The sum a0 + a1, or the difference, where the result has no room for all the decimals."""
+    estimate = sum_estimate(_A, _B, left, right, minus=minus)
+    dropped = max(left.scale, right.scale) - result.scale
+    if _is_small(frame, estimate):
+        x, y = levelled(_A, _B, left, right)
+        number = as_decimal(halved(x - y if minus else x + y, dropped), result)
+    else:
+        apart = _added_apart(left, right, result, minus=minus)
+        number = guarded(apart, estimate / 10.0**dropped, result)
+    return frame.select(number).to_series()
+
+
+def _added_apart(left: Decimal, right: Decimal, result: Decimal, *, minus: bool) -> pl.Expr:
+    """The sum in the unit of the result, of which the rests are tenths, hundredths, ..."""
+    scale = max(left.scale, right.scale)
+    unit = whole(10 ** (scale - result.scale))
+    (head_a, tail_a), (head_b, tail_b) = _apart(_A, left, result), _apart(_B, right, result)
+    tail_a, tail_b = scaled_up(tail_a, scale - left.scale), scaled_up(tail_b, scale - right.scale)
+    head = head_a - head_b if minus else head_a + head_b
+    tail = tail_a - tail_b if minus else tail_a + tail_b
+    head, tail = head + tail // unit, tail % unit
+    up = (tail > unit - tail) | ((tail == unit - tail) & (head >= 0))
+    return head + up.cast(pl.Int128)
+
+
+def _apart(value: pl.Expr, type: Decimal, result: Decimal) -> tuple[pl.Expr, pl.Expr]:
+    """The whole units of the result in a number, and its rest in its own unit."""
+    number, cut = unscaled(value), max(type.scale - result.scale, 0)
+    head = number.truncdiv(whole(10**cut))
+    return scaled_up(head, max(result.scale - type.scale, 0)), number - head * whole(10**cut)
+
+
+def multiplied(frame: pl.DataFrame, dropped: int, result: Decimal) -> pl.Series:
+    """The product a0 * a1, of whose decimals so many are dropped; null where it does not fit."""
+    if _is_small(frame, floating(_A) * floating(_B)):
+        number = halved(unscaled(_A) * unscaled(_B), dropped)
+        return frame.select(as_decimal(number, result)).to_series()
+    a, b = unscaled(_A), unscaled(_B)
+    columns = {"minus": (a < 0) != (b < 0)}
+    for name, number in (("a", a.abs()), ("b", b.abs())):
+        for place in range(3):
+            columns[f"{name}{place}"] = number // whole(_BASE**place) % whole(_BASE)
+    return _without(_carried(frame.select(**columns)), dropped, result)
+
+
+def _carried(frame: pl.DataFrame) -> pl.DataFrame:
+    """The product's digits beyond the 38th as `high`, the last 38 as `low`."""
+    sums = {}
+    for place in range(5):
+        pairs = [(i, place - i) for i in range(3) if 0 <= place - i < 3]
+        sums[f"c{place}"] = reduce(add, [pl.col(f"a{i}") * pl.col(f"b{j}") for i, j in pairs])
+    frame = frame.select("minus", **sums)
+    for place in range(1, 5):
+        carry = pl.col(f"c{place - 1}") // whole(_BASE)
+        frame = frame.with_columns((pl.col(f"c{place}") + carry).alias(f"c{place}"))
+    digits = [pl.col(f"c{place}") % whole(_BASE) for place in range(4)]
+    split = whole(10 ** (MAX_DIGITS - 2 * _LIMB))
+    return frame.select(
+        "minus",
+        low=digits[0] + digits[1] * whole(_BASE) + digits[2] % split * whole(_BASE**2),
+        high=digits[2] // split + digits[3] * whole(10) + pl.col("c4") * whole(10 * _BASE),
+    )
+
+
+def _without(frame: pl.DataFrame, dropped: int, result: Decimal) -> pl.Series:
+    """The product without its last digits, rounded half up; null past 38 digits."""
+    high, low = pl.col("high"), pl.col("low")
+    if dropped > MAX_DIGITS:
+        size = halved(high, dropped - MAX_DIGITS)
+    else:
+        high = pl.when(high < whole(10**dropped)).then(high)
+        size = high * whole(10 ** (MAX_DIGITS - dropped)) + halved(low, dropped)
+    number = pl.when(pl.col("minus")).then(whole(0) - size).otherwise(size)
+    return frame.select(as_decimal(number, result)).to_series()
+
+
+def divided(frame: pl.DataFrame, left: Decimal, right: Decimal, result: Decimal) -> pl.Series:
+    """The quotient a0 / a1, null where a1 is zero."""
+    shift = result.scale - left.scale + right.scale
+    first = min(max(shift, 0), MAX_DIGITS - left.precision)
+    frame = frame.select(
+        estimate=floating(_A) / floating(_B) * 10.0**shift,
+        minus=(unscaled(_A) < 0) != (unscaled(_B) < 0),
+        rest=scaled_up(unscaled(_A).abs(), first),
+        by=scaled_up(unscaled(_B).abs(), max(-shift, 0)),
+    )
+    quotient, rest, by = pl.col("quotient"), pl.col("rest"), pl.col("by")
+    frame = frame.with_columns(quotient=rest.truncdiv(by))
+    frame = frame.with_columns(rest=rest - quotient * by)
+    for digits in _steps(max(shift, 0) - first, MAX_DIGITS - right.precision):
+        frame = frame.with_columns(digit=scaled_up(rest, digits).truncdiv(by))
+        frame = frame.with_columns(
+            quotient=scaled_up(quotient, digits) + pl.col("digit"),
+            rest=scaled_up(rest, digits) - pl.col("digit") * by,
+        )
+    size = quotient + (rest >= by - rest).cast(pl.Int128)
+    number = pl.when(pl.col("minus")).then(whole(0) - size).otherwise(size)
+    return frame.select(guarded(number, pl.col("estimate"), result)).to_series()
+
+
+def _steps(missing: int, room: int) -> list[int]:
+    """How many digits each further step of a long division brings."""
+    return [min(room, missing - done) for done in range(0, missing, room)] if missing else []

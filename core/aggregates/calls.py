@@ -87,8 +87,8 @@ class AggregateCall:
         if self.condition is None:
             return Rows(values, pl.col(ORDER), pl.len())
         passes = pl.col(self.condition.name)
-        kept = tuple(value.filter(passes) for value in values)
-        return Rows(kept, pl.col(ORDER).filter(passes), passes.sum())
+        kept = tuple(pl.when(passes).then(value) for value in values)
+        return Rows(kept, pl.when(passes).then(pl.col(ORDER)), passes.sum())
 
     def _state(self) -> list[pl.Expr]:
         import polars as pl

@@ -25,17 +25,18 @@ def _end(end: End, bound: Bound) -> Triple:
     skip = bound.constants.get(1) is True
 
     def pick(value: pl.Expr, order: pl.Expr) -> tuple[pl.Expr, ...]:
-        # A state without a row has no order key: it stands at the far end.
+        # What was dropped has no order key, and no value: it stands at the far end.
         if end == "first":
             by, least = value.sort_by(order, nulls_last=True), order.sort(nulls_last=True)
             return by.first(), least.first()
         return value.sort_by(order).last(), order.sort().last()
 
     def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+        import polars as pl
+
         if not skip:
             return pick(rows.value, rows.order)
-        present = rows.value.is_not_null()
-        return pick(rows.value.filter(present), rows.order.filter(present))
+        return pick(rows.value, pl.when(rows.value.is_not_null()).then(rows.order))
 
     return Triple(
         state=(("value", bound.types[0]), ("order", ORDER_KEY)),

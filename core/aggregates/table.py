@@ -59,13 +59,13 @@ _SUMS = (
     aggregate(
         "sum",
         "The sum of all values that are not NULL; NULL when there is none. Whole numbers add up to"
-        " a bigint, which wraps, decimals to one of ten more digits, all else to a double.",
+        " a bigint, which wraps, decimals to one of ten more digits (NULL past 38), all else to a"
+        " double.",
         overload(
             "sum(value: N) -> N",
             sums.total,
             distinct=sums.distinct_total,
             returns=sums.sum_type,
-            check=sums.check_digits("sum", sums.SUM_DIGITS),
         ),
         example=("sum(n)", "5"),
         more=(("sum(distinct n)", "3"), ("sum(x) filter (where ok)", "2.5")),
@@ -79,7 +79,6 @@ _SUMS = (
             sums.average,
             distinct=sums.distinct_average,
             returns=sums.avg_type,
-            check=sums.check_digits("avg", sums.AVG_DIGITS),
         ),
         example=("avg(n)", "1.6666666666666667"),
         more=(("avg(cast(n as decimal(3,1)))", "1.66667"),),

@@ -33,7 +33,11 @@ ORDER_KEY = Atom("order key")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a partial reads: the arguments, and the order key, of the rows that pass the filter."""
+    """What a partial reads: arguments and order key, all NULL in a row that the filter drops.
+
+    NULL, because Polars 2.1 reads beyond its memory where a `filter` inside of `agg` leaves a group
+    empty and the rest is sorted: no aggregate here may sort what it has filtered.
+    """
 
     values: tuple[pl.Expr, ...]
     order: pl.Expr

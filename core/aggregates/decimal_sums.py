@@ -1,0 +1,147 @@
+"""Sums and averages of decimals, exact, on unscaled 128-bit integers.
+
+Up to 28 digits, ten digits more are room enough for any number of rows. Longer ones are added as
+two numbers, of their first and of their last 19 digits, so that nothing overflows on the way: the
+result is NULL where, and only where, the whole sum has more than 38 digits. Spark gives NULL also
+when it overflows on the way, which depends on the order of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.aggregates.counting import distinct_values
+from headrace.core.aggregates.triple import Rows, Triple
+from headrace.core.types import BIGINT, MAX_DIGITS, Array, Decimal, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# From the unscaled sum, or NULL where it has too many digits, and the count to the result.
+Finish: TypeAlias = "Callable[[pl.Expr, pl.Expr], pl.Expr]"
+
+_ROOM = 10
+_HALF = 19
+_LIMB = Decimal(MAX_DIGITS, 0)
+
+
+def sum_of(type: Decimal) -> Decimal:
+    """What decimals of that type add up to."""
+    return Decimal(min(type.precision + _ROOM, MAX_DIGITS), type.scale)
+
+
+def average_of(type: Decimal) -> Decimal:
+    """The type of their average: four digits more, before and after the point."""
+    return Decimal(min(type.precision + 4, MAX_DIGITS), min(type.scale + 4, MAX_DIGITS))
+
+
+def finish_sum(type: Decimal) -> Finish:
+    """The sum, NULL of no values."""
+    import polars as pl
+
+    from headrace.core.expressions.exact import as_decimal
+
+    return lambda units, count: as_decimal(pl.when(count > 0).then(units), sum_of(type))
+
+
+def finish_average(type: Decimal) -> Finish:
+    """The quotient, rounded half away from zero: whole units first, then those of the rest."""
+    import polars as pl
+
+    from headrace.core.expressions.exact import as_decimal, scaled_up, whole
+
+    result = average_of(type)
+    digits = result.scale - type.scale
+
+    def finish(units: pl.Expr, count: pl.Expr) -> pl.Expr:
+        rows = pl.when(count > 0).then(count).cast(pl.Int128)
+        size = units.abs()
+        quotient = size.truncdiv(rows)
+        rest = scaled_up(size - quotient * rows, digits) * whole(2) + rows
+        fits = quotient < whole(10 ** (MAX_DIGITS - digits))
+        number = scaled_up(pl.when(fits).then(quotient), digits) + rest.truncdiv(rows * whole(2))
+        return as_decimal(pl.when(units < 0).then(whole(0) - number).otherwise(number), result)
+
+    return finish
+
+
+def added(type: Decimal, finish: Finish) -> Triple:
+    """The triple that adds all values up."""
+    if type.precision + _ROOM > MAX_DIGITS:
+        return _added_in_halves(finish)
+    wide = Decimal(MAX_DIGITS, type.scale)
+
+    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+        count = rows.value.count().cast(to_polars(BIGINT))
+        return rows.value.cast(to_polars(wide)).sum(), count
+
+    return Triple(
+        state=(("sum", wide), ("count", BIGINT)),
+        partial=partial,
+        merge=lambda sum, count: (sum.sum(), count.sum()),
+        finish=lambda sum, count: finish(_units(sum), count),
+    )
+
+
+def added_once(type: Decimal, finish: Finish) -> Triple:
+    """The triple that adds each value up once."""
+    if type.precision + _ROOM > MAX_DIGITS:
+        return distinct_values(type, _finish_halves_of_set(finish))
+    wide = to_polars(Array(Decimal(MAX_DIGITS, type.scale)))
+    return distinct_values(
+        type, lambda set: finish(_units(set.cast(wide).list.sum()), set.list.len())
+    )
+
+
+def _added_in_halves(finish: Finish) -> Triple:
+    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+        from headrace.core.expressions.exact import as_decimal
+
+        high, low = _halves(rows.value)
+        sums = as_decimal(high, _LIMB).sum(), as_decimal(low, _LIMB).sum()
+        return (*sums, rows.value.count().cast(to_polars(BIGINT)))
+
+    return Triple(
+        state=(("high", _LIMB), ("low", _LIMB), ("count", BIGINT)),
+        partial=partial,
+        merge=lambda high, low, count: (high.sum(), low.sum(), count.sum()),
+        finish=lambda high, low, count: finish(_whole(_units(high), _units(low)), count),
+    )
+
+
+def _finish_halves_of_set(finish: Finish) -> Callable[[pl.Expr], pl.Expr]:
+    def finished(set: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        high, low = (set.list.eval(half).list.sum() for half in _halves(pl.element()))
+        return finish(_whole(high, low), set.list.len())
+
+    return finished
+
+
+def _units(value: pl.Expr) -> pl.Expr:
+    from headrace.core.expressions.exact import unscaled
+
+    return unscaled(value)
+
+
+def _halves(value: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """The digits before the last 19, and these, never negative."""
+    from headrace.core.expressions.exact import whole
+
+    units = _units(value)
+    return units // whole(10**_HALF), units % whole(10**_HALF)
+
+
+def _whole(high: pl.Expr, low: pl.Expr) -> pl.Expr:
+    """Sums of both halves as one number; NULL where it has more than 38 digits."""
+    import polars as pl
+
+    from headrace.core.expressions.exact import scaled_up, whole
+
+    first, rest = high + low // whole(10**_HALF), low % whole(10**_HALF)
+    # Far below the 128 bits' end; the exact limit is checked where the result becomes a decimal.
+    near = first.abs() <= whole(10**_HALF)
+    units = scaled_up(pl.when(near).then(first), _HALF) + rest
+    return pl.when(units.abs() < whole(10**MAX_DIGITS)).then(units)

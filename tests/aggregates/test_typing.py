@@ -1,0 +1,164 @@
+"""Aggregate expressions are typed over rows and groups; what is wrong is told with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.aggregates import AGGREGATE_NAMES, ORDER, TABLE, type_aggregate_text
+from headrace.core.expressions import ExpressionErrors, columns, type_expression
+from headrace.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Decimal, Field, Schema, Struct
+
+SCHEMA = Schema(
+    (
+        Field("shop", STRING),
+        Field("price", DOUBLE),
+        Field("n", INT),
+        Field("ok", BOOLEAN),
+        Field("cents", Decimal(29, 2)),
+        Field("v", Struct((Field("x", INT),))),
+    )
+)
+KEYS = Schema((Field("shop", STRING), Field("day", INT)))
+
+
+def errors(text: str) -> list[tuple[str, str, str]]:
+    """What is wrong with a text: message, the characters, hint."""
+    with pytest.raises(ExpressionErrors) as caught:
+        type_aggregate_text(text, SCHEMA, KEYS)
+    return [
+        (error.message, text[error.span.start : error.span.end], error.hint)
+        for error in caught.value.errors
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "at", "hint"),
+    [
+        ("price", "neither a key nor inside an aggregate", "price", "first(price), or add it"),
+        ("sum(price) + n", 'column "n" is neither a key', "n", "first(n), or add it to key"),
+        ("sum(prise)", 'unknown column "prise"', "prise", 'did you mean "price"?'),
+        ("sum(price) + dya", 'unknown column "dya"', "dya", 'did you mean "day"?'),
+        ("sum(day)", 'unknown column "day"', "day", ""),
+        ("qqqq", 'unknown column "qqqq"', "qqqq", "the columns are shop, day, price"),
+        ("sum(max(price))", "max stands inside another aggregate", "max", "then again"),
+        ("count(*) filter (where sum(n) > 1)", "sum stands inside another", "sum", ""),
+        ("sum(n) filter (where n)", "filter wants a boolean condition, got int", "n", ""),
+        ("sum(n) filter (where null)", "filter wants a boolean condition, got void", "null", ""),
+        ("sum(shop)", "sum wants a number, got string", "shop", ""),
+        ("max(v)", "max wants a type with an order, got struct", "v", ""),
+        ("min(distinct n)", "distinct has no place in min", "min", "the same without it"),
+        ("collect_list(distinct n)", "distinct has no place", "collect_list", "collect_set"),
+        ("stddev(distinct n)", "distinct has no place", "stddev", "dedup"),
+        ("count()", "count takes at least 1 argument, got 0", "count()", "count(*)"),
+        ("count(distinct *)", "* stands only in count(*)", "*", ""),
+        ("count(*, n)", "* stands only in count(*)", "*", ""),
+        ("sum(*)", "* stands only in count(*)", "*", ""),
+        ("sum()", "sum takes 1 argument, got 0", "sum()", "it is sum(value: N) -> N"),
+        ("min_by(n)", "min_by takes 2 arguments, got 1", "min_by(n)", ""),
+        ("first(n, ok)", "first wants a constant boolean, got boolean", "ok", ""),
+        ("first(n, null)", "wanted true or false, got NULL", "null", ""),
+        ("count_if(n)", "count_if wants boolean, got int", "n", ""),
+        ("median(n)", 'function "median" is not built yet', "median", ""),
+        ("sum(n) over ()", "window functions (over) have no place", "over", "window"),
+        ("upper(distinct shop)", "upper is none", "upper", ""),
+        ("sum(n", 'wanted ")"', "n", ""),
+    ],
+)
+def test_what_does_not_fit_is_refused_where_it_stands(
+    text: str, message: str, at: str, hint: str
+) -> None:
+    found = errors(text)
+    assert len(found) == 1
+    assert message in found[0][0]
+    assert found[0][1] == at
+    assert hint in found[0][2]
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    found = errors("sum(prise) / max(m) filter (where okk)")
+    assert [at for _, at, _ in found] == ["prise", "m", "okk"]
+
+
+def test_an_aggregate_outside_of_aggregate_is_named_as_one() -> None:
+    with pytest.raises(ExpressionErrors, match="sum is an aggregate"):
+        type_expression("sum(n) + 1", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "type", "nullable"),
+    [
+        ("count(*)", "bigint", False),
+        ("sum(n)", "bigint", True),
+        ("sum(price) / count(*)", "double", True),
+        ("sum(cast(n as decimal(5,2)))", "decimal(15,2)", True),
+        ("avg(cast(n as decimal(5,2)))", "decimal(9,6)", True),
+        ("sum(cents)", "decimal(38,2)", True),
+        ("avg(cents)", "decimal(33,6)", True),
+        ("coalesce(max(n), 0)", "int", False),
+        ("collect_list(v)", "array<struct<x:int>>", False),
+        ("count(distinct n, shop)", "bigint", False),
+        ("first(v).x", "int", True),
+        ("shop", "string", True),
+        ("concat(shop, '!')", "string", True),
+    ],
+)
+def test_results_have_their_types(text: str, type: str, nullable: bool) -> None:
+    expression = type_aggregate_text(text, SCHEMA, KEYS)
+    assert (str(expression.type), expression.finish.nullable) == (type, nullable)
+
+
+def test_a_call_written_twice_is_one_call() -> None:
+    expression = type_aggregate_text("sum( n)/count(*) + SUM(n) - count( * )", SCHEMA, KEYS)
+    assert [call.name for call in expression.calls] == ["__sum(n)", "__count(*)"]
+    assert columns(expression.finish) == {"__sum(n)", "__count(*)"}
+    assert expression.columns == {"n"}
+
+
+def test_an_alias_is_the_same_call() -> None:
+    assert len(type_aggregate_text("mean(n) + avg(n)", SCHEMA, KEYS).calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("sum(n)", "sum(distinct n)"),
+        ("sum(n)", "sum(n) filter (where ok)"),
+        ("max('1')", "max(1)"),
+        ("max(1.0)", "max(1.0D)"),
+        ("max(1)", "max(1L)"),
+        ("max(date '2024-01-01')", "max('2024-01-01')"),
+        ("sum(cast(n as bigint))", "sum(try_cast(n as bigint))"),
+        ("sum(n + 1 * 2)", "sum((n + 1) * 2)"),
+        ("first(n)", "first(n, true)"),
+        ("max(null)", "max('null')"),
+        ("bool_or(true)", "bool_or(false)"),
+    ],
+)
+def test_unlike_calls_are_not_taken_for_one(one: str, other: str) -> None:
+    names = [type_aggregate_text(text, SCHEMA, KEYS).calls[0].name for text in (one, other)]
+    assert names[0] != names[1]
+
+
+def test_a_state_is_named_and_typed_after_what_was_written() -> None:
+    (call,) = type_aggregate_text("max_by(shop, price * 2)", SCHEMA, KEYS).calls
+    (name, type), *rest = call.state(BIGINT).items()
+    assert name == "__max_by(shop, (price * 2)).best"
+    assert str(type) == "struct<value:string,by:double,order:bigint>"
+    assert not rest
+    assert list(call.prepare()) == ["__(price * 2) double"]
+    assert call.columns == {"shop", "price"}
+
+
+def test_only_what_goes_by_order_needs_it() -> None:
+    needing = {"first", "last", "min_by", "max_by", "collect_list"}
+    for row in TABLE.values():
+        text = {"count": "count(*)", "min_by": "min_by(n, n)", "max_by": "max_by(n, n)"}
+        condition = row.signatures[0].split("(")[1].startswith("condition")
+        plain = f"{row.name}({'ok' if condition else 'n'})"
+        expression = type_aggregate_text(text.get(row.name, plain), SCHEMA, KEYS)
+        assert expression.needs_order is (row.name in needing), row.name
+    assert ORDER.startswith("__")
+
+
+def test_the_names_of_aggregates_are_known_with_their_aliases() -> None:
+    assert {"sum", "avg", "mean", "every", "some", "any", "stddev", "array_agg"} <= AGGREGATE_NAMES

@@ -127,9 +127,14 @@ def read_literal(typed: Constant, target: Type) -> Typed:
     from headrace.core.expressions.typed import to_expr
 
     read = cast(typed, target, typed.span)
-    if pl.select(to_expr(read)).item() is None:
+    try:
+        value = pl.select(to_expr(read)).item()
+    except (ValueError, OverflowError):  # a year that Python's dates do not have
+        return read
+    if value is None:
         example = "'2026-01-31'" if target == DATE else "'2026-01-31 08:00:00'"
         raise ExpressionError(
             f"wanted a {target} here, got {typed.value!r}", typed.span, f"write it as {example}"
         )
-    return read
+    # Read once, here, and not again for every batch.
+    return Constant(target, False, typed.span, value)

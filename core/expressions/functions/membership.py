@@ -7,7 +7,7 @@ or timestamp here only in the very form that Spark gives it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -113,17 +113,10 @@ def _form(known: pl.Series) -> Callable[..., pl.Expr]:
             tests.append(value.is_in(pl.lit(values).implode()))
         if has_null:
             tests.append(pl.lit(None, dtype=pl.Boolean))
-        return _any(tests)
+        # Three-valued: true when one is, else NULL when one is, else false.
+        return pl.any_horizontal(tests) if len(tests) > 1 else tests[0]
 
     return form
-
-
-def _any(tests: Iterable[pl.Expr]) -> pl.Expr:
-    """Three-valued: true when one is, else NULL when one is, else false."""
-    first, *more = tests
-    for test in more:
-        first = first | test
-    return first
 
 
 MEMBERSHIP: tuple[Function, ...] = (

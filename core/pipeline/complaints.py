@@ -32,11 +32,19 @@ class Unread(ValueError):
         self.complaints = complaints
 
 
+MAX_COMPLAINTS = 200
+
+
 @dataclass(slots=True)
 class Gathered:
-    """The complaints about the pieces of one value."""
+    """The complaints about the pieces of one value; once it is full, reading on tells no more."""
 
     complaints: list[Complaint] = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many as anybody reads."""
+        return len(self.complaints) >= MAX_COMPLAINTS
 
     def add(self, unread: Unread, *at: int | str) -> None:
         """What is wrong with the piece at a location."""

@@ -68,6 +68,8 @@ class OneOrMany(Reading):
         gathered = Gathered()
         seen: dict[Text, None] = {}
         for at, item in enumerate(value):
+            if gathered.full:
+                break
             word = attempt(gathered, self.each, item, at)
             if isinstance(word, Text):
                 if word in seen:
@@ -114,6 +116,8 @@ class Assignments(Reading):
         gathered = Gathered()
         found = []
         for key, text in value.items():
+            if gathered.full:
+                break
             named = attempt(gathered, self.names, key, key, KEY)
             computed = attempt(gathered, expression, text, key)
             if isinstance(named, Text) and isinstance(computed, Text):
@@ -169,6 +173,8 @@ class ColumnTypes(Reading):
         gathered = Gathered()
         fields = []
         for key, text in value.items():
+            if gathered.full:
+                break
             attempt(gathered, column, key, key, KEY)
             typed = attempt(gathered, TypeReading(), text, key)
             if isinstance(typed, tuple):

@@ -17,6 +17,7 @@ from headrace.core.pipeline.text import Piece, Text
 from headrace.core.problems import Problem, did_you_mean, nearest
 
 MAX_FILE = 2**20
+MAX_PROBLEMS = 20
 MAX_TOTAL = 4 * 2**20
 SECRET = "HEADRACE_SECRET_"
 SECRETS = "HEADRACE_SECRETS"
@@ -40,14 +41,14 @@ class Missing(Exception):
 class Replaced:
     """A scalar's value while it is being made."""
 
-    value: str = ""
+    parts: list[str] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     secret: bool = False
 
     def put(self, start: int, end: int, text: str) -> None:
         """A text in the place of the characters `[start, end)` of the scalar."""
         self.pieces.append(Piece(start, end, len(text)))
-        self.value += text
+        self.parts.append(text)
 
 
 class Interpolator:
@@ -71,17 +72,19 @@ class Interpolator:
         raw = Text(scalar.value, scalar)
         done, problems, at = Replaced(), [], 0
         while found := OPENING.search(scalar.value, at):
-            done.value += scalar.value[at : found.start()]
+            done.parts.append(scalar.value[at : found.start()])
             at = self._end(scalar.value, found)
             try:
                 self._replace(scalar.value, found, at, done)
             except Missing as missing:
                 place = raw.locate(found.start(), at)
                 problems.append(Problem(missing.message, place, missing.hint, subject))
-        done.value += scalar.value[at:]
+                if len(problems) >= MAX_PROBLEMS:
+                    break
+        done.parts.append(scalar.value[at:])
         if problems:
             return None, problems
-        return Text(done.value, scalar, tuple(done.pieces), done.secret), []
+        return Text("".join(done.parts), scalar, tuple(done.pieces), done.secret), []
 
     def _end(self, value: str, found: re.Match[str]) -> int:
         if found[0] == "$${":

@@ -8,13 +8,14 @@ the rest is never what was meant, so it is said here, once, and the pieces are n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from headrace.core.pipeline.nodes import Node, Scalar
 from headrace.core.pipeline.quoting import quote_hint
 from headrace.core.problems import Problem
 
 SQL_QUOTED = re.compile(r"'[^']*'")
+BRACKETS = re.compile(r"[()<>]")
 GENERIC = re.compile(r"\b(?:array|struct|map)<", re.IGNORECASE)
 MAX_PIECES = 50
 
@@ -35,26 +36,26 @@ def to_comment(scalar: Scalar) -> Problem | None:
 
 def to_commas(nodes: Sequence[Node]) -> Problem | None:
     """Among what stands between brackets, a plain value that a comma of its own cut in pieces."""
-    for at, node in enumerate(nodes):
-        if not isinstance(node, Scalar) or node.style or not _opens(node.value):
-            continue
-        depth = _opens(node.value)
-        for last in _plain(nodes[at + 1 : at + MAX_PIECES]):
-            depth += _opens(last.value)
-            if depth <= 0:
-                return _cut(node, last)
-    return None
-
-
-def _plain(nodes: Sequence[Node]) -> Iterator[Scalar]:
+    first: Scalar | None = None
+    depth = pieces = 0
     for node in nodes:
-        if not isinstance(node, Scalar) or node.style:
-            return
-        yield node
+        if not isinstance(node, Scalar) or node.style or pieces > MAX_PIECES:
+            first, depth, pieces = None, 0, 0
+            continue
+        opens = _opens(node.value)
+        if first is None and opens > 0:
+            first, depth, pieces = node, opens, 0
+        elif first is not None:
+            depth, pieces = depth + opens, pieces + 1
+            if depth <= 0:
+                return _cut(first, node)
+    return None
 
 
 def _opens(value: str) -> int:
     """How many more brackets it opens than closes; `<` counts where it belongs to a type."""
+    if not BRACKETS.search(value):
+        return 0
     bare = SQL_QUOTED.sub("", value)
     round_ones = bare.count("(") - bare.count(")")
     if GENERIC.search(bare) or (">" in bare and bare.rstrip().endswith(">")):

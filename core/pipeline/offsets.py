@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from headrace.core.pipeline.nodes import Scalar
@@ -40,11 +41,15 @@ ESCAPES = {
     **{"t": "\t", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"},
 }
 HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+MAX_SCANNED = 50_000
 LINE_END = re.compile(r"\r\n|\r|\n")
 
 
+@lru_cache(maxsize=4)
 def offsets(scalar: Scalar) -> Sequence[tuple[int, int]]:
     """One pair a character of the value; none at all if they could not be found."""
+    if scalar.end - scalar.start > MAX_SCANNED:
+        return ()
     if scalar.style == "=":
         return [(at, at + 1) for at in range(scalar.start, scalar.end)]
     text, start, end = scalar.file.text, content_start(scalar), scalar.end

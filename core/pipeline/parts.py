@@ -93,6 +93,8 @@ class Reader:
         for key, entry in entries.items():
             if key in SECTIONS:
                 continue
+            if self.findings.full:
+                break
             hint = at_top(key, self.connectors)
             near = "" if hint else nearest(key, SECTIONS)
             if near:

@@ -22,7 +22,6 @@ ENTRY = re.compile(
 class Line:
     """One line: where it starts in the file, and its text."""
 
-    number: int
     start: int
     text: str
 
@@ -71,12 +70,12 @@ class Scene:
         start = self.text.rfind("\n", 0, at) + 1
         end = self.text.find("\n", at)
         text = self.text[start : len(self.text) if end < 0 else end].rstrip("\r")
-        return Line(self.text.count("\n", 0, start) + 1, start, text)
+        return Line(start, text)
 
     def below(self, at: int) -> Iterator[Line]:
         """What is left of the offset's line, and the lines after it."""
         end = self.text.find("\n", at)
-        yield Line(0, at, self.text[at : len(self.text) if end < 0 else end])
+        yield Line(at, self.text[at : len(self.text) if end < 0 else end])
         while end >= 0:
             line = self.line(end + 1)
             yield line

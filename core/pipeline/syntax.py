@@ -14,7 +14,7 @@ import yaml
 from headrace.core.pipeline.file import File
 from headrace.core.pipeline.quoting import quote_hint
 from headrace.core.pipeline.scene import Line, Scene
-from headrace.core.pipeline.syntax_flow import in_brackets
+from headrace.core.pipeline.syntax_flow import in_brackets, innermost
 from headrace.core.pipeline.syntax_values import in_line
 from headrace.core.problems import Problem
 
@@ -86,9 +86,12 @@ def _behind_quote(scene: Scene) -> Problem | None:
 
 
 def _brackets(scene: Scene) -> Problem | None:
-    if scene.text[scene.begun : scene.begun + 1] in ("[", "{") and "a flow" in scene.words:
+    if "a flow" not in scene.words:
+        return None
+    if scene.text[scene.begun : scene.begun + 1] in ("[", "{") and scene.begun < scene.at:
         return in_brackets(scene)
-    return None
+    found = innermost(scene)
+    return in_brackets(found) if found else None
 
 
 def _open_quote(scene: Scene) -> Problem | None:
@@ -240,10 +243,10 @@ RULES: tuple[Callable[[Scene], Problem | None], ...] = (
     _brackets,
     _open_quote,
     _value,
+    _stray,
     _no_space,
     _no_colon,
     _list_and_mapping,
     _indentation,
-    _stray,
     _ended,
 )

@@ -7,6 +7,7 @@ never closed, or a value that needs quotes because brackets and ": " mean more i
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from headrace.core.pipeline.quoting import quote_hint
 from headrace.core.pipeline.scene import Scene
@@ -14,6 +15,10 @@ from headrace.core.pipeline.syntax_values import closing
 from headrace.core.problems import Problem
 
 CLOSES = {"[": "]", "{": "}"}
+PIECE = re.compile(
+    r"""(?<![^\s\[{,(:])(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*') | (?:^|(?<=\s))\#[^\n]* | [\[\]{}]""",
+    re.VERBOSE | re.MULTILINE,
+)
 
 
 def in_brackets(scene: Scene) -> Problem:
@@ -21,6 +26,8 @@ def in_brackets(scene: Scene) -> Problem:
     opened = scene.text[scene.begun]
     if scene.at_end:
         return _unclosed(scene)
+    if scene.here == ",":
+        return scene.problem('wanted a value before ","', scene.at, scene.at + 1)
     if scene.here in "]}":
         message = f'wanted "{CLOSES[opened]}" for the "{opened}" of {_where(scene)}'
         return scene.problem(f'{message}, got "{scene.here}"', scene.at, scene.at + 1)
@@ -31,10 +38,21 @@ def in_brackets(scene: Scene) -> Problem:
     return scene.problem(f'wanted "," or "{CLOSES[opened]}" here', scene.at, scene.at + 1)
 
 
+def innermost(scene: Scene) -> Scene | None:
+    """The scene as seen from the innermost bracket that is open at the mark, if any is."""
+    stack: list[int] = []
+    for piece in PIECE.finditer(scene.text, 0, scene.at):
+        if piece[0] in "[{":
+            stack.append(piece.start())
+        elif piece[0] in "]}" and stack:
+            stack.pop()
+    return replace(scene, begun=stack[-1]) if stack else None
+
+
 def _where(scene: Scene) -> str:
-    line = scene.line(scene.begun)
-    same = line.number == scene.line(scene.at).number
-    return "this line" if same else f"line {line.number}"
+    line = scene.file.place(scene.begun, scene.begun).line
+    same = line == scene.file.place(scene.at, scene.at).line
+    return "this line" if same else f"line {line}"
 
 
 def _unclosed(scene: Scene) -> Problem:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.core.pipeline.nodes import Scalar
-from headrace.core.pipeline.offsets import offsets
+from headrace.core.pipeline.offsets import content_start, offsets
 from headrace.core.problems import Place
 
 MASK = "****"
@@ -93,7 +93,7 @@ def _in_file(scalar: Scalar, first: int, last: int, *, empty: bool) -> tuple[int
     """The file's characters behind `[first, last)` of a scalar's own value."""
     found = offsets(scalar)
     if not found:
-        return scalar.start, scalar.end
+        return content_start(scalar), scalar.end
     if first >= len(found):
         return found[-1][1], found[-1][1] + 1
     begin = found[first][0]

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from headrace.core.pipeline.complaints import KEY, Complaint, Unread
 from headrace.core.pipeline.data import BROKEN, NOTHING, described
 from headrace.core.pipeline.fields import Variants
-from headrace.core.pipeline.findings import Findings
+from headrace.core.pipeline.findings import MAX_PROBLEMS, Findings
 from headrace.core.pipeline.nodes import Mapping, Node, Scalar
 from headrace.core.pipeline.part import Part, part_of, reading_of
 from headrace.core.pipeline.resolve import named
@@ -84,7 +84,7 @@ class Report:
                 break
             unread = line.get("ctx", {}).get("error")
             if isinstance(unread, Unread):
-                for complaint in unread.complaints:
+                for complaint in unread.complaints[:MAX_PROBLEMS]:
                     self._complain(replace(complaint, at=(*line["loc"], *complaint.at)))
             else:
                 self._one(line["type"], line["loc"], line["input"])

@@ -1,0 +1,100 @@
+"""JSON lines to frames: whole blocks at once, in Rust; where something is off, sorted out.
+
+`pl.read_ndjson` with the schema of the needed columns is strict, fast, and raises for a whole block
+when one record of it is wrong. So a block is first read as if all were well. If Polars raises, or
+the rows are not as many as the lines, `json_sorting` finds the records that are to blame and reads
+the others. What was read is then converted, column by column, to the types of the schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats import json_exact, lines
+from headrace.connectors.formats.contract import Decoded
+from headrace.connectors.formats.json_explain import misfit, missing
+from headrace.connectors.formats.json_halves import has_lone_half
+from headrace.connectors.formats.json_read import read, wires
+from headrace.connectors.formats.json_sorting import Faults, sort_out
+from headrace.connectors.formats.json_wire import converted, is_plain
+from headrace.connectors.formats.lines import Block
+from headrace.core.types import Field, Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class JsonDecoder:
+    """Decodes one JSON object a line into the fields of `schema`.
+
+    A field that is not nullable must be there. `epoch` is the unit of instants written as numbers.
+    """
+
+    schema: Schema
+    epoch: str | None = None
+
+    @property
+    def has_header(self) -> bool:
+        """Every line is a record."""
+        return False
+
+    def begin(self, header: bytes) -> JsonDecoder:
+        """Nothing to begin with."""
+        return self
+
+    def cut(self, data: bytes) -> int:
+        """Up to the last line end."""
+        return lines.cut(data)
+
+    def decode(self, block: bytes, offset: int) -> Decoded:
+        """Read the block at once; if that fails, without the records that are to blame."""
+        lines = Block.at(block, offset)
+        faults: Faults = {}
+        raw = self._at_once(lines)
+        if raw is None:
+            raw, faults = sort_out(self.schema, self.epoch, lines.records)
+        raw = self._with_exact(raw, lines, faults)
+        frame = raw.drop(raw.columns)
+        columns = [self._finished(field, raw[field.name], lines, faults) for field in self.schema]
+        frame = frame.with_columns(columns)
+        return lines.parted(frame, faults) if faults else (frame, ())
+
+    def _at_once(self, block: Block) -> pl.DataFrame | None:
+        """What Polars reads, if it finds nothing wrong with any record."""
+        from polars.exceptions import PolarsError
+
+        if has_lone_half(block.data):
+            return None
+        try:
+            raw = read(block.data, wires(self.schema, self.epoch))
+        except PolarsError:
+            return None
+        return raw if block.has_records(raw.height) else None
+
+    def _with_exact(self, raw: pl.DataFrame, block: Block, faults: Faults) -> pl.DataFrame:
+        """The columns with those that Polars cannot read exactly."""
+        fields = json_exact.exact_fields(self.schema)
+        if not fields:
+            return raw
+        columns = []
+        for field, written in zip(fields, json_exact.cut_out(fields, block), strict=True):
+            before = raw[field.name] if field.name in raw.columns else None
+            column, unfit = json_exact.put_in(field, self.epoch, written, before)
+            columns.append(column)
+            for row in unfit:
+                faults.setdefault(row, misfit(field, block.records[row].text))
+        return raw.with_columns(columns)
+
+    def _finished(self, field: Field, raw: pl.Series, block: Block, faults: Faults) -> pl.Series:
+        """A column in its own type; what does not fit, or must not be null, is a fault."""
+        column = raw
+        if not is_plain(field.type):
+            column, wrong = converted(raw, field.type, self.epoch)
+            for row in wrong.arg_true():
+                faults.setdefault(row, misfit(field, block.records[row].text))
+        if not field.nullable and column.null_count():
+            for row in column.is_null().arg_true():
+                faults.setdefault(row, missing(field))
+        return column

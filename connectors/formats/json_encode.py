@@ -1,0 +1,144 @@
+"""Frames to JSON lines, a column at a time.
+
+Polars writes most types as the language wants them: doubles as the shortest number that reads back
+the same, text with non-ASCII as it is, nulls as null. Instants it is given as text. Two things it
+does not write as we want them, and then each row is put together from its columns' texts: decimals
+(it quotes them) and doubles that are no finite number (it writes null). Both ways give a row the
+same bytes, so equal rows are equal bytes whatever stands beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats.json_wire import has, is_nested
+from headrace.core.types import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Field,
+    Schema,
+    Struct,
+    Type,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+INSTANT = "%Y-%m-%dT%H:%M:%S%.6fZ"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonEncoder:
+    """Writes rows of this schema, each as one JSON object on a line, fields in its order."""
+
+    schema: Schema
+
+    @property
+    def suffix(self) -> str:
+        """As files of JSON lines are called."""
+        return ".jsonl"
+
+    def header(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def encode(self, frame: pl.DataFrame) -> bytes:
+        """The lines of these rows."""
+        out = BytesIO()
+        if any(_needs_texts(frame[field.name], field.type) for field in self.schema):
+            lines = frame.select(_line(self.schema))
+            lines.write_csv(out, include_header=False, quote_style="never")
+        elif len(self.schema):
+            frame.select([_shown(field) for field in self.schema]).write_ndjson(out)
+        else:
+            out.write(b"{}\n" * frame.height)
+        return out.getvalue()
+
+
+def _needs_texts(column: pl.Series, type: Type) -> bool:
+    """Whether Polars would not write the column as we do."""
+    if type in (FLOAT, DOUBLE):
+        return not column.is_finite().all()
+    return has(type, Decimal) or (is_nested(type) and has(type, FLOAT, DOUBLE))
+
+
+def _shown(field: Field) -> pl.Expr:
+    """A column as Polars is to write it."""
+    import polars as pl
+
+    return _written(pl.col(field.name), field.type).alias(field.name)
+
+
+def _written(value: pl.Expr, type: Type) -> pl.Expr:
+    """A value of which Polars' JSON is ours."""
+    import polars as pl
+
+    if not has(type, TIMESTAMP, BINARY):
+        return value
+    match type:
+        case Array(element):
+            return value.list.eval(_written(pl.element(), element))
+        case Struct(fields):
+            inner = [_written(value.struct.field(f.name), f.type).alias(f.name) for f in fields]
+            return pl.when(value.is_not_null()).then(pl.struct(inner))
+    if type == BINARY:
+        return value.bin.encode("base64")
+    return value.dt.replace_time_zone(None).dt.strftime(INSTANT)
+
+
+def _line(schema: Schema) -> pl.Expr:
+    """A row as text."""
+    import polars as pl
+
+    values = {field.name: _text(pl.col(field.name), field.type) for field in schema}
+    return _object(values)
+
+
+def _object(values: dict[str, pl.Expr]) -> pl.Expr:
+    """The texts of its fields as an object."""
+    import polars as pl
+
+    parts: list[pl.Expr] = []
+    for name, value in values.items():
+        before = "," if parts else "{"
+        parts += [pl.lit(f"{before}{json.dumps(name, ensure_ascii=False)}:"), value]
+    return pl.concat_str([*parts, pl.lit("}")])
+
+
+def _text(value: pl.Expr, type: Type) -> pl.Expr:
+    """The JSON text of a value, null included."""
+    import polars as pl
+
+    match type:
+        case Array(element):
+            inner = value.list.eval(_text(pl.element(), element)).list.join(",")
+            text = pl.concat_str(pl.lit("["), inner, pl.lit("]"))
+        case Struct(fields):
+            texts = {f.name: _text(value.struct.field(f.name), f.type) for f in fields}
+            text = pl.when(value.is_not_null()).then(_object(texts))
+        case _ if type in (STRING, TIMESTAMP, BINARY, DATE):
+            whole = pl.struct(_written(value, type).alias("v")).struct.json_encode()
+            text = pl.when(value.is_not_null()).then(whole.str.slice(5).str.strip_suffix("}"))
+        case _ if type in (FLOAT, DOUBLE):
+            text = pl.when(value.is_finite()).then(value.cast(pl.String)).otherwise(_word(value))
+        case _:
+            text = value.cast(pl.String)
+    return text.fill_null("null")
+
+
+def _word(value: pl.Expr) -> pl.Expr:
+    """A number that JSON has not, as a text."""
+    import polars as pl
+
+    infinite = pl.when(value > 0).then(pl.lit('"Infinity"')).otherwise(pl.lit('"-Infinity"'))
+    word = pl.when(value.is_nan()).then(pl.lit('"NaN"')).otherwise(infinite)
+    return pl.when(value.is_not_null()).then(word)

@@ -1,0 +1,148 @@
+"""Columns whose values Polars' reader would round or confuse: decimals, and binary.
+
+It reads a number with a fraction through a double, and a text where a binary is declared looks to
+it like any other value as text. So the columns in which such a type stands anywhere are cut out of
+each record as they are written, by msgspec, and put back as exact texts: `1.10`, base64. This is
+done for every record of a source with such columns, never as a second try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Context
+from decimal import Decimal as Number
+from functools import cache
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats.json_wire import Value, is_exact, is_nested, wire
+from headrace.connectors.formats.lines import Block
+from headrace.core.types import Array, Decimal, Field, Schema, Struct, Type
+
+if TYPE_CHECKING:
+    import msgspec
+    import polars as pl
+
+# The digits of the longest decimal; what needs more does not fit.
+CONTEXT = Context(prec=38, rounding=ROUND_HALF_UP)
+
+NULL = b"null"
+UNREADABLE = b"!"
+
+
+class Unfit(Exception):
+    """A value is not of the type that its column declares."""
+
+
+def exact_fields(schema: Schema) -> tuple[Field, ...]:
+    """The fields that are read here."""
+    return tuple(field for field in schema if is_exact(field.type))
+
+
+def cut_out(fields: Sequence[Field], block: Block) -> list[list[bytes]]:
+    """For each of the fields, its value in every record as it is written; missing is null."""
+    import msgspec
+
+    row = _row(tuple(field.name for field in fields))
+    decoder = msgspec.json.Decoder(row)
+    nothing = row(*repeat(msgspec.Raw(UNREADABLE), len(fields)))
+
+    def alone(record: bytes) -> msgspec.Struct:
+        try:
+            return decoder.decode(record)
+        except (msgspec.MsgspecError, RecursionError):
+            return nothing
+
+    try:
+        rows = decoder.decode_lines(block.data)
+    except (msgspec.MsgspecError, RecursionError):
+        rows = [alone(record.text) for record in block.records]
+    return [[bytes(getattr(row, f"f{at}")) for row in rows] for at in range(len(fields))]
+
+
+def put_in(
+    field: Field, epoch: str | None, written: Sequence[bytes], read: pl.Series | None
+) -> tuple[pl.Series, list[int]]:
+    """The column in its wire type, and the rows that hold something else (null here).
+
+    `read` is what Polars made of an array or a struct, in which exact texts take their places.
+    """
+    import polars as pl
+
+    values: list[Value] = []
+    unfit = []
+    before = repeat(None) if read is None else read.to_list()
+    for row, (value, text) in enumerate(zip(before, written, strict=False)):
+        try:
+            values.append(_merged(field.type, value, text))
+        except Unfit:
+            values.append(None)
+            unfit.append(row)
+    return pl.Series(field.name, values, dtype=wire(field.type, epoch)), unfit
+
+
+def _merged(type: Type, read: Value, written: bytes) -> Value:
+    """The value with each exact part as it is written."""
+    import msgspec
+
+    if not is_exact(type):
+        return read
+    if written == NULL:
+        return None
+    if not is_nested(type):
+        return _text(type, written)
+    try:
+        if isinstance(type, Array) and isinstance(read, list):
+            inner = msgspec.json.decode(written, type=list[msgspec.Raw])
+            pairs = zip(read, inner, strict=True)
+            return [_merged(type.element, value, bytes(raw)) for value, raw in pairs]
+        if isinstance(type, Struct) and isinstance(read, dict):
+            parts = msgspec.json.decode(written, type=dict[str, msgspec.Raw])
+            texts = {name: bytes(raw) for name, raw in parts.items()}
+            return {
+                f.name: _merged(f.type, read[f.name], texts.get(f.name, NULL)) for f in type.fields
+            }
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise Unfit from error
+    raise Unfit
+
+
+def _text(type: Type, written: bytes) -> str:
+    """The exact text of one value."""
+    import msgspec
+
+    if isinstance(type, Decimal):
+        return fixed(written.decode(), type)
+    if not written.startswith(b'"'):
+        raise Unfit
+    try:
+        return msgspec.json.decode(written, type=str)
+    except msgspec.MsgspecError as error:
+        raise Unfit from error
+
+
+def fixed(text: str, type: Decimal) -> str:
+    """A number with exactly the digits of its type behind the point, a half rounded up.
+
+    >>> fixed("1.005", Decimal(10, 2)), fixed("1e3", Decimal(10, 2))
+    ('1.01', '1000.00')
+    """
+    if not text.removeprefix("-")[:1].isdigit():
+        raise Unfit
+    try:
+        number = Number(text).quantize(Number(1).scaleb(-type.scale), context=CONTEXT)
+    except ArithmeticError as error:
+        raise Unfit from error
+    if number and number.adjusted() >= type.precision - type.scale:
+        raise Unfit
+    return f"{number:f}"
+
+
+@cache
+def _row(names: tuple[str, ...]) -> type[msgspec.Struct]:
+    """An object with the values of these fields, as written."""
+    import msgspec
+
+    null = msgspec.Raw(NULL)
+    keys = {f"f{at}": name for at, name in enumerate(names)}
+    return msgspec.defstruct("Row", [(key, msgspec.Raw, null) for key in keys], rename=keys)

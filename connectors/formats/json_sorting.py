@@ -1,0 +1,146 @@
+"""Blocks that Polars will not read whole: which records are to blame, and the values of the others.
+
+Three questions, each put to Polars itself, about many records at a time:
+
+1. Which are JSON objects at all? Read leniently, a block raises only for what is not; the halves of
+   a block that raises are read for themselves until such records stand alone. Those that a second
+   parser doubts are tried first, one by one: with hundreds of them among thousands, halving alone
+   would take seconds.
+2. Which single values are of a wrong type? Those that are null when read leniently, but are
+   something when read as text. Where a double is wanted and the text is NaN, Infinity or
+   -Infinity, that is its value: no number has such a text.
+3. Which arrays and structs are not what they should be? They are read strictly, and halved.
+
+A record that is given up becomes `{}` for the questions after it, so that rows stay in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.connectors.formats import json_words
+from headrace.connectors.formats.json_explain import is_doubtful, malformed, misfit
+from headrace.connectors.formats.json_halves import has_lone_half
+from headrace.connectors.formats.json_read import read, wires
+from headrace.connectors.formats.json_wire import has, is_nested, wire
+from headrace.connectors.formats.lines import BLANK, Line
+from headrace.core.types import DOUBLE, FLOAT, Field, Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Faults: TypeAlias = dict[int, str]
+"""What is wrong with the records of a block, by their number."""
+
+Read: TypeAlias = "Callable[[list[bytes]], pl.DataFrame]"
+
+NOTHING = b"{}"
+
+
+def sort_out(
+    schema: Schema, epoch: str | None, records: Sequence[Line]
+) -> tuple[pl.DataFrame, Faults]:
+    """A row of each record, null where there is a fault, and the faults."""
+    sorting = _Sorting(schema, epoch, [record.text for record in records])
+    return sorting.frame(), sorting.faults
+
+
+class _Sorting:
+    def __init__(self, schema: Schema, epoch: str | None, texts: list[bytes]) -> None:
+        self.schema = schema
+        self.epoch = epoch
+        self.types = wires(schema, epoch)
+        self.texts = texts
+        self.faults: Faults = {}
+
+    def frame(self) -> pl.DataFrame:
+        """Ask the questions in turn."""
+        self.objects()
+        fields = [field for field in self.schema if field.name in self.types]
+        frame = self.single_values([field for field in fields if not is_nested(field.type)])
+        nested = [self.nested(field) for field in fields if is_nested(field.type)]
+        return frame.with_columns(nested)
+
+    def give_up(self, row: int, why: str) -> None:
+        """This record is bad."""
+        self.faults.setdefault(row, why)
+        self.texts[row] = NOTHING
+
+    def objects(self) -> None:
+        """Give up what is no JSON object."""
+        from polars.exceptions import PolarsError
+
+        for row, text in enumerate(self.texts):
+            if text.lstrip(BLANK)[:1] != b"{" or has_lone_half(text):
+                self.give_up(row, malformed(text))
+        try:
+            self.lenient(self.texts)
+        except PolarsError:
+            rows = range(len(self.texts))
+            for row in rows:
+                if is_doubtful(self.texts[row]):
+                    self.isolated([row], self.lenient, malformed)
+            self.isolated(rows, self.lenient, malformed)
+
+    def lenient(self, texts: list[bytes]) -> pl.DataFrame:
+        """The records' single values."""
+        single = {name: type for name, type in self.types.items() if not type.is_nested()}
+        return read(b"\n".join(texts), single, lenient=True)
+
+    def isolated(
+        self, rows: Sequence[int], read: Read, why: Callable[[bytes], str]
+    ) -> pl.DataFrame:
+        """What can be read of these records; those that cannot be read even alone are given up."""
+        import polars as pl
+        from polars.exceptions import PolarsError
+
+        try:
+            return read([self.texts[row] for row in rows])
+        except PolarsError:
+            if len(rows) == 1:
+                self.give_up(rows[0], why(self.texts[rows[0]]))
+                return read([NOTHING])
+        middle = len(rows) // 2
+        halves = rows[:middle], rows[middle:]
+        return pl.concat([self.isolated(half, read, why) for half in halves])
+
+    def single_values(self, fields: Sequence[Field]) -> pl.DataFrame:
+        """The values that are neither arrays nor structs; give up what has a wrong one."""
+        import polars as pl
+
+        block = b"\n".join(self.texts)
+        values = self.lenient(self.texts)
+        asked = [field for field in fields if wire(field.type, self.epoch) != pl.String()]
+        texts = read(block, {field.name: pl.String() for field in asked}, lenient=True)
+        for field in asked:
+            text = texts[field.name]
+            value = values[field.name]
+            if field.type in (FLOAT, DOUBLE):
+                value = json_words.put_in(value, text)
+                values = values.with_columns(value)
+            for row in (value.is_null() & text.is_not_null()).arg_true():
+                self.give_up(row, misfit(field, self.texts[row]))
+        return values
+
+    def nested(self, field: Field) -> pl.Series:
+        """The values of an array or struct; give up what has something else within."""
+        import polars as pl
+
+        type = self.types[field.name]
+
+        def strict(texts: list[bytes]) -> pl.DataFrame:
+            return read(b"\n".join(texts), {field.name: type})
+
+        def worded(texts: list[bytes]) -> pl.DataFrame:
+            return json_words.read_nested(field, self.epoch, texts)
+
+        def why(text: bytes) -> str:
+            return misfit(field, text)
+
+        words = has(field.type, FLOAT, DOUBLE)
+        some = [row for row, text in enumerate(self.texts) if words and json_words.are_in(text)]
+        rest = sorted(set(range(len(self.texts))).difference(some))
+        pieces = self.isolated(rest, strict, why), self.isolated(some, worded, why)
+        order = pl.Series(rest + some, dtype=pl.UInt32).arg_sort()
+        return pl.concat(pieces)[field.name].gather(order)

@@ -1,0 +1,105 @@
+"""Dates and instants written as ISO-8601, read by column.
+
+An instant is `2026-01-31T08:00:00.123456Z`: a date, `T` or a space, hours and minutes, then, all
+optional, seconds, a fraction of any length (what is finer than a microsecond is cut off) and a zone
+(`Z`, `+02:00`, `+0200`, `+02`; none is UTC). A date alone is its midnight. Each part has its full
+number of digits; years are 0001 to 9999.
+
+Polars' own parser is lenient (`2026-1-31` and second 60 pass) and slow with fractions, so a pattern
+judges the text and only its fixed places are parsed. Whatever cannot be read becomes null.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DATE = r"(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-[0-9]{2}-[0-9]{2}"
+CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+SECONDS = r":[0-5][0-9]"
+ZONE = r"[Zz]|[+-](?:0[0-9]|1[0-7])(?::?[0-5][0-9])?|[+-]18(?::?00)?"
+
+ONLY_DATE = rf"^{DATE}$"
+USUAL = rf"^{DATE}T{CLOCK}{SECONDS}(?:\.[0-9]{{1,9}})?Z$"
+ANY = (
+    rf"^(?<date>{DATE})(?:[Tt ](?<clock>{CLOCK})"
+    rf"(?:(?<seconds>{SECONDS})(?:\.(?<fraction>[0-9]+))?)?(?<zone>{ZONE})?)?$"
+)
+
+MICROS = 1_000_000
+
+
+def dates(text: pl.Expr) -> pl.Expr:
+    """Texts such as `2026-01-31` as dates."""
+    import polars as pl
+
+    fits = text.str.contains(ONLY_DATE)
+    return pl.when(fits).then(text.str.to_date("%Y-%m-%d", strict=False, cache=False))
+
+
+def instants(texts: pl.Series) -> pl.Series:
+    """Texts as instants; where all have the usual form, at a third of the cost."""
+    frame = texts.alias("text").to_frame()
+    usual = frame.select(_usual()).to_series()
+    if usual.null_count() == texts.null_count():
+        return usual.alias(texts.name)
+    return frame.select(instant(_text())).to_series().alias(texts.name)
+
+
+def instant(text: pl.Expr) -> pl.Expr:
+    """Texts in any form as instants."""
+    import polars as pl
+
+    parts = text.str.extract_groups(ANY).struct
+    clock = parts.field("clock").fill_null("00:00")
+    seconds = parts.field("seconds").fill_null(":00")
+    whole = _seconds(pl.concat_str(parts.field("date"), pl.lit("T"), clock, seconds))
+    micros = whole + _fraction(parts.field("fraction").fill_null("")) - _offset(parts.field("zone"))
+    return micros.cast(pl.Datetime("us", "UTC"))
+
+
+@cache
+def _usual() -> pl.Expr:
+    import polars as pl
+
+    text = _text()
+    fraction = text.str.slice(20).str.strip_suffix("Z")
+    micros = _seconds(text.str.slice(0, 19)) + _fraction(fraction)
+    instant = micros.cast(pl.Datetime("us", "UTC"))
+    return pl.when(text.str.contains(USUAL)).then(instant)
+
+
+def _text() -> pl.Expr:
+    import polars as pl
+
+    return pl.col("text")
+
+
+def _seconds(text: pl.Expr) -> pl.Expr:
+    """`2026-01-31T08:00:00` as microseconds."""
+    import polars as pl
+
+    form = "%Y-%m-%dT%H:%M:%S"
+    parsed = text.str.to_datetime(form, time_unit="us", strict=False, cache=False)
+    return parsed.cast(pl.Int64)
+
+
+def _fraction(digits: pl.Expr) -> pl.Expr:
+    """The digits behind the point as microseconds."""
+    import polars as pl
+
+    return digits.str.pad_end(6, "0").str.head(6).cast(pl.Int64, strict=False)
+
+
+def _offset(zone: pl.Expr) -> pl.Expr:
+    """A zone such as `+02:00` as microseconds; none and `Z` are 0."""
+    import polars as pl
+
+    digits = zone.str.replace_all(":", "", literal=True).str.slice(1).str.pad_end(4, "0")
+    hours = digits.str.head(2).cast(pl.Int64, strict=False)
+    minutes = digits.str.slice(2).cast(pl.Int64, strict=False)
+    east = (hours * 3600 + minutes * 60) * MICROS
+    return pl.when(zone.str.starts_with("-")).then(-east).otherwise(east).fill_null(0)

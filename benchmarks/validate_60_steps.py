@@ -61,7 +61,7 @@ def _steps(n: int) -> Iterator[str]:
       size: case when item.price > 100 then 'large' when item.price > 10 then 'small' else null end
 """
     before = f", all_{n - 1}" if n % 4 else ""
-    yield f"  all_{n}: {{from: [lines_{n}{before}]}}\n"
+    yield f"  all_{n}: {{from: [lines_{n}{before}], where: order_id > 0}}\n"
     yield f"""\
   split_{n}:
     from: all_{n}

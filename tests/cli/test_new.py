@@ -32,7 +32,11 @@ def test_the_function_comes_along_beside_the_pipeline(headrace: Headrace) -> Non
     Path("jobs").mkdir()
     assert headrace("new", "files", "jobs").err.startswith("wrote jobs/files.yaml\n")
     assert headrace("new", "python", "jobs/p.yaml").status == 0
-    assert sorted(path.name for path in Path("jobs").iterdir()) == ["files.yaml", "p.yaml", "score.py"]
+    assert sorted(path.name for path in Path("jobs").iterdir()) == [
+        "files.yaml",
+        "p.yaml",
+        "score.py",
+    ]
 
 
 @pytest.mark.parametrize("there", ["python.yaml", "score.py"])

@@ -117,6 +117,14 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(
     assert "Errno" not in said
 
 
+def test_the_json_schema_is_for_editors(headrace: Headrace) -> None:
+    ran = headrace("schema")
+    assert (ran.status, ran.err) == (0, "")
+    schema = json.loads(ran.out)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert {"name", "sources", "steps", "sinks"} <= set(schema["properties"])
+
+
 def test_explain_prints_nothing_but_the_plan(headrace: Headrace) -> None:
     ran = headrace("explain", write("a.yaml", GOOD))
     assert (ran.status, ran.err) == (0, "")

@@ -42,3 +42,10 @@ def test_every_make_target_of_the_readme_is_there() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert targets == ["demo", "test"]
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+def test_every_benchmark_is_in_the_table() -> None:
+    table = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
+    scripts = [path.stem for path in (ROOT / "benchmarks").glob("*.py")]
+    assert scripts
+    assert all(f"| `{name}` |" in table for name in scripts)

@@ -34,26 +34,8 @@ def _extract(parser: Parser, start: Token) -> Node:
     parser.expect("from")
     source = parser.expression()
     end = parser.expect(")")
-    name = _FIELDS.get(field.value.lower())
-    if name is None:
-        known = ", ".join(sorted({key for key in _FIELDS if not key.endswith("s")}))
-        raise ExpressionError(f'extract knows no "{field.value}"', field.span, f"it knows {known}")
-    return Call(start.span.to(end.span), name, field.span, (source,))
-
-
-_FIELDS = {
-    **dict.fromkeys(("year", "y", "years", "yr"), "year"),
-    **dict.fromkeys(("quarter", "qtr"), "quarter"),
-    **dict.fromkeys(("month", "mon", "months"), "month"),
-    **dict.fromkeys(("week", "w", "weeks"), "weekofyear"),
-    **dict.fromkeys(("day", "d", "days"), "day"),
-    **dict.fromkeys(("dayofweek", "dow"), "dayofweek"),
-    **dict.fromkeys(("dayofweek_iso", "dow_iso"), "dayofweek_iso"),
-    **dict.fromkeys(("doy",), "dayofyear"),
-    **dict.fromkeys(("hour", "h", "hours", "hr"), "hour"),
-    **dict.fromkeys(("minute", "m", "minutes", "min"), "minute"),
-    **dict.fromkeys(("second", "s", "seconds", "sec"), "extract_second"),
-}
+    name = Literal(field.span, field.value, STRING)
+    return Call(start.span.to(end.span), "date_part", start.span, (name, source))
 
 
 def _position(parser: Parser, start: Token) -> Node:

@@ -258,10 +258,29 @@ class Parser:
 
     def _parenthesis(self, start: Token) -> Node:
         node = self.expression()
+        if self.at(",") and isinstance(node, Name) and self._lambda_follows():
+            return self._lambda(start, node.name)
         if self.at(","):
             raise ExpressionError("a list in parentheses stands only after in", self.current.span)
         self.expect(")")
         return _spanning(node, start.span.to(self.previous.span))
+
+    def _lambda_follows(self) -> bool:
+        """Whether the list of names here ends in `) ->`."""
+        ahead = 0
+        while self.peek(ahead).text == "," and self.peek(ahead + 1).kind in ("word", "quoted"):
+            ahead += 2
+        return self.peek(ahead).text == ")" and self.peek(ahead + 1).text == "->"
+
+    def _lambda(self, start: Token, first: str) -> Node:
+        """`(a, b) -> body`, read up to the first comma."""
+        names = [first]
+        while self.accept(","):
+            names.append(self.name("the name of a parameter").value)
+        self.expect(")")
+        self.expect("->")
+        body = self.expression()
+        return Lambda(start.span.to(body.span), tuple(names), body)
 
     def _word(self) -> Node:
         token = self.current

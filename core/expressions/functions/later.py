@@ -37,7 +37,7 @@ LATER = frozenset(
     lcase lead least left length levenshtein like listagg listagg_distinct ln localtimestamp
     locate log log10 log1p log2 lower lpad ltrim make_date make_dt_interval make_interval
     make_time make_timestamp make_timestamp_ltz make_timestamp_ntz make_valid_utf8
-    make_ym_interval map_concat map_contains_key map_entries map_filter map_from_arrays
+    make_ym_interval map map_concat map_contains_key map_entries map_filter map_from_arrays
     map_from_entries map_keys map_values map_zip_with mask max max_by md5 mean median min min_by
     minute mode monotonically_increasing_id month monthname months months_between named_struct
     nanvl negate negative next_day now nth_value ntile nullif nullifzero nvl nvl2 octet_length
@@ -56,29 +56,29 @@ LATER = frozenset(
     theta_intersection theta_intersection_agg theta_sketch_agg theta_sketch_estimate theta_union
     theta_union_agg time_bucket time_diff time_from_micros time_from_millis time_from_seconds
     time_to_micros time_to_millis time_to_seconds time_trunc timestamp_add timestamp_diff
-    timestamp_micros timestamp_millis timestamp_nanos timestamp_seconds to_base32 to_binary
-    to_char to_csv to_date to_json to_number to_time to_timestamp to_timestamp_ltz
-    to_timestamp_ntz to_unix_timestamp to_utc_timestamp to_varchar to_variant_object to_xml
-    transform transform_keys transform_values translate trim trunc try_add try_aes_decrypt
-    try_avg try_divide try_element_at try_make_interval try_make_timestamp
-    try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_multiply try_parse_json
-    try_parse_url try_reflect try_subtract try_sum try_to_binary try_to_date try_to_number
-    try_to_time try_to_timestamp try_url_decode try_validate_utf8 try_variant_array_append
-    try_variant_get try_variant_insert try_variant_set tuple_difference_double
-    tuple_difference_integer tuple_difference_theta_double tuple_difference_theta_integer
-    tuple_intersection_agg_double tuple_intersection_agg_integer tuple_intersection_double
-    tuple_intersection_integer tuple_intersection_theta_double tuple_intersection_theta_integer
-    tuple_sketch_agg_double tuple_sketch_agg_integer tuple_sketch_estimate_double
-    tuple_sketch_estimate_integer tuple_sketch_summary_double tuple_sketch_summary_integer
-    tuple_sketch_theta_double tuple_sketch_theta_integer tuple_union_agg_double
-    tuple_union_agg_integer tuple_union_double tuple_union_integer tuple_union_theta_double
-    tuple_union_theta_integer typeof ucase unbase64 unhex uniform unix_date unix_micros
-    unix_millis unix_nanos unix_seconds unix_timestamp upper url_decode url_encode user uuid
-    validate_utf8 var_pop var_samp variance variant_array_append variant_delete variant_get
-    variant_insert variant_set variant_strip_nulls vector_avg vector_cosine_similarity
-    vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum version
-    weekday weekofyear width_bucket window window_time xpath xpath_boolean xpath_double
-    xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string xxhash64 year years
-    zeroifnull zip_with
+    timestamp_micros timestamp_millis timestamp_nanos timestamp_seconds timestampadd
+    timestampdiff to_base32 to_binary to_char to_csv to_date to_json to_number to_time
+    to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp to_varchar
+    to_variant_object to_xml transform transform_keys transform_values translate trim trunc
+    try_add try_aes_decrypt try_avg try_divide try_element_at try_make_interval
+    try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_multiply
+    try_parse_json try_parse_url try_reflect try_subtract try_sum try_to_binary try_to_date
+    try_to_number try_to_time try_to_timestamp try_url_decode try_validate_utf8
+    try_variant_array_append try_variant_get try_variant_insert try_variant_set
+    tuple_difference_double tuple_difference_integer tuple_difference_theta_double
+    tuple_difference_theta_integer tuple_intersection_agg_double tuple_intersection_agg_integer
+    tuple_intersection_double tuple_intersection_integer tuple_intersection_theta_double
+    tuple_intersection_theta_integer tuple_sketch_agg_double tuple_sketch_agg_integer
+    tuple_sketch_estimate_double tuple_sketch_estimate_integer tuple_sketch_summary_double
+    tuple_sketch_summary_integer tuple_sketch_theta_double tuple_sketch_theta_integer
+    tuple_union_agg_double tuple_union_agg_integer tuple_union_double tuple_union_integer
+    tuple_union_theta_double tuple_union_theta_integer typeof ucase unbase64 unhex uniform
+    unix_date unix_micros unix_millis unix_nanos unix_seconds unix_timestamp upper url_decode
+    url_encode user uuid validate_utf8 var_pop var_samp variance variant_array_append
+    variant_delete variant_get variant_insert variant_set variant_strip_nulls vector_avg
+    vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm
+    vector_normalize vector_sum version weekday weekofyear width_bucket window window_time xpath
+    xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short
+    xpath_string xxhash64 year years zeroifnull zip_with
     """.split()
 )

@@ -1,0 +1,31 @@
+"""Files of a folder: each one is a split of a source, or a part of a sink's output."""
+
+from __future__ import annotations
+
+from headrace.connectors.files.options import FilesSink, FilesSource
+from headrace.core.contracts import Connector, Sink, SinkSide, Source, SourceSide, Surroundings
+from headrace.core.plan import nodes
+from headrace.core.types import Schema
+
+FORMATS = ("json", "csv", "parquet", "raw")
+
+
+def _source(source: nodes.Source, surroundings: Surroundings) -> Source:
+    # Loaded when a pipeline runs, so that help and completion stay fast.
+    from headrace.connectors.files.source import open_source
+
+    return open_source(source, surroundings)
+
+
+def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+    from headrace.connectors.files.sink import open_sink
+
+    return open_sink(sink, schema, surroundings)
+
+
+FILES = Connector(
+    "files",
+    "Files in a folder.",
+    source=SourceSide(FilesSource, FORMATS, open=_source),
+    sink=SinkSide(FilesSink, FORMATS, open=_sink),
+)

@@ -1,0 +1,81 @@
+"""Compressed text, by the end of a file's name: `.gz` and `.zst`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
+
+from headrace.connectors.files.options import Compression
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+SUFFIXES: dict[Compression, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
+
+GZIP_LEVEL, ZSTD_LEVEL = 6, 3
+
+Unpack: TypeAlias = Callable[[IO[bytes]], IO[bytes]]
+
+
+class Packer(Protocol):
+    """Compresses a stream, piece by piece."""
+
+    def compress(self, data: bytes, /) -> bytes:
+        """What comes out now; some of it may come later."""
+        ...
+
+    def flush(self) -> bytes:
+        """The end of the compressed stream."""
+        ...
+
+
+def unpacking(name: str) -> Unpack | None:
+    """What makes text of a file of that name; nothing, where it is text."""
+    if name.endswith(SUFFIXES["gzip"]):
+        return _gunzip
+    if name.endswith(SUFFIXES["zstd"]):
+        return _unzstd
+    return None
+
+
+def packer(compression: Compression) -> Packer | None:
+    """What compresses the text of one file."""
+    match compression:
+        case "gzip":
+            import zlib
+
+            return zlib.compressobj(GZIP_LEVEL, wbits=zlib.MAX_WBITS | 16)
+        case "zstd":
+            return cast(Packer, _zstd().ZstdCompressor(level=ZSTD_LEVEL))
+    return None
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """What is raised where compressed data is cut short or damaged, beside OSError."""
+    import zlib
+
+    known: tuple[type[Exception], ...] = (EOFError, zlib.error)
+    # Nothing of it was raised where it was never loaded.
+    zstd = sys.modules.get(_ZSTD)
+    return (*known, zstd.ZstdError) if zstd else known
+
+
+def _gunzip(file: IO[bytes]) -> IO[bytes]:
+    import gzip
+
+    return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+
+
+def _unzstd(file: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], _zstd().ZstdFile(file))
+
+
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+
+
+def _zstd() -> ModuleType:
+    """Python's own from 3.14 on, and before that the same from a package."""
+    from importlib import import_module
+
+    return import_module(_ZSTD)

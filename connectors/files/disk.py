@@ -1,0 +1,91 @@
+"""Steps on a disk that survive a crash, as small as they come.
+
+A file is safe when it is synced and so is the folder that names it. A part is written under a
+hidden name; naming it is a link, which fails where the name is taken, and the hidden name goes
+last. So a final name always leads to a whole part or to nothing, and every step can be repeated.
+"""
+
+from __future__ import annotations
+
+import errno
+import filecmp
+import os
+from collections.abc import Iterable
+
+from headrace.connectors.files.names import hidden
+from headrace.core.contracts import ConnectorError
+
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
+"""What file systems say that have no links."""
+
+
+def make_folder(path: str) -> None:
+    """The folder and those above it, each safe in the one that holds it."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    if above and above != path:
+        make_folder(above)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    sync(above or ".")
+
+
+def sync(path: str) -> None:
+    """Wait until a file or a folder is safe."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def append(path: str, data: Iterable[bytes], *, new: bool) -> None:
+    """Write at the end of a file, which is there or is not, as the caller knows."""
+    flags = os.O_CREAT | os.O_EXCL if new else 0
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o666)
+    try:
+        for piece in data:
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+
+
+def name_part(path: str, size: int) -> None:
+    """Give a hidden part its name; it keeps the hidden one. May be done twice."""
+    there = hidden(path)
+    if not os.path.exists(there):
+        _named_before(path, size)
+        return
+    if os.path.getsize(there) != size:
+        raise ConnectorError(f"{there} is not what was prepared: it should have {size} bytes")
+    try:
+        os.link(there, path)
+    except FileExistsError:
+        if not os.path.samefile(there, path) and not filecmp.cmp(there, path, shallow=False):
+            raise ConnectorError(f"{path} is there already, and is another file") from None
+    except OSError as error:
+        if error.errno not in NO_LINKS or os.path.exists(path):
+            raise
+        os.rename(there, path)
+
+
+def _named_before(path: str, size: int) -> None:
+    """A part without its hidden name has been committed before."""
+    if not os.path.exists(path):
+        raise ConnectorError(f"{path} was prepared, and is gone")
+    if os.path.getsize(path) != size:
+        raise ConnectorError(f"{path} is there already, and is another file")
+
+
+def remove(path: str) -> None:
+    """Remove a file, if it is there."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

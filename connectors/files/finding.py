@@ -1,0 +1,89 @@
+"""The files that a source reads: those of a folder, or those that a pattern matches, by name.
+
+What matches nothing is a mistake more often than not, so it is told with what there is instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import PurePath
+
+from headrace.connectors.files.failing import printable, telling
+from headrace.connectors.files.matching import files_below, is_magic, matching
+from headrace.core.contracts import ConnectorError
+from headrace.core.problems import did_you_mean
+
+SHOWN = 5
+
+
+def find(folder: str, path: str) -> list[str]:
+    """The files in the order of their names, relative to the folder unless the path is absolute."""
+    whole = os.path.join(folder, path)
+    with telling(f"look into {printable(path)}", exit_status=2):
+        if os.path.isdir(whole):
+            found = [os.path.join(PurePath(path), name) for name in files_below(whole)]
+        elif os.path.lexists(whole):
+            found = [str(PurePath(path))]
+        else:
+            found = list(matching(folder, path))
+    for name in found:
+        _check(os.path.join(folder, name), name)
+    return sorted(found)
+
+
+def _check(whole: str, name: str) -> None:
+    """A split is a regular file whose name is text."""
+    if name != printable(name):
+        message = f"the name of {printable(name)} is not UTF-8"
+        raise ConnectorError(message, "rename it: the name of a file is stored with its position")
+    if os.path.isdir(whole):
+        hint = f"{name}/** reads the files in it"
+        raise ConnectorError(f"{name} is a folder, wanted a file", hint, exit_status=2)
+    if os.path.exists(whole) and not os.path.isfile(whole):
+        hint = "stdin reads from a pipe"
+        raise ConnectorError(f"{name} is not a regular file", hint, exit_status=2)
+
+
+def base(folder: str, path: str) -> str:
+    """The folder in which a path begins to be a pattern; a folder is its own."""
+    if os.path.isdir(os.path.join(folder, path)):
+        return path
+    plain = itertools.takewhile(lambda name: not is_magic(name), PurePath(path).parts)
+    at = os.path.join("", *plain)
+    return at if at != str(PurePath(path)) else os.path.dirname(at)
+
+
+def nothing(folder: str, path: str) -> ConnectorError:
+    """Says that a path leads to no file, and what there is where it ceases to match."""
+    at = PurePath(path).anchor
+    whole = os.path.join(folder, path)
+    message = f"no file matches {path}, looked for in {os.path.abspath(folder)}"
+    if os.path.isdir(whole):
+        hint = "names that start with . or _ are left out" if _names(whole) else ""
+        return ConnectorError(f"no files in the folder {path}", hint, exit_status=2)
+    for name in PurePath(path).relative_to(at).parts:
+        if is_magic(name) or not os.path.lexists(os.path.join(folder, at, name)):
+            return ConnectorError(message, _hint(os.path.join(folder, at), at, name), exit_status=2)
+        at = os.path.join(at, name)
+    return ConnectorError(message, exit_status=2)
+
+
+def _hint(here: str, shown: str, name: str) -> str:
+    """What there is instead of a name or pattern that matches nothing in a folder."""
+    names = _names(here)
+    if not names:
+        return f"{shown} is empty" if shown else "the folder is empty"
+    if "{" in name:
+        return "a pattern has *, ?, [...] and **, no {...}"
+    near = "" if is_magic(name) else did_you_mean(name, names)
+    listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" * (len(names) > SHOWN))
+    there = f"{shown} holds {listed}" if shown else f"there are {listed}"
+    return near or there
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return [printable(name) for name in sorted(os.listdir(folder))]
+    except OSError:
+        return []

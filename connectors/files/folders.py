@@ -1,0 +1,47 @@
+"""`partition_by`: rows by the folder they belong in, as Hive and Spark name it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.connectors.files.names import step
+from headrace.core.types import STRING, Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Spread: TypeAlias = "Callable[[pl.DataFrame], Iterator[tuple[str, pl.DataFrame]]]"
+
+
+def spreading(schema: Schema, columns: Sequence[str]) -> Spread:
+    """What parts the rows of a batch by folder, leaving these columns out.
+
+    A value is shown as `cast(... as string)` shows it, which is what Spark puts there.
+    """
+    if not columns:
+        return _together
+    import polars as pl
+
+    from headrace.core.expressions.casts import cast_form
+
+    types = {field.name: field.type for field in schema}
+    shown = [
+        pl.col(name) if types[name] == STRING else cast_form(types[name], STRING)(pl.col(name))
+        for name in columns
+    ]
+    marks = [f"__folder{at}" for at in range(len(columns))]
+    exprs = [expr.alias(mark) for expr, mark in zip(shown, marks, strict=True)]
+
+    def spread(frame: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+        marked = frame.with_columns(exprs).drop(columns)
+        parts = marked.partition_by(marks, as_dict=True, include_key=False, maintain_order=True)
+        for values, part in parts.items():
+            pairs = zip(columns, values, strict=True)
+            yield "/".join(step(column, value) for column, value in pairs), part
+
+    return spread
+
+
+def _together(frame: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    yield "", frame

@@ -1,0 +1,79 @@
+"""Which names a pattern matches: `*`, `?` and `[...]` within a name, `**` for folders of any depth.
+
+Not Python's glob: that one passes over folders it may not read, and a source that silently reads
+less than there is would be wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+
+
+def is_magic(name: str) -> bool:
+    """Whether a name of a path is a pattern."""
+    return any(sign in name for sign in "*?[")
+
+
+def files_below(folder: str) -> Iterator[str]:
+    """The files of a folder and of those in it; names that start with `.` or `_` are left out."""
+    for entry in _entries(folder):
+        # A column's name may start with _, and then `_day=2026-01-31` is no hidden folder.
+        if entry.name.startswith(".") or (entry.name.startswith("_") and "=" not in entry.name):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from (os.path.join(entry.name, name) for name in files_below(entry.path))
+        elif not entry.is_dir():
+            yield entry.name
+
+
+def matching(folder: str, pattern: str) -> Iterator[str]:
+    """The paths that match, written as the pattern is: relative to the folder, or absolute.
+
+    They may be folders, but for a pattern that ends in `**`.
+    """
+    path = PurePath(pattern)
+    names = path.parts[1:] if path.is_absolute() else path.parts
+    below = names[-1:] == ("**",)
+    seen = set()
+    for found in _match(folder, path.anchor, (*names, "*") if below else names):
+        if found not in seen and not (below and os.path.isdir(os.path.join(folder, found))):
+            seen.add(found)
+            yield found
+
+
+def _match(folder: str, found: str, names: tuple[str, ...]) -> Iterator[str]:
+    """What `found`, already matched, and the names behind it lead to."""
+    if not names:
+        yield found
+        return
+    head, rest = names[0], names[1:]
+    here = os.path.join(folder, found)
+    if head == "**":
+        yield from _match(folder, found, rest)
+        for entry in _entries(here):
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                yield from _match(folder, os.path.join(found, entry.name), names)
+    elif is_magic(head):
+        for entry in _entries(here):
+            below_a_file = rest and not entry.is_dir()
+            if _fits(entry.name, head) and not below_a_file:
+                yield from _match(folder, os.path.join(found, entry.name), rest)
+    elif os.path.lexists(os.path.join(here, head)):
+        yield from _match(folder, os.path.join(found, head), rest)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    hidden = name.startswith(".") and not pattern.startswith(".")
+    return not hidden and fnmatchcase(name, pattern)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing, where there is none."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,95 @@
+"""What a sink's files are called: the one place that knows.
+
+    part    = "part-" job "-" subtask "-" sequence suffix
+    hidden  = ".inprogress-" part
+    folder  = (column "=" value "/")*
+
+`job` is the first 8 hexadecimal digits of the job's id. `sequence` rises, above all that the job
+has ever named in the folder, so that a name is never used twice: `part-1f3c09a2-0-17.jsonl.gz`.
+Values are escaped as Hive and Spark do, and null is a word, as is the empty text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+HIDDEN = ".inprogress-"
+NULL = "__HIVE_DEFAULT_PARTITION__"
+
+_PART = re.compile(r"part-([0-9a-f]{8})-(\d+)-(\d+)(\.[a-z.]+)")
+_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+
+
+@dataclass(frozen=True, slots=True)
+class PartName:
+    """The name of a part, taken apart."""
+
+    job: str
+    subtask: int
+    sequence: int
+    suffix: str
+
+    def __str__(self) -> str:
+        return f"part-{self.job}-{self.subtask}-{self.sequence}{self.suffix}"
+
+
+def parse(name: str) -> PartName | None:
+    """The part of that name, hidden or not.
+
+    >>> parse(".inprogress-part-1f3c09a2-0-17.jsonl.gz")
+    PartName(job='1f3c09a2', subtask=0, sequence=17, suffix='.jsonl.gz')
+    """
+    found = _PART.fullmatch(name.removeprefix(HIDDEN))
+    return PartName(found[1], int(found[2]), int(found[3]), found[4]) if found else None
+
+
+def hidden(path: str) -> str:
+    """Where a part is until it is committed.
+
+    >>> hidden("day=1/part-1f3c09a2-0-17.jsonl")
+    'day=1/.inprogress-part-1f3c09a2-0-17.jsonl'
+    """
+    folder, name = os.path.split(path)
+    return os.path.join(folder, HIDDEN + name)
+
+
+def step(column: str, value: str | None) -> str:
+    """The folder of the rows with that value.
+
+    >>> step("day", "2026-01-31 08:00"), step("k", None)
+    ('day=2026-01-31 08%3A00', 'k=__HIVE_DEFAULT_PARTITION__')
+    """
+    return f"{_escape(column)}={_escape(value) if value else NULL}"
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def output_in(folder: str) -> Iterator[str]:
+    """The parts of a folder and of its `name=value` folders, hidden ones too, from any run.
+
+    Spark calls its files `part-...` as well, so they count as output.
+    """
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if "=" in entry.name:
+                    below = output_in(entry.path)
+                    yield from (os.path.join(entry.name, name) for name in below)
+            elif entry.name.startswith(("part-", f"{HIDDEN}part-")):
+                yield entry.name
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a part is not committed."""
+    return os.path.basename(path).startswith(HIDDEN)
+
+
+def of_job(path: str, job: str) -> PartName | None:
+    """The part at a path, if it is one of that job."""
+    part = parse(os.path.basename(path))
+    return part if part and part.job == job else None

@@ -1,0 +1,107 @@
+"""A file as text with positions: plain or decompressed, and watched while it is read.
+
+A position is that of the text: in a compressed file, of the text it holds. What is asked for lies
+where the last answer ended or a little before, so a decompressor only ever goes forward.
+
+Reading is right only while the file stays what it is. It may grow; a file that shrinks, vanishes,
+is changed in its place or gives way to another is noticed at the next block.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from headrace.connectors.files.compression import Unpack, unpacking
+from headrace.connectors.files.failing import telling
+from headrace.core.contracts import ConnectorError
+
+PIECE = 1 << 20
+
+
+class Opened:
+    """An open file; `name` is what it is called in messages."""
+
+    def __init__(self, file: io.FileIO, path: str, name: str) -> None:
+        self._file = file
+        self._path = path
+        self._name = name
+        self._seen = os.fstat(file.fileno())
+
+    def at(self, position: int, size: int) -> bytes:
+        """So many bytes of the text from a position on; fewer only where it ends."""
+        with telling(f"read {self._name}", self._name, position):
+            data = self._read(position, size)
+            self._check(position)
+        return data
+
+    def _read(self, position: int, size: int) -> bytes:
+        number = self._file.fileno()
+        data = os.pread(number, size, position)
+        while 0 < len(data) < size and (
+            more := os.pread(number, size - len(data), position + len(data))
+        ):
+            data += more
+        if not data and position > os.fstat(number).st_size:
+            self._fail("is shorter than it was: it ends before what was read", position)
+        return data
+
+    def _check(self, position: int) -> None:
+        """The file is still the one that was opened, and holds what was read."""
+        now, seen = os.fstat(self._file.fileno()), self._seen
+        try:
+            there = os.stat(self._path)
+        except FileNotFoundError:
+            self._fail("vanished while it was read", position)
+        if (there.st_dev, there.st_ino) != (now.st_dev, now.st_ino):
+            self._fail("was replaced by another file while it was read", position)
+        if now.st_size < seen.st_size:
+            change = f"shrank from {seen.st_size} to {now.st_size} bytes"
+            self._fail(f"{change} while it was read", position)
+        if now.st_size == seen.st_size and now.st_mtime_ns != seen.st_mtime_ns:
+            self._fail("was changed while it was read", position)
+        self._seen = now
+
+    def _fail(self, what: str, position: int) -> NoReturn:
+        raise ConnectorError(f"{self._name} {what}", split=self._name, position=position)
+
+
+class Unpacked(Opened):
+    """A compressed file: keeps the last answer, of whose end some is asked for again."""
+
+    def __init__(self, file: io.FileIO, path: str, name: str, unpack: Unpack) -> None:
+        super().__init__(file, path, name)
+        self._text = unpack(io.BufferedReader(file, PIECE))
+        self._kept = b""
+        self._kept_at = 0
+
+    def _read(self, position: int, size: int) -> bytes:
+        if not self._seen.st_size:
+            raise EOFError("it is empty, which no compressed file is")
+        self._skip_to(position)
+        pieces = [self._kept[position - self._kept_at :]]
+        missing = size - len(pieces[0])
+        while missing > 0 and (piece := self._text.read(missing)):
+            pieces.append(piece)
+            missing -= len(piece)
+        self._kept, self._kept_at = b"".join(pieces), position
+        return self._kept
+
+    def _skip_to(self, position: int) -> None:
+        while (end := self._kept_at + len(self._kept)) < position:
+            self._kept, self._kept_at = self._text.read(min(PIECE, position - end)), end
+            if not self._kept:
+                self._fail("is shorter than it was: it ends before what was read", position)
+
+
+@contextmanager
+def opened(path: str, name: str) -> Iterator[Opened]:
+    """The file, open for as long as it is read; the end of its name says how it is compressed."""
+    with telling(f"read {name}", name):
+        file = io.FileIO(path)
+    with file:
+        unpack = unpacking(name)
+        yield Unpacked(file, path, name, unpack) if unpack else Opened(file, path, name)

@@ -1,0 +1,88 @@
+"""The options of `files:`, as users write them."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headrace.core.pipeline.complaints import wrong
+from headrace.core.pipeline.fields import ColumnNames
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.settings import positive
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import SCALAR, Count, Flag, Reads, Size, Unfit, choice
+
+Compression = Literal["none", "gzip", "zstd"]
+
+URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?=/)")
+
+
+def _path(text: Text) -> Text:
+    if not text.strip() or "\0" in text:
+        raise Unfit
+    url = URL.match(text)
+    if url and url[1].lower() == "file":
+        raise wrong(text, "a path is no URL", f'did you mean "{text[url.end() + 1 :]}"?')
+    if url:
+        raise wrong(text, f'"{url[1]}://" is not built yet', "there are folders of this machine")
+    return text
+
+
+# Not "path": in the body of a class that is the field.
+location = Reads("a path", _path, SCALAR)
+
+
+class FilesSource(Part):
+    """Files by a glob or in a folder, read in the order of their names."""
+
+    path: Annotated[Text, location] = Field(
+        description="A glob such as `in/*.jsonl` (`*`, `?`, `[...]`, and `**` for folders of any "
+        "depth), or a folder, whose files are read with those in its folders, but for names that "
+        "start with `.` or `_`; relative to the pipeline's file. `.gz` and `.zst` are read as what "
+        "they are."
+    )
+    watch: Annotated[timedelta | None, positive] = Field(
+        None,
+        description="How often to look for new files; by default the source ends. A file is read "
+        "once, when it has not changed for so long: what is appended later is not read.",
+    )
+    ordered: Flag = Field(
+        False, description="Names sort by time: files not read yet do not hold the watermark back."
+    )
+
+
+class Roll(Part):
+    """When a part is closed and the next one begun: at the first of these."""
+
+    rows: Count | None = Field(None, description="After so many rows.")
+    bytes: Size | None = Field(None, description="At about this size.")
+    every: Annotated[timedelta | None, positive] = Field(None, description="After so long.")
+
+
+class FilesSink(Part):
+    """Parts in a folder, each under its name only when it is whole."""
+
+    path: Annotated[Text, location] = Field(
+        description="The folder; relative to the pipeline's file. It is made if it is not there."
+    )
+    roll: Roll = Field(
+        Roll(), description="When a part is closed; without it, at each checkpoint with rows in it."
+    )
+    partition_by: ColumnNames | None = Field(
+        None, description="Columns that become folders, as in `day=2026-01-31/`."
+    )
+    compression: Annotated[Compression, choice("none", "gzip", "zstd")] = Field(
+        "none",
+        description="`gzip` and `zstd` end the names in `.gz` and `.zst`; Parquet is compressed "
+        "inside.",
+    )
+    mode: Annotated[
+        Literal["error", "append", "overwrite"], choice("error", "append", "overwrite")
+    ] = Field(
+        "error",
+        description="`error`: the folder holds no output of another run; `append`: beside it; "
+        "`overwrite`: instead of it, from the first checkpoint or the end on.",
+    )

@@ -1,0 +1,70 @@
+"""One file of a sink's output while it is written: bytes gather, and go to disk in bulk."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from headrace.connectors.files.compression import Packer
+from headrace.connectors.files.disk import append, make_folder, sync
+from headrace.connectors.files.failing import telling
+from headrace.connectors.files.names import hidden
+from headrace.core.contracts import ConnectorError
+
+
+@dataclass(slots=True)
+class Part:
+    """A hidden file. `put` takes memory only; `flush` and `finish` wait for the disk."""
+
+    folder: str
+    """The sink's folder."""
+    path: str
+    """The part's path within it, once it is committed."""
+    packer: Packer | None
+    since_s: float
+    rows: int = 0
+    size: int = 0
+    """Bytes of the file, on disk or on their way."""
+    waiting: list[bytes] = field(default_factory=list)
+    on_disk: bool = False
+
+    @property
+    def hidden(self) -> str:
+        """Where it is written."""
+        return os.path.join(self.folder, hidden(self.path))
+
+    def put(self, data: bytes, rows: int) -> int:
+        """Take bytes; how many have come of them, compressed."""
+        packed = self.packer.compress(data) if self.packer else data
+        self.waiting.append(packed)
+        self.rows += rows
+        self.size += len(packed)
+        return len(packed)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with telling(f"write {self.hidden}"):
+            if not self.on_disk:
+                make_folder(os.path.dirname(self.hidden))
+            try:
+                append(self.hidden, self.waiting, new=not self.on_disk)
+            except FileExistsError:
+                raise ConnectorError(
+                    f"{self.hidden} is there already",
+                    "another sink, or another run, writes into this folder: each needs its own",
+                ) from None
+            except OSError:
+                self.on_disk = True
+                raise
+        self.on_disk = True
+        self.waiting.clear()
+
+    def finish(self) -> None:
+        """Write the end, and wait until the file is safe."""
+        if self.packer:
+            end = self.packer.flush()
+            self.size += len(end)
+            self.waiting.append(end)
+        self.flush()
+        with telling(f"write {self.hidden}"):
+            sync(self.hidden)

@@ -1,0 +1,83 @@
+"""Reads a file of records: blocks of whole records, each decoded at once.
+
+A block ends behind the last record that is whole in it; what follows is read again at the head of
+the next, which costs less than carrying it over. The position of a chunk is the byte behind its
+last record, so reading goes on there with the same records, wherever the blocks were cut before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.connectors.files.opened import Opened, opened
+from headrace.connectors.files.quota import Quota
+from headrace.connectors.formats.contract import Decoder
+from headrace.core.contracts import Chunk, ConnectorError
+from headrace.core.messages import Position, Split
+
+BLOCK = 4 << 20
+LONGEST = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """Reads files of a folder; can be pickled, but for its quota, which is one process's."""
+
+    folder: str
+    decoder: Decoder
+    block: int = BLOCK
+    quota: Quota | None = None
+
+    def read(self, split: Split, position: Position) -> Iterator[Chunk]:
+        """The chunks from a byte on."""
+        at = position if isinstance(position, int) else 0
+        with opened(os.path.join(self.folder, split.name), split.name) as text:
+            decoder = self.decoder
+            if decoder.has_header:
+                header = self._block(text, split, 0, 1)
+                if not header:
+                    return
+                decoder = decoder.begin(header)
+                at = max(at, len(header))
+            while block := self._block(text, split, at, self._wanted()):
+                frame, bad = decoder.decode(block, at)
+                at += len(block)
+                if self.quota:
+                    self.quota.take(frame.height)
+                yield Chunk(split, frame, at, bad)
+
+    def _wanted(self) -> int | None:
+        return self.quota.left if self.quota else None
+
+    def _block(self, text: Opened, split: Split, at: int, wanted: int | None) -> bytes:
+        """The next records, as many as a block holds and are wanted; nothing at the end."""
+        if wanted is not None and wanted <= 0:
+            return b""
+        size = self.block
+        while size < 2 * LONGEST:
+            data = text.at(at, size)
+            ended = len(data) < size
+            whole = len(data) if ended else self.decoder.cut(data)
+            if whole or ended:
+                return data[:whole] if wanted is None else self._first(data[:whole], wanted)
+            size *= 2
+        raise ConnectorError(
+            f"{split.name} has a record longer than {LONGEST >> 20} MB",
+            "a record ends in a newline; in CSV, a quote may lack its partner",
+            split=split.name,
+            position=at,
+        )
+
+    def _first(self, data: bytes, records: int) -> bytes:
+        """At most so many records from the head of whole ones, and at least one."""
+        end = lines = whole = 0
+        while lines < records or not whole:
+            end = data.find(b"\n", end) + 1
+            if not end:
+                return data
+            lines += 1
+            if lines >= records:
+                whole = self.decoder.cut(data[:end])
+        return data[:whole]

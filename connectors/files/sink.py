@@ -1,0 +1,147 @@
+"""The folder of a sink within a run: what may go there, what is left over, what is committed.
+
+`overwrite` replaces output without a moment in which there is none: old parts go at the first
+commit, when the new ones have their names. Killed in between, a run leaves both, and the same
+commit, repeated, removes the old ones: they are whatever is not of this job. So a commit may be
+repeated from any point, and until the first one the old output is untouched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.connectors.files.disk import append, make_folder, name_part, remove, sync
+from headrace.connectors.files.failing import telling
+from headrace.connectors.files.folders import spreading
+from headrace.connectors.files.names import HIDDEN, hidden, is_hidden, of_job, output_in
+from headrace.connectors.files.options import FilesSink
+from headrace.connectors.files.writer import FilesWriter, Output
+from headrace.core.contracts import ConnectorError, Sink, Surroundings, Writer
+from headrace.core.messages import Handle
+from headrace.core.plan import nodes
+from headrace.core.types import Schema
+
+
+@dataclass(slots=True)
+class FilesOut:
+    """`Sink` over a folder."""
+
+    output: Output
+    path: str
+    """The folder as the user wrote it."""
+    mode: Literal["error", "append", "overwrite"]
+    _sequence: int | None = None
+    _old: list[str] | None = None
+
+    def check(self) -> None:
+        """The folder takes files, and holds none that are in the way.
+
+        What a dead run of this job left hidden is removed, so a restart commits what its manifest
+        names before it checks.
+        """
+        folder = self.output.folder
+        if os.path.exists(folder) and not os.path.isdir(folder):
+            hint = "the path of a files sink is the folder of its parts"
+            raise ConnectorError(f"{self.path} is a file, wanted a folder", hint, exit_status=2)
+        with telling(f"write into {self.path}"):
+            make_folder(folder)
+            self._refuse_others()
+            for name in list(output_in(folder)):
+                if is_hidden(name) and of_job(name, self.output.job):
+                    remove(os.path.join(folder, name))
+            probe = os.path.join(folder, f"{HIDDEN}{self.output.job}")
+            remove(probe)
+            append(probe, (), new=True)
+            remove(probe)
+
+    def _refuse_others(self) -> None:
+        others = self._others() if self.mode == "error" else []
+        if others:
+            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+            raise ConnectorError(
+                f"{self.path} holds output of another run: {others[0]}{more}",
+                "mode: append writes beside it, mode: overwrite in its place",
+                exit_status=3,
+            )
+
+    def _others(self) -> list[str]:
+        """The output that other jobs have committed here."""
+        job, folder = self.output.job, self.output.folder
+        names = output_in(folder) if os.path.isdir(folder) else ()
+        return sorted(name for name in names if not is_hidden(name) and not of_job(name, job))
+
+    def writer(self, subtask: int) -> Writer:
+        """Writes parts numbered above all that the job has here."""
+        if self._sequence is None:
+            folder = self.output.folder
+            names = output_in(folder) if os.path.isdir(folder) else ()
+            parts = (of_job(name, self.output.job) for name in names)
+            self._sequence = 1 + max((part.sequence for part in parts if part), default=-1)
+        return FilesWriter(self.output, subtask, self._sequence)
+
+    def commit(self, handle: Handle) -> None:
+        """Name the parts; then old output goes, if it is to be replaced."""
+        with telling(f"write into {self.path}"):
+            parts = [os.path.join(self.output.folder, path) for path, _ in _parts(handle)]
+            for part, (_, size) in zip(parts, _parts(handle), strict=True):
+                name_part(part, size)
+            for folder in {os.path.dirname(part) for part in parts}:
+                sync(folder)
+            for part in parts:
+                remove(hidden(part))
+            if self.mode == "overwrite":
+                self._remove_old()
+
+    def _remove_old(self) -> None:
+        """Remove what others had committed when this run began, or at its first commit."""
+        if self._old is None:
+            self._old = self._others()
+        while self._old:
+            self._discard(self._old.pop())
+
+    def abort(self, handle: Handle) -> None:
+        """Remove the hidden files."""
+        for path, _ in _parts(handle):
+            with telling(f"remove {path}"):
+                self._discard(hidden(path))
+
+    def _discard(self, path: str) -> None:
+        """Remove a file, and the folders made for it that are empty then."""
+        remove(os.path.join(self.output.folder, path))
+        while path := os.path.dirname(path):
+            try:
+                os.rmdir(os.path.join(self.output.folder, path))
+            except OSError:
+                return
+
+
+def _parts(handle: Handle) -> Iterator[tuple[str, int]]:
+    """Path and size of each part that was prepared."""
+    parts = handle["parts"]
+    assert isinstance(parts, list)
+    return ((str(part["path"]), int(part["size"])) for part in parts)
+
+
+def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+    """The sink that the plan describes."""
+    from headrace.connectors.formats import encoder
+
+    options = sink.options
+    assert isinstance(options, FilesSink)
+    folders = [str(name) for name in options.partition_by or ()]
+    kept = Schema(tuple(field for field in schema if field.name not in folders))
+    output = Output(
+        folder=os.path.join(surroundings.folder, str(options.path)),
+        job=surroundings.job[:8],
+        columns=schema.names,
+        spread=spreading(schema, folders),
+        encoder=encoder(sink, kept),
+        compression=options.compression,
+        roll=options.roll,
+        bench=surroundings.bench,
+        replaces=options.mode == "overwrite",
+    )
+    return FilesOut(output, str(options.path), options.mode)

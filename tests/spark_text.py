@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headrace.core.types import DAY_TIME, YEAR_MONTH, Array, Struct, Type
+from headrace.core.types import DAY, DAY_TIME, YEAR_MONTH, Array, Struct, Type
 
 
 def spark_text(value: Any, type: Type) -> str:
@@ -33,6 +33,8 @@ def spark_text(value: Any, type: Type) -> str:
         case Struct(fields):
             inner = (_inner(value[field.name], field.type) for field in fields)
             return f"{{{', '.join(inner)}}}"
+    if type == DAY:
+        return f"INTERVAL '{value // timedelta(days=1)}' DAY"
     if type == DAY_TIME:
         return _day_time(value)
     if type == YEAR_MONTH:

@@ -91,8 +91,9 @@ def _element(call: Call) -> Typed:
     if isinstance(index, Constant):
         form = at_constant(_wrapped(index.value), to_polars(element))
         return Apply(element, True, call.span, call.name, (array,), form)
-    form = at_column(wide=index.type == BIGINT)
-    return Apply(element, True, call.span, call.name, (array, to_type(index, index.type)), form)
+    form = at_column(index.type, element)
+    arguments = (array, to_type(index, INT) if index.type == NULL else index)
+    return Apply(element, True, call.span, call.name, arguments, form)
 
 
 def _wrapped(value: object) -> int | None:
@@ -176,7 +177,7 @@ def _array_contains(call: Call) -> Typed:
         message = f"array_contains cannot look for {value.type} in {array.type}"
         raise ExpressionError(message, value.span, how_to_meet(element, value.type, (value,)))
     arguments = (to_type(array, Array(common)), to_type(value, common))
-    return Apply(BOOLEAN, True, call.span, call.name, arguments, contains)
+    return Apply(BOOLEAN, True, call.span, call.name, arguments, contains())
 
 
 def _make_array(call: Call) -> Typed:

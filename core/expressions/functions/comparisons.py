@@ -14,8 +14,8 @@ from headrace.core.expressions.coercion import common_type_of
 from headrace.core.expressions.function import Call, Function, function
 from headrace.core.expressions.functions.meeting import how_to_meet, meet, to_type
 from headrace.core.expressions.functions.membership import MEMBERSHIP
-from headrace.core.expressions.typed import Apply, ExpressionError, Typed
-from headrace.core.types import BOOLEAN, FLOATS, NULL, is_ordered
+from headrace.core.expressions.typed import Apply, ExpressionError, Form, Typed
+from headrace.core.types import BOOLEAN, FLOATS, NULL, Type, is_ordered
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,7 +59,7 @@ def _comparison(
     )
 
 
-def extreme(name: str, form: Callable[[list[pl.Expr]], pl.Expr]) -> Callable[[Call], Typed]:
+def _extreme(name: str, build: Callable[[Type], Form]) -> Callable[[Call], Typed]:
     """The typing of `greatest` and `least`: two or more values of one ordered type."""
 
     def resolve(call: Call) -> Typed:
@@ -70,36 +70,31 @@ def extreme(name: str, form: Callable[[list[pl.Expr]], pl.Expr]) -> Callable[[Ca
         if not is_ordered(common):
             raise ExpressionError(f"{name} wants values with an order, got {common}", call.span)
         nullable = all(value.nullable for value in values)
-        made = _first_of(name) if common in FLOATS else form
-        return Apply(common, nullable, call.span, name, values, lambda *v: made(list(v)))
+        return Apply(common, nullable, call.span, name, values, build(common))
 
     return resolve
 
 
-def _first_of(name: str) -> Callable[[list[pl.Expr]], pl.Expr]:
-    """For floats: NaN is the greatest, and of 0.0 and -0.0 the first stays."""
+def _greatest(type: Type) -> Form:
     import polars as pl
 
-    def form(values: list[pl.Expr]) -> pl.Expr:
-        best, *more = values
-        for value in more:
-            beats = value > best if name == "greatest" else value < best
-            best = pl.when(beats | best.is_null()).then(value).otherwise(best)
-        return best
+    from headrace.core.expressions.batches import once
 
-    return form
+    if type not in FLOATS:
+        return lambda *values: pl.max_horizontal(values)
+
+    def form(*values: pl.Expr) -> pl.Expr:
+        nan = pl.any_horizontal([value.is_nan() for value in values])
+        return pl.when(nan).then(float("nan")).otherwise(pl.max_horizontal(values[::-1]))
+
+    return once(form, type)
 
 
-def _greatest(values: list[pl.Expr]) -> pl.Expr:
+def _least(type: Type) -> Form:
+    # Of 0.0 and -0.0 Spark takes the first, Polars the last: so the other way round.
     import polars as pl
 
-    return pl.max_horizontal(values)
-
-
-def _least(values: list[pl.Expr]) -> pl.Expr:
-    import polars as pl
-
-    return pl.min_horizontal(values)
+    return lambda *values: pl.min_horizontal(values[::-1])
 
 
 COMPARISONS: tuple[Function, ...] = (
@@ -157,7 +152,7 @@ COMPARISONS: tuple[Function, ...] = (
         "logic",
         "The greatest of two or more values, NULLs left out; NULL when all are. NaN is above all.",
         example=("greatest(1, 2.5, null)", "2.5"),
-        resolve=extreme("greatest", _greatest),
+        resolve=_extreme("greatest", _greatest),
         signatures=("greatest(value: C, other: C...) -> C",),
     ),
     function(
@@ -165,7 +160,7 @@ COMPARISONS: tuple[Function, ...] = (
         "logic",
         "The least of two or more values, NULLs left out; NULL when all are.",
         example=("least(3, 2, null)", "2"),
-        resolve=extreme("least", _least),
+        resolve=_extreme("least", _least),
         signatures=("least(value: C, other: C...) -> C",),
     ),
     *MEMBERSHIP,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.core.types import BIGINT, BOOLEAN, Type
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -20,15 +22,19 @@ def at_constant(index: int | None, element: pl.DataType) -> Form:
     return lambda array: array.list.get(index, null_on_oob=True)
 
 
-def at_column(*, wide: bool) -> Form:
-    """The element at a computed index; a wide one counts by its lowest 32 bits."""
+def at_column(index: Type, element: Type) -> Form:
+    """The element at a computed index; a bigint counts by its lowest 32 bits."""
     import polars as pl
+
+    from headrace.core.expressions.batches import once
+
+    wide = index == BIGINT
 
     def form(array: pl.Expr, index: pl.Expr) -> pl.Expr:
         at = index.cast(pl.Int32, wrap_numerical=True) if wide else index
         return array.list.get(pl.when(at >= 0).then(at), null_on_oob=True)
 
-    return form
+    return once(form, element)
 
 
 def from_one(array: pl.Expr, position: int) -> pl.Expr:
@@ -36,12 +42,17 @@ def from_one(array: pl.Expr, position: int) -> pl.Expr:
     return array.list.get(position - 1 if position > 0 else position, null_on_oob=True)
 
 
-def contains(array: pl.Expr, value: pl.Expr) -> pl.Expr:
+def contains() -> Form:
     """True when found; NULL when a NULL element might have been it; NULL for NULLs."""
     import polars as pl
 
-    found = array.list.contains(value, nulls_equal=False)
-    return pl.when(found | ~array.list.contains(None)).then(found)
+    from headrace.core.expressions.batches import once
+
+    def form(array: pl.Expr, value: pl.Expr) -> pl.Expr:
+        found = array.list.contains(value, nulls_equal=False)
+        return pl.when(found | ~array.list.contains(None)).then(found)
+
+    return once(form, BOOLEAN)
 
 
 def element_field(name: str) -> Form:

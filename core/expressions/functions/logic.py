@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.function import Call, Function, function, overload
 from headrace.core.expressions.functions.comparisons import COMPARISONS, pair
 from headrace.core.expressions.functions.meeting import condition, meet, to_type
-from headrace.core.expressions.typed import Apply, ExpressionError, Typed
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import Apply, ExpressionError, Form, Typed
 from headrace.core.types import FLOAT, NULL, to_polars
 
 if TYPE_CHECKING:
@@ -80,16 +81,23 @@ def _nvl(call: Call) -> Typed:
 
 
 def _nullif(call: Call) -> Typed:
+    import polars as pl
+
+    from headrace.core.expressions.batches import once
+
     value = _exactly(call, 2, "nullif(value, unwanted)")[0]
-    left, right = pair(Call("nullif", call.arguments, call.span))
-    type = to_polars(value.type)
+    left, right = pair(call)
+    # The value widened as the comparison wants it, from the value that is there already.
+    widen = left.form if isinstance(left, Apply) and left.arguments == (value,) else None
+    null = pl.lit(None, dtype=to_polars(value.type))
 
-    def form(value: pl.Expr, left: pl.Expr, right: pl.Expr) -> pl.Expr:
-        import polars as pl
+    def form(value: pl.Expr, right: pl.Expr, *left: pl.Expr) -> pl.Expr:
+        compared = widen(value) if widen else left[0] if left else value
+        return pl.when(compared == right).then(null).otherwise(value)
 
-        return pl.when(left == right).then(pl.lit(None, dtype=type)).otherwise(value)
-
-    return Apply(value.type, True, call.span, call.name, (value, left, right), form)
+    apart = () if widen or left is value else (left,)
+    arguments = (value, right, *apart)
+    return Apply(value.type, True, call.span, call.name, arguments, once(form, value.type))
 
 
 def _exactly(call: Call, count: int, text: str) -> Sequence[Typed]:
@@ -100,18 +108,23 @@ def _exactly(call: Call, count: int, text: str) -> Sequence[Typed]:
     return call.arguments
 
 
-def _if_nan(value: pl.Expr, other: pl.Expr) -> pl.Expr:
+def _if_nan(bound: Bound) -> Form:
     import polars as pl
 
-    return pl.when(value.is_nan()).then(other).otherwise(value)
+    from headrace.core.expressions.batches import once
+
+    def form(value: pl.Expr, other: pl.Expr) -> pl.Expr:
+        return pl.when(value.is_nan()).then(other).otherwise(value)
+
+    return once(form, bound.result)
 
 
 _NANVL = function(
     "nanvl",
     "logic",
     "The value, or the other where it is NaN; NULL stays NULL.",
-    overload("nanvl(value: double, if_nan: double) -> double", _if_nan),
-    overload("nanvl(value: float, if_nan: float) -> float", _if_nan),
+    overload("nanvl(value: double, if_nan: double) -> double", build=_if_nan),
+    overload("nanvl(value: float, if_nan: float) -> float", build=_if_nan),
     example=("nanvl(cast('NaN' as double), 0)", "0.0"),
 )
 

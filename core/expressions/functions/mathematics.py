@@ -6,15 +6,11 @@ library, and Spark's from Java's StrictMath: they agree to 1e-15 of the value, n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import Call, Function, function, overload
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import Constant, ExpressionError, Form, Typed
 from headrace.core.types import DOUBLE, INTERVALS, STRING
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _FAMILY = "numbers"
 
@@ -59,17 +55,6 @@ def _power(bound: Bound) -> Form:
     from headrace.core.expressions.floating import power
 
     return staged(power, DOUBLE)
-
-
-def _instead_of_nan(bound: Bound) -> Form:
-    from headrace.core.expressions.batches import once
-
-    def form(value: pl.Expr, other: pl.Expr) -> pl.Expr:
-        import polars as pl
-
-        return pl.when(value.is_nan()).then(other).otherwise(value)
-
-    return once(form, bound.result)
 
 
 def _type_of(call: Call) -> Typed:
@@ -118,12 +103,6 @@ MATHEMATICS = (
         ),
         example=("isnan(double('NaN'))", "true"),
         more=(("isnan(null)", "false"),),
-    ),
-    function(
-        *("nanvl", _FAMILY, "The first value, or the second where the first is NaN."),
-        overload("nanvl(value: double, other: double) -> double", build=_instead_of_nan),
-        overload("nanvl(value: float, other: float) -> float", build=_instead_of_nan),
-        example=("nanvl(double('NaN'), 0)", "0.0"),
     ),
     function(
         *("typeof", _FAMILY, "The type of the value, as text."),

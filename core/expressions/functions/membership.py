@@ -103,6 +103,8 @@ def _series(written: Sequence[Constant], target: Type) -> pl.Series:
 def _form(known: pl.Series) -> Callable[..., pl.Expr]:
     import polars as pl
 
+    from headrace.core.expressions.batches import once
+
     values, has_null = known.drop_nulls(), known.has_nulls()
 
     def form(value: pl.Expr, *computed: pl.Expr) -> pl.Expr:
@@ -116,7 +118,7 @@ def _form(known: pl.Series) -> Callable[..., pl.Expr]:
         # Three-valued: true when one is, else NULL when one is, else false.
         return pl.any_horizontal(tests) if len(tests) > 1 else tests[0]
 
-    return form
+    return once(form, BOOLEAN)
 
 
 MEMBERSHIP: tuple[Function, ...] = (

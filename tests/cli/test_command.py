@@ -1,6 +1,7 @@
 """The frame of the command: wrong words, wrong options, what goes wrong around it."""
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,23 @@ def test_output_that_cannot_be_written_is_said_once() -> None:
         ran = subprocess.run([*HEADRACE, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert ran.returncode == 1
     assert ran.stderr == "headrace: cannot write: no space left on device\n"
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """What headrace writes to a terminal."""
+    ours, theirs = pty.openpty()
+    kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    subprocess.run([*HEADRACE, *arguments], stdout=theirs, stderr=theirs, env=kept | environment)
+    os.close(theirs)
+    with open(ours, "rb") as terminal:
+        return terminal.read1(100_000).decode()
+
+
+def test_colour_is_for_terminals_that_want_it(headrace: Headrace) -> None:
+    Path("a.yaml").write_text("nme: x\n")
+    assert "\x1b[" in on_a_terminal("validate", "a.yaml")
+    assert "\x1b[" not in on_a_terminal("validate", "a.yaml", NO_COLOR="1")
+    assert "\x1b[" not in headrace("validate", "a.yaml").out
 
 
 def test_ctrl_c_is_130() -> None:

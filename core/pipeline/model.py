@@ -196,6 +196,7 @@ class SinkKeys(Part):
 class Source(SourceKeys):
     """A source, with what its connector key said. `keys_at` has each key with its place."""
 
+    added = ("name", "connector", "options", "keys_at")
     name: Text
     connector: Connector
     options: Any
@@ -205,6 +206,7 @@ class Source(SourceKeys):
 class Step(StepKeys):
     """A step. `keys_at` has each key with its place."""
 
+    added = ("name", "keys_at")
     name: Text
     keys_at: Mapping[str, Text]
 
@@ -212,6 +214,7 @@ class Step(StepKeys):
 class Sink(SinkKeys):
     """A sink, with what its connector key said. `keys_at` has each key with its place."""
 
+    added = ("name", "connector", "options", "keys_at")
     name: Text
     connector: Connector
     options: Any

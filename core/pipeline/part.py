@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
@@ -24,6 +24,18 @@ class Part(BaseModel):
         hide_input_in_errors=True,
         protected_namespaces=(),
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: object) -> None:
+        # A field that reads nothing would take a Text as it is. (The name of a reading may be
+        # hidden by that of a field: annotations are looked up in the body of the class first.)
+        for key, name in cls.written().items():
+            field = cls.model_fields[name]
+            known = reading_of(field) or part_of(field) or name in cls.added
+            assert known, f"{cls.__name__}.{key} does not say how it is read"
+
+    added: ClassVar[tuple[str, ...]] = ()
+    """Fields that are filled by the loader and are no keys of users."""
 
     @classmethod
     def written(cls) -> dict[str, str]:

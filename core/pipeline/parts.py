@@ -100,7 +100,7 @@ class Reader:
             if near:
                 hint = f'did you mean "{near}"?'
                 sections.setdefault(near, entry)
-            known = f"there are {', '.join(SECTIONS)}"
+            known = f"the keys are {', '.join(SECTIONS)}"
             self.findings.add(f"unknown key {named(key)}", key.locate(), hint or known)
         for needed, why in REQUIRED.items():
             if needed not in sections:

@@ -45,7 +45,7 @@ class Resolver:
             first = found.get(key)
             if first is not None:
                 line = Text(first.key.value, first.key).locate().line
-                message = f"the key {named(key)} stands twice, first on line {line}"
+                message = f"duplicate key {named(key)}, first on line {line}"
                 self.findings.add(message, key.locate(), subject=subject)
             elif "${" in key:
                 message = 'a "${" is replaced in values, not in keys'

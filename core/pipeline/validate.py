@@ -140,7 +140,7 @@ class Report:
         for model in self._models(at[:-1]):
             field = model.field(str(at[-1]))
             text = (field.description or "") if field else ""
-            first = re.split(r"[.;](?:\s|$)", text, maxsplit=1)[0].replace("`", "")
+            first = re.split(r"[.;](?:\s|$)| \(", text, maxsplit=1)[0].replace("`", "")
             return f"{at[-1]}: {first[:1].lower()}{first[1:]}" if first else ""
         return ""
 

@@ -1,0 +1,107 @@
+"""Broken documents with what is said of them, as text: tests/pipeline/broken/*.txt.
+
+A case is a title, what it is run with, the document, and the problems as they are shown:
+
+    === a title
+    $ --set settings.parallelism=x
+    name: demo
+    ~~~
+    p.yaml:1:1: missing key "sources"
+    ...
+
+`python -m tests.pipeline.cases` writes down what is said now; read the difference before you
+commit it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.core.pipeline.load import Loaded, load
+from headrace.core.rendering import render
+from tests.pipeline.registry import REGISTRY
+
+BROKEN = Path(__file__).parent / "broken"
+FILES = {
+    "scoring.py": "from os import getcwd\n\ndef score(rows):\n    return rows\n\n"
+    "class Scorer:\n    pass\n\nasync def later(rows):\n    return rows\n",
+    "unfinished.py": "def score(:\n",
+    "query.sql": "price > 0\n",
+}
+ENVIRONMENT = {"TOPIC": "bids", "EMPTY": "", "HEADRACE_SECRET_TOKEN": "hunter2"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One document and what is said of it."""
+
+    title: str
+    overrides: tuple[str, ...]
+    document: str
+    said: str
+
+    def __str__(self) -> str:
+        lines = "".join(f"$ --set {override}\n" for override in self.overrides)
+        return f"=== {self.title}\n{lines}{self.document}~~~\n{self.said}"
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases of one file."""
+    return [_case(text) for text in path.read_text("utf-8").split("=== ")[1:]]
+
+
+def _case(text: str) -> Case:
+    title, _, rest = text.partition("\n")
+    document, _, said = rest.partition("~~~\n")
+    lines = document.splitlines(keepends=True)
+    overrides = [line for line in lines if line.startswith("$ --set ")]
+    return Case(
+        title,
+        tuple(line.removeprefix("$ --set ").removesuffix("\n") for line in overrides),
+        "".join(lines[len(overrides) :]),
+        said,
+    )
+
+
+def loaded(document: str | bytes, overrides: tuple[str, ...] = ()) -> Loaded:
+    """The document loaded from a file p.yaml in the working directory."""
+    content = document.encode() if isinstance(document, str) else document
+    Path("p.yaml").write_bytes(content)
+    for name, text in FILES.items():
+        Path(name).write_text(text, "utf-8")
+    return load("p.yaml", REGISTRY, overrides=overrides, env=ENVIRONMENT)
+
+
+def said(document: str | bytes, overrides: tuple[str, ...] = ()) -> str:
+    """All problems of a document as they are shown, and what they leave behind."""
+    found = loaded(document, overrides)
+    shown = "".join(f"{render(problem)}\n" for problem in found.problems)
+    broken = f"broken: {', '.join(sorted(found.broken))}\n" if found.broken else ""
+    return shown + broken + ("names lost\n" if found.names_lost else "")
+
+
+def all_cases() -> Iterator[tuple[str, Case]]:
+    """Every case with its file's name."""
+    for path in sorted(BROKEN.glob("*.txt")):
+        yield from ((path.stem, case) for case in read_cases(path))
+
+
+def write_down() -> None:
+    """Replace what is said in all files by what is said now."""
+    for path in sorted(BROKEN.glob("*.txt")):
+        cases = read_cases(path)
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            now = [
+                Case(case.title, case.overrides, case.document, said(case.document, case.overrides))
+                for case in cases
+            ]
+        path.write_text("".join(map(str, now)), "utf-8")
+
+
+if __name__ == "__main__":
+    write_down()

@@ -1,0 +1,99 @@
+"""Connectors that only these tests know, so that what is said here is said about the language."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headrace.core.contracts import Connector, Connectors, ExpressionOption, SinkSide, SourceSide
+from headrace.core.pipeline.fields import ColumnNames, Computed
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.settings import positive
+from headrace.core.pipeline.values import Count, Flag, RowRate, Size, Words, choice, whole
+from headrace.core.types import BIGINT, Schema
+from headrace.core.types import Field as Column
+
+FORMATS = ("json", "csv", "parquet", "raw")
+LINES = ("json", "csv", "raw")
+NUMBERED = Schema((Column("id", BIGINT, nullable=False),))
+Streams = Literal["bids", "auctions", "persons"]
+Modes = Literal["error", "append", "overwrite"]
+
+
+class FilesSource(Part):
+    """Files by a glob."""
+
+    path: Words = Field(description="A glob such as `in/*.jsonl`, or a folder.")
+    watch: Annotated[timedelta | None, positive] = Field(None, description="How often to look.")
+    ordered: Flag = Field(False, description="Names sort by time.")
+
+
+class Roll(Part):
+    """When a part is closed."""
+
+    rows: Count | None = Field(None, description="After so many rows.")
+    bytes: Size | None = Field(None, description="At this size.")
+    every: Annotated[timedelta | None, positive] = Field(None, description="After so long.")
+
+
+class FilesSink(Part):
+    """Parts in a folder."""
+
+    path: Words = Field(description="The folder.")
+    roll: Roll = Field(Roll(), description="When a part is closed.")
+    partition_by: ColumnNames | None = Field(None, description="Columns that become folders.")
+    mode: Annotated[Modes, choice("error", "append", "overwrite")] = Field(
+        "error", description="What about output of another run."
+    )
+
+
+class GenerateSource(Part):
+    """Columns as expressions over `id`."""
+
+    columns: Computed = Field(description='The columns, as in `{x: "id % 10"}`.')
+    rows: Count | None = Field(None, description="How many rows.")
+    rate: RowRate | None = Field(None, description="Rows in a time.")
+
+
+class NexmarkSource(Part):
+    """One of three streams."""
+
+    events: Count | None = Field(None, description="Events of all streams.")
+    rate: RowRate | None = Field(None, description="Events in a time.")
+    seed: Annotated[int, whole(0)] = Field(0, description="Another site for another seed.")
+    stream: Annotated[Streams, choice("bids", "auctions", "persons")] = Field(
+        "bids", description="Which events become rows."
+    )
+
+
+class Nothing(Part):
+    """It has no options."""
+
+
+REGISTRY: Connectors = {
+    connector.name: connector
+    for connector in (
+        Connector(
+            "files",
+            "Files in a folder.",
+            SourceSide(FilesSource, FORMATS),
+            SinkSide(FilesSink, FORMATS),
+        ),
+        Connector(
+            "nexmark", "An auction site.", SourceSide(NexmarkSource, columns=lambda _: NUMBERED)
+        ),
+        Connector(
+            "generate",
+            "Rows made of their number.",
+            SourceSide(
+                GenerateSource,
+                expressions=(ExpressionOption("columns", NUMBERED, makes_columns=True),),
+            ),
+        ),
+        Connector("console", "The terminal.", sink=SinkSide(Nothing)),
+        Connector("stdin", "Standard input.", SourceSide(Nothing, LINES)),
+        Connector("stdout", "Standard output.", sink=SinkSide(Nothing, LINES)),
+    )
+}

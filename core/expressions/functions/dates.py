@@ -1,0 +1,249 @@
+"""Dates: their parts, their arithmetic, and making them of numbers.
+
+A timestamp stands for its day where a date is wanted, and the text of a literal for the date it
+says. Dates count on beyond the year 9999, and wrap around where the days of an int end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions import calendar
+from headrace.core.expressions.function import Function, function, overload
+from headrace.core.expressions.functions.arguments import literal_int, repeating
+from headrace.core.expressions.functions.units import first_day
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import ExpressionError, Form
+from headrace.core.types import BIGINT, DATE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FAMILY = "dates"
+
+
+def _part(
+    name: str, doc: str, form: Form, example: str, *, aliases: tuple[str, ...] = ()
+) -> Function:
+    """A row for a part of a date, as an int."""
+    call = f"{name}(date '2024-05-06')"
+    signature = f"{name}(date: date) -> int"
+    row = overload(signature, build=repeating(form), nulls="strict")
+    return function(name, FAMILY, doc, row, example=(call, example), aliases=aliases)
+
+
+def no_bigint(bound: Bound) -> None:
+    """Refuses a bigint in the place of days: Spark, too, takes nothing wider than an int."""
+    days = next(a for a in bound.arguments if a.type == bound.letters["I"])
+    if days.type == BIGINT:
+        hint = "cast(... as int) converts explicitly"
+        raise ExpressionError("days are counted by an int, got bigint", days.span, hint)
+
+
+def plus_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
+    """The date so many days later."""
+    return calendar.to_date(calendar.days(date) + calendar.to_int(days))
+
+
+def minus_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
+    """The date so many days earlier."""
+    return calendar.to_date(calendar.days(date) - calendar.to_int(days))
+
+
+def add_months(bound: Bound) -> Form:
+    """The form of a date plus months, which are the second argument."""
+    from headrace.core.expressions.batches import once
+
+    months = literal_int(bound.arguments[1])
+    if months is None:
+        return once(calendar.plus_months, DATE)
+    form = once(lambda date: calendar.plus_months(date, months), DATE)
+    return lambda date, _: form(date)
+
+
+def _last_day(date: pl.Expr) -> pl.Expr:
+    left = calendar.folded(date).dt.days_in_month() - calendar.folded(date).dt.day()
+    return calendar.to_date(calendar.days(date) + calendar.to_int(left))
+
+
+_WEEKDAYS = {
+    **dict.fromkeys(("TH", "THU", "THURSDAY"), 0),
+    **dict.fromkeys(("FR", "FRI", "FRIDAY"), 1),
+    **dict.fromkeys(("SA", "SAT", "SATURDAY"), 2),
+    **dict.fromkeys(("SU", "SUN", "SUNDAY"), 3),
+    **dict.fromkeys(("MO", "MON", "MONDAY"), 4),
+    **dict.fromkeys(("TU", "TUE", "TUESDAY"), 5),
+    **dict.fromkeys(("WE", "WED", "WEDNESDAY"), 6),
+}
+"""Days since the last Thursday: 1970 began with one."""
+
+
+def _next_day(bound: Bound) -> Form:
+    name = bound.constants[1]
+    day = _WEEKDAYS.get(name.upper()) if isinstance(name, str) else None
+
+    def form(date: pl.Expr, _: str) -> pl.Expr:
+        import polars as pl
+
+        if day is None:
+            return pl.lit(None, dtype=pl.Date)
+        return calendar.to_date(calendar.days(date) + 1 + (day - 1 - calendar.days(date)) % 7)
+
+    return form
+
+
+def _trunc(bound: Bound) -> Form:
+    level = first_day(bound.constants[1])
+
+    def form(date: pl.Expr, _: str) -> pl.Expr:
+        import polars as pl
+
+        return level(date) if level else pl.lit(None, dtype=pl.Date)
+
+    return form
+
+
+def _make_date(frame: pl.DataFrame) -> pl.Series:
+    import polars as pl
+
+    year, month, day = (column.cast(pl.Int64) for column in frame.get_columns())
+    real_month = month.set((month < 1) | (month > 12), None)
+    days = calendar.civil_days(year, real_month, day)
+    assert isinstance(days, pl.Series)
+    return days.cast(pl.Int32, strict=False).cast(pl.Date)
+
+
+def _make_date_form(bound: Bound) -> Form:
+    from headrace.core.expressions.batches import staged
+
+    return staged(_make_date, DATE)
+
+
+DATES: tuple[Function, ...] = (
+    _part("year", "The year; before the year 1 come 0 and -1.", calendar.year, "2024"),
+    _part(
+        "quarter",
+        "The quarter of the year, from 1 to 4.",
+        lambda date: calendar.to_int(calendar.folded(date).dt.quarter()),
+        "2",
+    ),
+    _part(
+        "month",
+        "The month, from 1 to 12.",
+        lambda date: calendar.to_int(calendar.folded(date).dt.month()),
+        "5",
+    ),
+    _part(
+        "day",
+        "The day of the month, from 1.",
+        lambda date: calendar.to_int(calendar.folded(date).dt.day()),
+        "6",
+        aliases=("dayofmonth",),
+    ),
+    _part(
+        "dayofweek",
+        "The day of the week: 1 is Sunday, 7 is Saturday.",
+        lambda date: (calendar.days(date) % 7 + 4) % 7 + 1,
+        "2",
+    ),
+    _part(
+        "weekday",
+        "The day of the week: 0 is Monday, 6 is Sunday.",
+        lambda date: (calendar.days(date) % 7 + 3) % 7,
+        "0",
+    ),
+    _part(
+        "dayofyear",
+        "The day of the year, from 1.",
+        lambda date: calendar.to_int(calendar.folded(date).dt.ordinal_day()),
+        "127",
+    ),
+    _part(
+        "weekofyear",
+        "The ISO week: weeks begin on Monday, the first is the one with the year's first Thursday.",
+        lambda date: calendar.to_int(calendar.folded(date).dt.week()),
+        "19",
+    ),
+    function(
+        "date_add",
+        FAMILY,
+        "The date so many days later, or earlier where they are negative.",
+        overload(
+            "date_add(start: date, days: I) -> date", plus_days, check=no_bigint, nulls="strict"
+        ),
+        example=("date_add(date '2024-02-28', 2)", "2024-03-01"),
+        aliases=("dateadd",),
+    ),
+    function(
+        "date_sub",
+        FAMILY,
+        "The date so many days earlier, or later where they are negative.",
+        overload(
+            "date_sub(start: date, days: I) -> date", minus_days, check=no_bigint, nulls="strict"
+        ),
+        example=("date_sub(date '2024-03-01', 2)", "2024-02-28"),
+    ),
+    function(
+        "datediff",
+        FAMILY,
+        "The days from the second date to the first; of timestamps only the days count.",
+        overload(
+            "datediff(end: date, start: date) -> int",
+            lambda end, start: calendar.days(end) - calendar.days(start),
+            nulls="strict",
+        ),
+        example=("datediff(date '2024-03-01', date '2024-02-01')", "29"),
+        aliases=("date_diff",),
+    ),
+    function(
+        "add_months",
+        FAMILY,
+        "The same day so many months later, or the last of its month; NULL out of all range.",
+        overload("add_months(start: date, months: int) -> date", build=add_months),
+        example=("add_months(date '2024-01-31', 1)", "2024-02-29"),
+    ),
+    function(
+        "last_day",
+        FAMILY,
+        "The last day of the date's month.",
+        overload("last_day(date: date) -> date", build=repeating(_last_day), nulls="strict"),
+        example=("last_day(date '2024-02-03')", "2024-02-29"),
+    ),
+    function(
+        "next_day",
+        FAMILY,
+        "The first day after the date of that name, as 'MO', 'Mon' or 'monday'; NULL for no name.",
+        overload("next_day(start: date, day: constant string) -> date", build=_next_day),
+        example=("next_day(date '2024-05-06', 'Mon')", "2024-05-13"),
+    ),
+    function(
+        "trunc",
+        FAMILY,
+        "The first day of the date's year, quarter, month or week; NULL for any other unit.",
+        overload("trunc(date: date, unit: constant string) -> date", build=_trunc),
+        example=("trunc(date '2024-05-06', 'MONTH')", "2024-05-01"),
+    ),
+    function(
+        "make_date",
+        FAMILY,
+        "The date of a year, a month and a day; NULL where there is none.",
+        overload("make_date(year: int, month: int, day: int) -> date", build=_make_date_form),
+        example=("make_date(2024, 2, 29)", "2024-02-29"),
+        more=(("make_date(2023, 2, 29)", "NULL"),),
+    ),
+    function(
+        "unix_date",
+        FAMILY,
+        "The days since 1970-01-01, negative before.",
+        overload("unix_date(date: exact date) -> int", calendar.days, nulls="strict"),
+        example=("unix_date(date '1970-01-02')", "1"),
+    ),
+    function(
+        "date_from_unix_date",
+        FAMILY,
+        "The date so many days after 1970-01-01.",
+        overload("date_from_unix_date(days: int) -> date", calendar.to_date, nulls="strict"),
+        example=("date_from_unix_date(1)", "1970-01-02"),
+    ),
+)
+"""Functions of dates."""

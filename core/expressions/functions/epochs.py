@@ -1,0 +1,99 @@
+"""Timestamps as numbers since 1970 and back. What no timestamp can hold is NULL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions import calendar
+from headrace.core.expressions.function import Function, Overload, function, overload
+from headrace.core.expressions.functions.arguments import repeating
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import Form
+from headrace.core.types import DOUBLE, Decimal, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FAMILY = "times"
+
+
+def _since(name: str, doc: str, unit: int, example: str) -> Function:
+    """A row that counts whole units since 1970, those passed, so before it too."""
+    row = overload(
+        f"{name}(time: exact timestamp) -> bigint",
+        lambda time: calendar.micros(time) // unit,
+        nulls="strict",
+    )
+    call = f"{name}(timestamp '1970-01-01 00:00:01.5')"
+    return function(name, FAMILY, doc, row, example=(call, example))
+
+
+def _times(unit: int) -> Form:
+    """A whole number of units as a timestamp."""
+    return lambda number: calendar.to_timestamp(calendar.wide(number) * unit)
+
+
+def _decimal_seconds(bound: Bound) -> Form:
+    """Digits behind the microsecond have no place in a timestamp, so that they make it NULL."""
+    type = bound.types[0]
+    assert isinstance(type, Decimal)
+    return repeating(lambda seconds: _exact_micros(seconds, type.scale))(bound)
+
+
+def _exact_micros(seconds: pl.Expr, scale: int) -> pl.Expr:
+    import polars as pl
+
+    number = seconds.reinterpret(dtype=pl.Int128)
+    if scale <= 6:
+        # Narrowed first, so that the product has room.
+        short = calendar.wide(number.cast(pl.Int64, strict=False))
+        return calendar.to_timestamp(short * pl.lit(10 ** (6 - scale), dtype=pl.Int128))
+    unit = pl.lit(10 ** (scale - 6), dtype=pl.Int128)
+    return calendar.to_timestamp(pl.when(number % unit == 0).then(number // unit))
+
+
+def _floating_seconds(seconds: pl.Expr) -> pl.Expr:
+    """Cut off behind the microsecond, and at the ends of the range."""
+    import polars as pl
+
+    micros = pl.when(seconds.is_finite()).then(seconds * float(calendar.SECOND_US))
+    return micros.cast(pl.Int64, wrap_numerical=True).cast(pl.Datetime("us", "UTC"))
+
+
+def _timestamp_of(name: str, unit: int) -> Overload:
+    return overload(f"{name}(number: I) -> timestamp", _times(unit))
+
+
+EPOCHS: tuple[Function, ...] = (
+    _since("unix_seconds", "Whole seconds since 1970 began.", calendar.SECOND_US, "1"),
+    _since("unix_millis", "Whole milliseconds since 1970 began.", 1000, "1500"),
+    _since("unix_micros", "Microseconds since 1970 began.", 1, "1500000"),
+    function(
+        "timestamp_seconds",
+        FAMILY,
+        "The timestamp so many seconds after 1970 began; a decimal with more than six decimals"
+        " is NULL, a double is cut off.",
+        _timestamp_of("timestamp_seconds", calendar.SECOND_US),
+        overload("timestamp_seconds(number: D) -> timestamp", build=_decimal_seconds),
+        overload(
+            "timestamp_seconds(number: F) -> timestamp",
+            build=repeating(lambda seconds: _floating_seconds(seconds.cast(to_polars(DOUBLE)))),
+        ),
+        example=("timestamp_seconds(1.5)", "1970-01-01 00:00:01.5"),
+    ),
+    function(
+        "timestamp_millis",
+        FAMILY,
+        "The timestamp so many milliseconds after 1970 began.",
+        _timestamp_of("timestamp_millis", 1000),
+        example=("timestamp_millis(1500)", "1970-01-01 00:00:01.5"),
+    ),
+    function(
+        "timestamp_micros",
+        FAMILY,
+        "The timestamp so many microseconds after 1970 began.",
+        _timestamp_of("timestamp_micros", 1),
+        example=("timestamp_micros(1500000)", "1970-01-01 00:00:01.5"),
+    ),
+)
+"""Functions between timestamps and numbers."""

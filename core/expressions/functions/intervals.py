@@ -1,0 +1,268 @@
+"""Arithmetic with intervals: the overloads of `+ - * /` and of the signs that numbers have not.
+
+A date plus days is a date, plus any other interval of days and time a timestamp. Months clamp to
+the month's end. Intervals are computed with room to spare: where Spark fails because a result is
+out of range, it is NULL here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions import calendar
+from headrace.core.expressions.function import Overload, overload
+from headrace.core.expressions.functions.arguments import literal_int, repeating
+from headrace.core.expressions.functions.dates import minus_days, no_bigint, plus_days
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import ExpressionError, Form
+from headrace.core.types import FLOATS, YEAR_MONTH, Decimal, Type
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_DAY, _TIME, _MONTHS = "interval day", "interval day to second", "interval year to month"
+
+
+def _sum(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    return calendar.wide(calendar.micros(a)) + calendar.wide(calendar.micros(b))
+
+
+def _difference(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    return calendar.wide(calendar.micros(a)) - calendar.wide(calendar.micros(b))
+
+
+def _day_count(interval: pl.Expr) -> pl.Expr:
+    return calendar.micros(interval) // calendar.DAY_US
+
+
+def _days(interval: pl.Expr) -> pl.Expr:
+    """How many days an interval of days has."""
+    return calendar.micros(interval) // calendar.DAY_US
+
+
+def _plain(form: Form) -> Callable[[Bound], Form]:
+    return lambda bound: form
+
+
+def _months_later(sign: int, move: Callable[..., pl.Expr]) -> Callable[[Bound], Form]:
+    """A date or timestamp plus or minus months, which are the second argument."""
+
+    def build(bound: Bound) -> Form:
+        from headrace.core.expressions.batches import once
+
+        months = literal_int(bound.arguments[1])
+        if months is None:
+            return once(
+                lambda time, months: move(time, calendar.bigint(months) * sign), bound.result
+            )
+        form = once(lambda time: move(time, sign * months), bound.result)
+        return lambda time, _: form(time)
+
+    return build
+
+
+def _both_ways(
+    time: str, interval: str, result: str, build: Callable[[Bound], Form]
+) -> tuple[Overload, Overload]:
+    """A sum, and the same with its sides changed."""
+    check = no_bigint if interval == "I" else None
+
+    def swapped(bound: Bound) -> Form:
+        form = build(Bound(bound.arguments[::-1], {}, bound.letters, bound.result))
+        return lambda a, b: form(b, a)
+
+    return (
+        overload(f"+(left: {time}, right: {interval}) -> {result}", build=build, check=check),
+        overload(f"+(left: {interval}, right: {time}) -> {result}", build=swapped, check=check),
+    )
+
+
+def _minus(left: str, right: str, result: str, build: Callable[[Bound], Form]) -> Overload:
+    check = no_bigint if right == "I" else None
+    return overload(f"-(left: {left}, right: {right}) -> {result}", build=build, check=check)
+
+
+def _to_midnight(form: Form) -> Form:
+    """A form of timestamps whose first argument is a date."""
+    return lambda date, other: form(calendar.midnight(date), other)
+
+
+def _time_plus(time: pl.Expr, interval: pl.Expr) -> pl.Expr:
+    return calendar.to_timestamp(_sum(time, interval))
+
+
+def _time_minus(time: pl.Expr, interval: pl.Expr) -> pl.Expr:
+    return calendar.to_timestamp(_difference(time, interval))
+
+
+def _between(end: pl.Expr, start: pl.Expr) -> pl.Expr:
+    return calendar.to_interval(_difference(end, start))
+
+
+def _days_between(end: pl.Expr, start: pl.Expr) -> pl.Expr:
+    days = calendar.wide(calendar.days(end)) - calendar.days(start)
+    return calendar.to_interval(days * calendar.DAY_US)
+
+
+# The order decides what a bare NULL is taken for, and is Spark's: beside an interval for one of the
+# same, beside a date for an interval in a sum and for a date in a difference.
+PLUS_OVERLOADS: tuple[Overload, ...] = (
+    *(
+        overload(
+            f"+(left: {name}, right: {name}) -> {name}",
+            lambda a, b: calendar.to_interval(_sum(a, b)),
+        )
+        for name in (_DAY, _TIME)
+    ),
+    overload(
+        f"+(left: {_MONTHS}, right: {_MONTHS}) -> {_MONTHS}",
+        lambda a, b: calendar.to_int(calendar.bigint(a) + b),
+    ),
+    *_both_ways("exact timestamp", _TIME, "timestamp", _plain(_time_plus)),
+    *_both_ways("exact date", _TIME, "timestamp", _plain(_to_midnight(_time_plus))),
+    *_both_ways(
+        *("exact date", "exact interval day", "date"),
+        _plain(lambda date, interval: plus_days(date, _days(interval))),
+    ),
+    *_both_ways("exact date", "I", "date", _plain(plus_days)),
+    *_both_ways("exact date", _MONTHS, "date", _months_later(1, calendar.plus_months)),
+    *_both_ways(
+        "exact timestamp", _MONTHS, "timestamp", _months_later(1, calendar.time_plus_months)
+    ),
+)
+
+MINUS_OVERLOADS: tuple[Overload, ...] = (
+    *(overload(f"-(left: {name}, right: {name}) -> {name}", _between) for name in (_DAY, _TIME)),
+    overload(
+        f"-(left: {_MONTHS}, right: {_MONTHS}) -> {_MONTHS}",
+        lambda a, b: calendar.to_int(calendar.bigint(a) - b),
+    ),
+    _minus("exact date", "exact date", _DAY, _plain(_days_between)),
+    _minus("exact timestamp", "exact timestamp", _TIME, _plain(_between)),
+    _minus("exact date", "exact timestamp", _TIME, _plain(_to_midnight(_between))),
+    _minus(
+        *("exact timestamp", "exact date", _TIME),
+        _plain(lambda end, start: _between(end, calendar.midnight(start))),
+    ),
+    _minus("exact timestamp", _TIME, "timestamp", _plain(_time_minus)),
+    _minus("exact date", _TIME, "timestamp", _plain(_to_midnight(_time_minus))),
+    _minus(
+        *("exact date", "exact interval day", "date"),
+        _plain(lambda date, interval: minus_days(date, _days(interval))),
+    ),
+    _minus("exact date", "I", "date", _plain(minus_days)),
+    _minus("exact date", _MONTHS, "date", _months_later(-1, calendar.plus_months)),
+    _minus("exact timestamp", _MONTHS, "timestamp", _months_later(-1, calendar.time_plus_months)),
+)
+
+
+# An interval times or divided by a number, rounded half up (away from zero).
+
+_MOST_DIGITS = 18
+
+
+def _short(bound: Bound) -> None:
+    """Refuses decimals whose product with an interval may have more digits than we compute with."""
+    for argument in bound.arguments:
+        if isinstance(argument.type, Decimal) and argument.type.precision > _MOST_DIGITS:
+            most = f"an interval goes with decimals of up to {_MOST_DIGITS} digits"
+            message = f"{most}, got {argument.type}"
+            raise ExpressionError(message, argument.span, "cast(... as double) makes it a double")
+
+
+def _scaled(bound: Bound, form: Callable[[Type], Form]) -> Form:
+    """The form for the type of the number, with the interval as a count and its result as one."""
+    months = bound.result == YEAR_MONTH
+    number = next(
+        argument.type for argument in bound.arguments if argument.type in bound.letters.values()
+    )
+    compute = form(number)
+
+    def scaled(interval: pl.Expr, number: pl.Expr) -> pl.Expr:
+        count = compute(calendar.bigint(interval), number)
+        return calendar.to_int(count) if months else calendar.to_interval(count)
+
+    return scaled
+
+
+def _product(type: Type) -> Form:
+    import polars as pl
+
+    from headrace.core.expressions.exact import halved
+
+    if type in FLOATS:
+        return lambda count, number: _rounded(count.cast(pl.Float64) * number.cast(pl.Float64))
+    if isinstance(type, Decimal):
+        scale = type.scale
+        return lambda count, number: halved(
+            calendar.wide(count) * number.reinterpret(dtype=pl.Int128), scale
+        )
+    return lambda count, number: calendar.wide(count) * calendar.wide(number)
+
+
+def _quotient(type: Type) -> Form:
+    import polars as pl
+
+    if type in FLOATS:
+        return lambda count, number: _rounded(count.cast(pl.Float64) / number.cast(pl.Float64))
+    if isinstance(type, Decimal):
+        unit = pl.lit(10**type.scale, dtype=pl.Int128)
+        return lambda count, number: _divided(
+            calendar.wide(count) * unit, number.reinterpret(dtype=pl.Int128)
+        )
+    return lambda count, number: _divided(calendar.wide(count), calendar.wide(number))
+
+
+def _rounded(number: pl.Expr) -> pl.Expr:
+    return number.round(mode="half_away_from_zero")
+
+
+def _divided(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """Half of the divisor goes on top, away from zero; null where it is zero."""
+    size = (a.abs() * 2 + b.abs()).truncdiv(b.abs() * 2)
+    return size * a.sign() * b.sign()
+
+
+def _times(interval: str, result: str) -> tuple[Overload, Overload]:
+    def build(bound: Bound) -> Form:
+        form = repeating(_scaled(bound, _product))(bound)
+        if bound.types[0] in bound.letters.values():
+            return lambda number, interval: form(interval, number)
+        return form
+
+    return (
+        overload(f"*(left: {interval}, right: N) -> {result}", build=build, check=_short),
+        overload(f"*(left: N, right: {interval}) -> {result}", build=build, check=_short),
+    )
+
+
+TIMES_OVERLOADS: tuple[Overload, ...] = (*_times(_TIME, _TIME), *_times(_MONTHS, _MONTHS))
+
+DIVIDE_OVERLOADS: tuple[Overload, ...] = tuple(
+    overload(
+        f"/(left: {interval}, right: N) -> {interval}",
+        build=lambda bound: repeating(_scaled(bound, _quotient))(bound),
+        check=_short,
+    )
+    for interval in (_TIME, _MONTHS)
+)
+
+NEGATIVE_OVERLOADS: tuple[Overload, ...] = (
+    *(
+        overload(
+            f"negative(value: {name}) -> {name}",
+            lambda value: calendar.to_interval(-calendar.wide(calendar.micros(value))),
+        )
+        for name in (_DAY, _TIME)
+    ),
+    overload(
+        f"negative(value: {_MONTHS}) -> {_MONTHS}",
+        lambda value: calendar.to_int(-calendar.bigint(value)),
+    ),
+)
+
+POSITIVE_OVERLOADS: tuple[Overload, ...] = tuple(
+    overload(f"positive(value: {name}) -> {name}", lambda value: value, nulls="strict")
+    for name in (_DAY, _TIME, _MONTHS)
+)

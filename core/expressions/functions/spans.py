@@ -1,0 +1,163 @@
+"""Time from one timestamp to another, and timestamps so much later, counted in units by name.
+
+`timestampdiff(MONTH, a, b)`: the parser hands the unit on as a text. Whole units count, cut off
+towards zero; a month is whole when its day and time of day have come again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions import calendar
+from headrace.core.expressions.function import Function, function, overload
+from headrace.core.expressions.functions.arguments import repeating
+from headrace.core.expressions.functions.units import MICROSECONDS, MONTHS
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import ExpressionError, Form
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FAMILY = "times"
+
+
+def _known_unit(bound: Bound, more: tuple[str, ...] = ()) -> None:
+    unit = bound.constants[0]
+    known = (*MICROSECONDS, *MONTHS, *more)
+    if unit not in known:
+        hint = f"the units are {', '.join(known)}, without quotes"
+        raise ExpressionError(f"{unit!s} is no unit here", bound.arguments[0].span, hint)
+
+
+def _difference(bound: Bound) -> Form:
+    unit = str(bound.constants[0])
+
+    def form(start: pl.Expr, end: pl.Expr) -> pl.Expr:
+        if unit in MONTHS:
+            return _whole_months(start, end, MONTHS[unit])
+        return _whole_units(start, end, MICROSECONDS[unit])
+
+    made = repeating(form)(bound)
+    return lambda _, start, end: made(start, end)
+
+
+def _whole_units(start: pl.Expr, end: pl.Expr, unit: int) -> pl.Expr:
+    """Null only where there are too many for a bigint."""
+    import polars as pl
+
+    whole = calendar.wide(calendar.micros(end)) - calendar.wide(calendar.micros(start))
+    return whole.truncdiv(pl.lit(unit, dtype=pl.Int128)).cast(pl.Int64, strict=False)
+
+
+def _whole_months(start: pl.Expr, end: pl.Expr, count: int) -> pl.Expr:
+    """As Java counts: the end's day is given up when its time of day has not come again, and then
+    months of 32 days are compared, so that days of the month only ever decide within a month."""
+    import polars as pl
+
+    first, last = calendar.date_of(start), calendar.date_of(end)
+    early = (first < last) & (_time_of_day(end) < _time_of_day(start))
+    late = (first > last) & (_time_of_day(end) > _time_of_day(start))
+    reached = calendar.to_date(calendar.days(last) - early.cast(pl.Int32) + late.cast(pl.Int32))
+    return (_packed(reached) - _packed(first)).truncdiv(32 * count)
+
+
+def _packed(date: pl.Expr) -> pl.Expr:
+    """Months and days as one number, 32 to the month."""
+    return calendar.month_number(date) * 32 + calendar.folded(date).dt.day()
+
+
+def _time_of_day(time: pl.Expr) -> pl.Expr:
+    return calendar.micros(time) % calendar.DAY_US
+
+
+def _later(bound: Bound) -> Form:
+    unit = {"DAYOFYEAR": "DAY"}.get(name := str(bound.constants[0]), name)
+
+    def form(_: str, count: pl.Expr, time: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        if unit in MONTHS:
+            months = calendar.to_int(count).cast(pl.Int64) * MONTHS[unit]
+            return calendar.time_plus_months(time, months)
+        micros = (calendar.wide(count) * MICROSECONDS[unit]).cast(pl.Int64, strict=False)
+        return calendar.to_timestamp(calendar.wide(micros) + calendar.micros(time))
+
+    return form
+
+
+def _months_between(first: pl.Expr, second: pl.Expr) -> pl.Expr:
+    """Whole months between equal days or last days, else a part of 31 days, by the second."""
+    import polars as pl
+
+    a, b = calendar.date_of(first), calendar.date_of(second)
+    months = (calendar.month_number(a) - calendar.month_number(b)).cast(pl.Float64)
+    day_a, day_b = calendar.folded(a).dt.day(), calendar.folded(b).dt.day()
+    last_a, last_b = (calendar.folded(date).dt.days_in_month() for date in (a, b))
+    whole = (day_a == day_b) | ((day_a == last_a) & (day_b == last_b))
+    seconds = _second_of_month(first) - _second_of_month(second)
+    return pl.when(whole).then(months).otherwise(months + seconds / 2_678_400.0)
+
+
+def _second_of_month(time: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    day = calendar.folded_time(time).dt.day().cast(pl.Int64)
+    return day * 86_400 + _time_of_day(time) // calendar.SECOND_US
+
+
+def _months_between_form(bound: Bound) -> Form:
+    rounded = bound.constants.get(2, True)
+    between = repeating(_months_between)(bound)
+
+    def form(first: pl.Expr, second: pl.Expr, _: bool = True) -> pl.Expr:
+        months = between(first, second)
+        # Java rounds half up: in this range the sum is exact, and so is the floor of it.
+        return ((months * 1e8 + 0.5).floor() / 1e8) if rounded else months
+
+    return form
+
+
+SPANS: tuple[Function, ...] = (
+    function(
+        "timestampdiff",
+        FAMILY,
+        "The whole units from the first time to the second, cut off towards zero; the unit comes"
+        " first and without quotes, from MICROSECOND to YEAR. datediff(MONTH, ...) is the same.",
+        overload(
+            "timestampdiff(unit: constant string, start: timestamp, end: timestamp) -> bigint",
+            build=_difference,
+            check=_known_unit,
+        ),
+        example=(
+            "timestampdiff(MINUTE, timestamp '2024-05-06 07:00:00', '2024-05-06 08:30:59')",
+            "90",
+        ),
+        more=(("timestampdiff(MONTH, date '2024-01-31', date '2024-02-29')", "0"),),
+    ),
+    function(
+        "timestampadd",
+        FAMILY,
+        "The time so many units later, at the month's end where it has no such day; the unit comes"
+        " first and without quotes, from MICROSECOND to YEAR. dateadd(MONTH, ...) is the same.",
+        overload(
+            "timestampadd(unit: constant string, count: bigint, time: timestamp) -> timestamp",
+            build=_later,
+            check=lambda bound: _known_unit(bound, ("DAYOFYEAR",)),
+        ),
+        example=("timestampadd(HOUR, 2, timestamp '2024-05-06 07:08:09')", "2024-05-06 09:08:09"),
+        more=(("timestampadd(MONTH, 1, timestamp '2024-01-31 00:00:00')", "2024-02-29 00:00:00"),),
+    ),
+    function(
+        "months_between",
+        FAMILY,
+        "The months from the second time to the first, as Hive counts them: 31 days are a month,"
+        " equal or last days of months are whole months apart; rounded to 8 decimals unless false"
+        " is given.",
+        overload(
+            "months_between(end: timestamp, start: timestamp, [round: constant boolean]) -> double",
+            build=_months_between_form,
+        ),
+        example=("months_between(date '2024-03-15', date '2024-02-29')", "0.5483871"),
+    ),
+)
+"""Functions of the time between timestamps."""

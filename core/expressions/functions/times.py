@@ -1,0 +1,142 @@
+"""Timestamps: their parts, the clock, and the start of the unit they are in.
+
+All are UTC. A date stands for its midnight where a timestamp is wanted, and the text of a literal
+for the time it says. What leaves the range of a timestamp is NULL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions import calendar
+from headrace.core.expressions.casts import cast
+from headrace.core.expressions.function import Call, Function, function, overload
+from headrace.core.expressions.functions import units
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import ExpressionError, Form, ProcessingTime, Typed
+from headrace.core.types import DATE, TIMESTAMP, Decimal
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FAMILY = "times"
+
+
+def _part(name: str, doc: str, whole: str, unit: str, example: str) -> Function:
+    """A row for a part of the time of day, as an int."""
+    whole_us, unit_us = units.MICROSECONDS[whole], units.MICROSECONDS[unit]
+    row = overload(
+        f"{name}(time: timestamp) -> int",
+        lambda time: calendar.to_int(calendar.micros(time) % whole_us // unit_us),
+        nulls="strict",
+    )
+    call = f"{name}(timestamp '2024-05-06 07:08:09.5')"
+    return function(name, FAMILY, doc, row, example=(call, example))
+
+
+def _date_trunc(bound: Bound) -> Form:
+    """Units of a day and less are cut off; longer ones begin with a day."""
+    unit = bound.constants[0]
+    first, length = units.first_day(unit), units.length(unit)
+
+    def form(_: str, time: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        if first:
+            return calendar.midnight(first(calendar.date_of(time)))
+        if not length:
+            return pl.lit(None, dtype=pl.Datetime("us", "UTC"))
+        rest = calendar.micros(time) % length
+        return calendar.to_timestamp(calendar.wide(calendar.micros(time)) - rest)
+
+    return form
+
+
+def _now(call: Call) -> Typed:
+    if call.arguments:
+        message = f"{call.name} takes 0 arguments, got {len(call.arguments)}"
+        raise ExpressionError(message, call.span)
+    return ProcessingTime(TIMESTAMP, False, call.span)
+
+
+def _today(call: Call) -> Typed:
+    return cast(_now(call), DATE, call.span)
+
+
+def _make_timestamp(bound: Bound) -> Form:
+    """Seconds go through decimal(16,6), which is what Spark makes of any number here."""
+    from headrace.core.expressions.batches import staged
+    from headrace.core.expressions.casts import cast_form
+
+    decimal = cast_form(bound.types[5], SECONDS)
+    form = staged(_timestamp_of, TIMESTAMP)
+    return lambda *parts: form(*parts[:5], decimal(parts[5]))
+
+
+def _timestamp_of(frame: pl.DataFrame) -> pl.Series:
+    """Java keeps 32 bits of the seconds' microseconds; just 60 seconds are the next minute."""
+    import polars as pl
+
+    year, month, day, hour, minute = (c.cast(pl.Int64) for c in frame.get_columns()[:5])
+    second = frame.get_columns()[5].reinterpret(dtype=pl.Int128).cast(pl.Int64)
+    second = (second + (1 << 31)) % (1 << 32) - (1 << 31)
+    days = calendar.civil_days(year, month.set((month < 1) | (month > 12), None), day)
+    minutes = days * 1440 + hour * 60 + minute
+    real = [(hour >= 0) & (hour < 24), (minute >= 0) & (minute < 60)]
+    real.append((second >= 0) & (second <= 60 * calendar.SECOND_US))
+    whole = calendar.only(minutes, *real)
+    assert isinstance(whole, pl.Series)
+    micros = whole.cast(pl.Int128) * pl.Series([60 * calendar.SECOND_US], dtype=pl.Int128) + second
+    return micros.cast(pl.Int64, strict=False).cast(pl.Datetime("us", "UTC"))
+
+
+SECONDS = Decimal(16, 6)
+"""The type that `make_timestamp` makes of its seconds."""
+
+TIMES: tuple[Function, ...] = (
+    _part("hour", "The hour, from 0 to 23.", "DAY", "HOUR", "7"),
+    _part("minute", "The minute, from 0 to 59.", "HOUR", "MINUTE", "8"),
+    _part("second", "The second, from 0 to 59, without its fraction.", "MINUTE", "SECOND", "9"),
+    function(
+        "date_trunc",
+        FAMILY,
+        "The start of the unit that the time is in, from MICROSECOND to DAY, WEEK (from Monday),"
+        " MONTH, QUARTER and YEAR; NULL for any other unit.",
+        overload(
+            "date_trunc(unit: constant string, time: timestamp) -> timestamp", build=_date_trunc
+        ),
+        example=("date_trunc('HOUR', timestamp '2024-05-06 07:08:09')", "2024-05-06 07:00:00"),
+        more=(("date_trunc('WEEK', timestamp '2024-05-08 07:08:09')", "2024-05-06 00:00:00"),),
+    ),
+    function(
+        "make_timestamp",
+        FAMILY,
+        "The timestamp of year, month, day, hour, minute and seconds with a fraction; 60 seconds"
+        " are the next minute; NULL where there is none.",
+        overload(
+            "make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: N)"
+            " -> timestamp",
+            build=_make_timestamp,
+        ),
+        example=("make_timestamp(2024, 5, 6, 7, 8, 9.5)", "2024-05-06 07:08:09.5"),
+    ),
+    function(
+        "current_timestamp",
+        FAMILY,
+        "Processing time: when the row is processed; two runs differ.",
+        example=("current_timestamp() > timestamp '2024-01-01 00:00:00'", "true"),
+        aliases=("now",),
+        resolve=_now,
+        signatures=("current_timestamp() -> timestamp",),
+    ),
+    function(
+        "current_date",
+        FAMILY,
+        "The day of the processing time: when the row is processed; two runs differ.",
+        example=("current_date() > date '2024-01-01'", "true"),
+        aliases=("curdate",),
+        resolve=_today,
+        signatures=("current_date() -> date",),
+    ),
+)
+"""Functions of timestamps."""

@@ -1,0 +1,62 @@
+"""Units of time by name: what begins at the start of one, and how long it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions import calendar
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MICROSECONDS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1000,
+    "SECOND": calendar.SECOND_US,
+    "MINUTE": 60 * calendar.SECOND_US,
+    "HOUR": 3600 * calendar.SECOND_US,
+    "DAY": calendar.DAY_US,
+    "WEEK": 7 * calendar.DAY_US,
+}
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
+
+def _week(date: pl.Expr) -> pl.Expr:
+    return calendar.days(date) - (calendar.days(date) % 7 + 3) % 7
+
+
+def _month(date: pl.Expr) -> pl.Expr:
+    return calendar.days(date) - calendar.to_int(calendar.folded(date).dt.day()) + 1
+
+
+def _quarter(date: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    folded = calendar.folded(date)
+    into = calendar.days(folded) - calendar.days(folded.dt.truncate("3mo"))
+    return calendar.days(date).cast(pl.Int64) - into
+
+
+def _year(date: pl.Expr) -> pl.Expr:
+    return calendar.days(date) - calendar.to_int(calendar.folded(date).dt.ordinal_day()) + 1
+
+
+_FIRST_DAYS: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    "WEEK": _week,
+    **dict.fromkeys(("MONTH", "MON", "MM"), _month),
+    "QUARTER": _quarter,
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), _year),
+}
+
+
+def first_day(unit: object) -> Callable[[pl.Expr], pl.Expr] | None:
+    """How the first day of a date's week, month, quarter or year is found, by any name of it."""
+    days = _FIRST_DAYS.get(unit.upper()) if isinstance(unit, str) else None
+    return (lambda date: calendar.to_date(days(date))) if days else None
+
+
+def length(unit: object) -> int | None:
+    """Microseconds of a unit of at most a day, by any name of it."""
+    name = unit.upper() if isinstance(unit, str) else ""
+    return MICROSECONDS.get({"DD": "DAY"}.get(name, name)) if name != "WEEK" else None

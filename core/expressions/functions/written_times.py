@@ -1,0 +1,199 @@
+"""Dates and timestamps as text: read from it, written as it, by patterns of Java's letters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions import calendar
+from headrace.core.expressions.casts import cast
+from headrace.core.expressions.function import Call, Function, Overload, function, overload
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import (
+    Apply,
+    ExpressionError,
+    Form,
+    ProcessingTime,
+    Typed,
+)
+from headrace.core.types import BIGINT, BOOLEAN, DATE, TIMESTAMP, Type
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FAMILY = "times"
+DEFAULT = "yyyy-MM-dd HH:mm:ss"
+"""The pattern of `unix_timestamp` and `from_unixtime` where none is given."""
+
+
+def _reader(bound: Bound) -> Form:
+    """How the first argument is read by the pattern of the second."""
+    from headrace.core.expressions.java_time import PatternError
+    from headrace.core.expressions.java_time_reading import reader
+
+    pattern = bound.constants.get(1, DEFAULT)
+    try:
+        return reader(str(pattern))
+    except PatternError as error:
+        raise _wrong(error, bound) from None
+
+
+def _writer(bound: Bound) -> Form:
+    from headrace.core.expressions.java_time import PatternError, writer
+
+    try:
+        return writer(str(bound.constants.get(1, DEFAULT)))
+    except PatternError as error:
+        raise _wrong(error, bound) from None
+
+
+def _wrong(error: Exception, bound: Bound) -> ExpressionError:
+    hint = f"a pattern is written as {DEFAULT}"
+    return ExpressionError(str(error), bound.arguments[1].span, hint)
+
+
+def _read_time(bound: Bound) -> Form:
+    form = _reader(bound)
+    return lambda text, _=None: form(text)
+
+
+def _read_date(bound: Bound) -> Form:
+    form = _reader(bound)
+    return lambda text, _: calendar.date_of(form(text))
+
+
+def _read_seconds(bound: Bound) -> Form:
+    form = _reader(bound)
+    return lambda text, _=None: _seconds(form(text))
+
+
+def _seconds(time: pl.Expr) -> pl.Expr:
+    """Whole seconds, cut off: half a second before 1970 is 0, though not in `unix_seconds`."""
+    return calendar.micros(time).truncdiv(calendar.SECOND_US)
+
+
+def _write_time(bound: Bound) -> Form:
+    form = _writer(bound)
+    return lambda time, _: form(time)
+
+
+def _write_seconds(bound: Bound) -> Form:
+    """The seconds wrap around where their microseconds do not fit, as in Spark."""
+    form = _writer(bound)
+    return lambda seconds, _=None: form(calendar.to_timestamp(seconds * calendar.SECOND_US))
+
+
+def _casting(row: Function, target: Type) -> Function:
+    """The row, but with one argument it is a cast: of a boolean, a number no function makes."""
+
+    def resolve(call: Call) -> Typed:
+        if len(call.arguments) != 1:
+            return row.resolve(call)
+        (value,) = call.arguments
+        if value.type == BOOLEAN:
+            message = f"{call.name} wants text, a date or a timestamp, got boolean"
+            raise ExpressionError(message, value.span)
+        return cast(value, target, call.span)
+
+    return replace(row, resolve_own=resolve)
+
+
+def _clock(row: Function) -> Function:
+    """The row, but without arguments it is the clock."""
+
+    def resolve(call: Call) -> Typed:
+        if call.arguments or call.name != row.name:
+            return row.resolve(call)
+        now = ProcessingTime(TIMESTAMP, False, call.span)
+        return Apply(BIGINT, False, call.span, call.name, (now,), _seconds)
+
+    return replace(
+        row, resolve_own=resolve, signatures=("unix_timestamp() -> bigint", *row.signatures)
+    )
+
+
+def _given(name: str, result: str, form: Form) -> Overload:
+    """The overload of what is a timestamp already: a pattern is of no use then."""
+    optional = "[pattern: constant string]" if result == "bigint" else "pattern: constant string"
+    return overload(
+        f"{name}(time: timestamp, {optional}) -> {result}",
+        lambda time, _=None: form(time),
+        nulls="strict",
+    )
+
+
+WRITTEN_TIMES: tuple[Function, ...] = (
+    _casting(
+        function(
+            "to_timestamp",
+            FAMILY,
+            "The timestamp that a text says, as cast(... as timestamp) reads it or by a pattern of"
+            " Java's letters; NULL where it says none.",
+            overload(
+                "to_timestamp(text: string, pattern: constant string) -> timestamp",
+                build=_read_time,
+            ),
+            _given("to_timestamp", "timestamp", lambda time: time),
+            example=("to_timestamp('6/5/2024 7:08', 'd/M/yyyy H:mm')", "2024-05-06 07:08:00"),
+            more=(("to_timestamp('2024-05-06T07:08:09Z')", "2024-05-06 07:08:09"),),
+            aliases=("try_to_timestamp",),
+        ),
+        TIMESTAMP,
+    ),
+    _casting(
+        function(
+            "to_date",
+            "dates",
+            "The date that a text says, as cast(... as date) reads it or by a pattern of Java's"
+            " letters; NULL where it says none. Of a timestamp it is the day.",
+            overload("to_date(text: string, pattern: constant string) -> date", build=_read_date),
+            _given("to_date", "date", calendar.date_of),
+            example=("to_date('6 May 2024', 'd MMM yyyy')", "2024-05-06"),
+            more=(("to_date('2024-05-06')", "2024-05-06"),),
+            aliases=("try_to_date",),
+        ),
+        DATE,
+    ),
+    function(
+        "date_format",
+        FAMILY,
+        "The time as text by a pattern of Java's letters, as 'yyyy-MM-dd HH:mm:ss'.",
+        overload(
+            "date_format(time: timestamp, pattern: constant string) -> string",
+            build=_write_time,
+            nulls="strict",
+        ),
+        example=(
+            "date_format(timestamp '2024-05-06 17:08:09', 'EEE d MMM, h:mm a')",
+            "Mon 6 May, 5:08 PM",
+        ),
+    ),
+    _clock(
+        function(
+            "unix_timestamp",
+            FAMILY,
+            "The whole seconds since 1970 of a time, or of a text by a pattern; NULL where it says"
+            " no time. Without arguments it is processing time: two runs differ.",
+            overload(
+                "unix_timestamp(text: string, [pattern: constant string]) -> bigint",
+                build=_read_seconds,
+            ),
+            _given("unix_timestamp", "bigint", _seconds),
+            example=("unix_timestamp('2024-05-06 07:08:09')", "1714979289"),
+            more=(("unix_timestamp('6.5.24', 'd.M.yy')", "1714953600"),),
+            aliases=("to_unix_timestamp",),
+        )
+    ),
+    function(
+        "from_unixtime",
+        FAMILY,
+        "The time so many seconds after 1970 began, as text by a pattern of Java's letters.",
+        overload(
+            "from_unixtime(seconds: bigint, [pattern: constant string]) -> string",
+            build=_write_seconds,
+            nulls="strict",
+        ),
+        example=("from_unixtime(1714979289)", "2024-05-06 07:08:09"),
+    ),
+)
+"""Functions between text and dates or timestamps."""

@@ -6,7 +6,6 @@ library, and Spark's from Java's StrictMath: they agree to 1e-15 of the value, n
 
 from __future__ import annotations
 
-
 from headrace.core.expressions.function import Call, Function, function, overload
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import Constant, ExpressionError, Form, Typed

@@ -91,6 +91,8 @@ def decimal_operands(call: Call) -> tuple[Decimal, Decimal] | None:
     a, b = call.arguments
     if not (isinstance(a.type, Decimal) or isinstance(b.type, Decimal)):
         return None
+    if a.type == NULL and call.name in ("/", "try_divide"):
+        return None
     left = _counted(a) if a.type != NULL else _counted(b)
     right = _counted(b) if b.type != NULL else left
     return (left, right) if left and right else None

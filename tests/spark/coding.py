@@ -10,10 +10,11 @@ import base64
 import math
 import re
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 EPOCH = datetime(1970, 1, 1)
+DIGITS = Context(prec=38)
 
 
 def decode(value: Any, type: str) -> Any:
@@ -46,7 +47,9 @@ def encode(value: Any, type: str) -> Any:
             return "NaN"
         return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
     if type.startswith("decimal"):
-        return format(value, "f")
+        # PySpark hands small ones over with more zeros than their type has.
+        unit = Decimal(1).scaleb(-int(type[:-1].rpartition(",")[2]))
+        return format(value.quantize(unit, context=DIGITS), "f")
     if type == "binary":
         return base64.b64encode(bytes(value)).decode()
     if type == "date" and isinstance(value, date):

@@ -35,7 +35,7 @@ def form(source: Type, target: Type, *, try_: bool) -> Form:
         case Struct(a), Struct(b):
             return _struct(a, b, try_=try_)
     if target == STRING:
-        return shown.to_text(source)
+        return shown.to_text(source, plain=try_)
     if target == BINARY:
         return shown.to_binary(source)
     if source == STRING:

@@ -26,7 +26,7 @@ _TIMESTAMP = (
 )
 # What most text looks like, and Polars reads as Spark does.
 _PLAIN_DATE = r"(?-u)^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_PLAIN_CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?Z?$"
+_PLAIN_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?Z?$"
 _PLAIN_TIMESTAMP = _PLAIN_DATE[:-1] + "[ T]" + _PLAIN_CLOCK
 _NUMBERS = ("year", "month", "day", "hour", "minute", "second")
 

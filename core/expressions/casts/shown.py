@@ -25,15 +25,15 @@ _PRINTED_DAYS = 95_000_000
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
 
 
-def to_text(source: Type) -> Form:
-    """How Spark shows a value."""
+def to_text(source: Type, *, plain: bool) -> Form:
+    """How Spark shows a value; `plain` decimals have no exponent, however small."""
     match source:
-        case Decimal(_, scale) if scale > 6:
-            return per_column(lambda value: small_decimal(value, scale), STRING)
+        case Decimal(_, scale) if scale > 6 and not plain:
+            return per_column(lambda value: _small_decimal(value, scale), STRING)
         case Array(element):
-            return _array(to_text(element))
+            return _array(to_text(element, plain=plain))
         case Struct(fields):
-            return _struct([to_text(field.type) for field in fields])
+            return _struct([to_text(field.type, plain=plain) for field in fields])
     if source == BINARY:
         return per_column(_decoded, STRING)
     if source == DATE:
@@ -52,7 +52,7 @@ def _decoded(value: pl.Series) -> pl.Series:
         return pl.Series(value.name, texts, dtype=pl.String)
 
 
-def small_decimal(value: pl.Series, scale: int) -> pl.Series:
+def _small_decimal(value: pl.Series, scale: int) -> pl.Series:
     """Java shows a decimal below a millionth with an exponent: 0E-18, 1.2E-7."""
     digits = value.reinterpret(dtype=pl.Int128).abs().cast(pl.String)
     small = digits.str.len_bytes().cast(pl.Int64) - scale < -5
@@ -126,11 +126,11 @@ def to_binary(source: Type) -> Form:
     """Text as UTF-8; an integer as the bytes of its type, the highest first."""
     if source == STRING:
         return lambda value: value.cast(pl.Binary)
-    count = _BYTES[source]
+    places = [1 << 8 * place for place in reversed(range(_BYTES[source]))]
 
     def packed(value: pl.Series) -> pl.Series:
-        wide = value.cast(pl.Int64)
-        octets = [(wide // (1 << 8 * i) % 256).cast(pl.UInt8) for i in reversed(range(count))]
+        wide = value.cast(pl.Int64).fill_null(0)
+        octets = [(wide // place % 256).cast(pl.UInt8) for place in places]
         listed = pl.select(pl.concat_list(octets).cast(pl.Binary)).to_series()
         return pl.select(pl.when(value.is_not_null()).then(listed)).to_series()
 

@@ -12,6 +12,14 @@ from decimal import Decimal as PythonDecimal
 
 from headrace.core.expressions.decimals import OPERATORS, decimal_operands
 from headrace.core.expressions.function import Call, Function, Overload, function, overload
+from headrace.core.expressions.functions.intervals import (
+    DIVIDE_OVERLOADS,
+    MINUS_OVERLOADS,
+    NEGATIVE_OVERLOADS,
+    PLUS_OVERLOADS,
+    POSITIVE_OVERLOADS,
+    TIMES_OVERLOADS,
+)
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import Apply, Constant, Form, Typed
 from headrace.core.types import (
@@ -144,29 +152,39 @@ def _zero(typed: Typed) -> str:
     return str(value) if isinstance(value, float) else "0.0"
 
 
-PLUS = (overload("+(left: N, right: N) -> N", build=_plus, nulls="strict"),)
-MINUS = (overload("-(left: N, right: N) -> N", build=_minus, nulls="strict"),)
-TIMES = (overload("*(left: N, right: N) -> N", lambda a, b: a * b, nulls="strict"),)
+PLUS = (overload("+(left: N, right: N) -> N", build=_plus, nulls="strict"), *PLUS_OVERLOADS)
+MINUS = (overload("-(left: N, right: N) -> N", build=_minus, nulls="strict"), *MINUS_OVERLOADS)
+TIMES = (
+    overload("*(left: N, right: N) -> N", lambda a, b: a * b, nulls="strict"),
+    *TIMES_OVERLOADS,
+)
 
 ARITHMETIC = (
     _arithmetic(
-        *("+", "The sum; a sum of integers that does not fit wraps around.", *PLUS),
+        "+",
+        "The sum; a sum of integers that does not fit wraps around.",
+        *PLUS,
         example=("1 + 2", "3"),
         more=(("2147483647 + 1", "-2147483648"), ("1.50 + 1", "2.50")),
     ),
     _arithmetic(
-        *("-", "The difference; one of integers that does not fit wraps around.", *MINUS),
+        "-",
+        "The difference; one of integers that does not fit wraps around.",
+        *MINUS,
         example=("1 - 2", "-1"),
         more=(("1.5 - 0.25", "1.25"),),
     ),
     _arithmetic(
-        *("*", "The product; one of integers that does not fit wraps around.", *TIMES),
+        "*",
+        "The product; one of integers that does not fit wraps around.",
+        *TIMES,
         example=("2 * 3", "6"),
         more=(("1.5 * 1.5", "2.25"),),
     ),
     _arithmetic(
         *("/", "The quotient, a double or a decimal, also of integers; NULL when divided by 0."),
         overload("/(left: double, right: double) -> double", build=_divided),
+        *DIVIDE_OVERLOADS,
         example=("7 / 2", "3.5"),
         more=(("1.0 / 3", "0.333333"), ("1 / 0", "NULL")),
     ),
@@ -179,7 +197,8 @@ ARITHMETIC = (
     _arithmetic(
         *("%", "What a division leaves, with the sign of the first; NULL when divided by 0."),
         overload("%(left: I, right: I) -> I", build=_integer_remainder),
-        overload("%(left: F, right: F) -> F", build=_floating_remainder),
+        overload("%(left: float, right: float) -> float", build=_floating_remainder),
+        overload("%(left: double, right: double) -> double", build=_floating_remainder),
         example=("-7 % 3", "-1"),
         more=(("7.5 % 2", "1.5"), ("mod(7, -3)", "1")),
         aliases=("mod",),
@@ -190,19 +209,22 @@ ARITHMETIC = (
             "What a division leaves, made positive where the second number is.",
         ),
         overload("pmod(left: I, right: I) -> I", build=_positive_remainder),
-        overload("pmod(left: F, right: F) -> F", build=_positive_remainder),
+        overload("pmod(left: float, right: float) -> float", build=_positive_remainder),
+        overload("pmod(left: double, right: double) -> double", build=_positive_remainder),
         example=("pmod(-7, 3)", "2"),
         more=(("pmod(-7, -3)", "-1"),),
     ),
     function(
         *("negative", FAMILY, "The number with the other sign; the least integer stays as it is."),
         overload("negative(value: N) -> N", build=_negative),
+        *NEGATIVE_OVERLOADS,
         example=("-(1 + 2)", "-3"),
         more=(("negative(1.5)", "-1.5"),),
     ),
     function(
         *("positive", FAMILY, "The number itself."),
         overload("positive(value: N) -> N", lambda value: value, nulls="strict"),
+        *POSITIVE_OVERLOADS,
         example=("positive(1.5)", "1.5"),
     ),
 )
@@ -216,19 +238,22 @@ TRIED = (
     _try(
         *("try_add", "+", "The sum, or NULL where it does not fit."),
         overload("try_add(left: I, right: I) -> I", build=_checked("+")),
-        overload("try_add(left: F, right: F) -> F", lambda a, b: a + b),
+        overload("try_add(left: float, right: float) -> float", lambda a, b: a + b),
+        overload("try_add(left: double, right: double) -> double", lambda a, b: a + b),
         example="try_add(2147483647, 1)",
     ),
     _try(
         *("try_subtract", "-", "The difference, or NULL where it does not fit."),
         overload("try_subtract(left: I, right: I) -> I", build=_checked("-")),
-        overload("try_subtract(left: F, right: F) -> F", lambda a, b: a - b),
+        overload("try_subtract(left: float, right: float) -> float", lambda a, b: a - b),
+        overload("try_subtract(left: double, right: double) -> double", lambda a, b: a - b),
         example="try_subtract(-2147483648, 1)",
     ),
     _try(
         *("try_multiply", "*", "The product, or NULL where it does not fit."),
         overload("try_multiply(left: I, right: I) -> I", build=_checked("*")),
-        overload("try_multiply(left: F, right: F) -> F", lambda a, b: a * b),
+        overload("try_multiply(left: float, right: float) -> float", lambda a, b: a * b),
+        overload("try_multiply(left: double, right: double) -> double", lambda a, b: a * b),
         example="try_multiply(2147483647, 2)",
     ),
     _try(
@@ -239,7 +264,8 @@ TRIED = (
     _try(
         *("try_mod", "%", "What a division leaves, or NULL when divided by 0; % does the same."),
         overload("try_mod(left: I, right: I) -> I", build=_integer_remainder),
-        overload("try_mod(left: F, right: F) -> F", build=_floating_remainder),
+        overload("try_mod(left: float, right: float) -> float", build=_floating_remainder),
+        overload("try_mod(left: double, right: double) -> double", build=_floating_remainder),
         example="try_mod(7, 0)",
     ),
 )

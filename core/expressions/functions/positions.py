@@ -1,7 +1,7 @@
 """Parts of a text by position: characters are counted from 1, or from the end if negative.
 
-A literal position gets the plain Polars call; one that is computed per row gets arithmetic that
-keeps to Spark's rules at the ends: what lies before the first character counts, and is not there.
+Polars and Spark agree on what a position beyond the ends means: what lies before the first
+character counts, and is not there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import Function, function, overload
 from headrace.core.expressions.functions.arguments import (
-    characters,
     literal_int,
     literal_text,
     natural,
@@ -37,15 +36,15 @@ def _substring(bound: Bound) -> Form:
     return lambda text, *_: text.str.slice(offset, count)
 
 
-def _slice(text: pl.Expr, start: pl.Expr, length: pl.Expr | int = _ALL) -> pl.Expr:
+def _slice(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
     import polars as pl
 
     at = start.cast(pl.Int64)
-    # Before the first character by as much as a negative start goes too far.
-    begin = at - (at > 0).cast(pl.Int64) + (at < 0).cast(pl.Int64) * characters(text)
-    count = natural(begin + length - natural(begin))
-    # To Polars a count that is NULL means all.
-    return pl.when(count.is_not_null()).then(text.str.slice(natural(begin), count))
+    offset = pl.when(at > 0).then(at - 1).otherwise(at)
+    if length is None:
+        return text.str.slice(offset, _ALL)
+    # To Polars a length that is NULL means all.
+    return pl.when(length.is_not_null()).then(text.str.slice(offset, natural(length)))
 
 
 def _left(bound: Bound) -> Form:
@@ -62,28 +61,41 @@ def _right(bound: Bound) -> Form:
     return lambda text, _: text.str.tail(max(count, 0))
 
 
-def _instr(text: pl.Expr, part: pl.Expr) -> pl.Expr:
+def _instr(text: pl.Expr, part: pl.Expr, skipped: int = 0) -> pl.Expr:
     """Polars finds bytes: the characters before them are counted."""
     import polars as pl
 
     at = text.str.find(part, literal=True)
     before = text.cast(pl.Binary).bin.slice(0, at).cast(pl.String)
-    found = pl.when(at.is_not_null()).then(before.str.len_chars().cast(pl.Int32) + 1).otherwise(0)
+    position = before.str.len_chars().cast(pl.Int32) + (skipped + 1)
+    found = pl.when(at.is_not_null()).then(position).otherwise(0)
     return pl.when(text.is_not_null() & part.is_not_null()).then(found)
 
 
-def _locate(part: pl.Expr, text: pl.Expr, start: pl.Expr | None = None) -> pl.Expr:
+def _locate(bound: Bound) -> Form:
+    from headrace.core.expressions.batches import once, staged
+
+    start = literal_int(bound.arguments[2]) if len(bound.arguments) > 2 else 1
+    if start is None or start < 1 or not literal_text(bound.arguments[0]):
+        return staged(_located, bound.result)
+    search = once(lambda text, part: _instr(text, part, start - 1), bound.result)
+    return lambda part, text, _=None: search(text.str.slice(start - 1), part)
+
+
+def _located(frame: pl.DataFrame) -> pl.Series:
+    """Where the part a0 stands in the text a1 from the position a2 on."""
     import polars as pl
 
-    if start is None:
-        return _instr(text, part)
-    found = _instr(text.str.slice(natural(start.cast(pl.Int64) - 1)), part)
-    at = pl.when((found > 0) & (part != "")).then(found + start - 1).otherwise(found)
-    inside = pl.when(start < 1).then(found * 0).otherwise(at).cast(pl.Int32)
-    # A start that is NULL is nowhere, and the only NULL that the result does not follow.
-    nowhere = pl.lit(0, dtype=pl.Int32)
-    missing = text.is_null() | part.is_null()
-    return pl.when(start.is_null()).then(nowhere).when(missing).then(None).otherwise(inside)
+    part, found = pl.col("a0"), pl.col("found")
+    start = pl.col("a2") if frame.width > 2 else pl.lit(1)
+    rest = pl.col("a1").str.slice(natural(start.cast(pl.Int64) - 1))
+    frame = frame.with_columns(rest=rest).with_columns(found=_instr(pl.col("rest"), part))
+    # What is not found is 0, and the empty part is at 1, wherever it was looked for.
+    skipped = pl.when((found > 0) & (part != "")).then(start - 1).otherwise(0)
+    at = pl.when(start >= 1).then(found + skipped).otherwise(found * 0)
+    # A NULL start is nowhere, in any text.
+    nowhere = pl.when(start.is_not_null()).then(at).otherwise(0)
+    return frame.select(nowhere.cast(pl.Int32)).to_series()
 
 
 def _check_part(bound: Bound) -> None:
@@ -156,9 +168,7 @@ POSITIONS: tuple[Function, ...] = (
         "strings",
         "Where the part first stands in the text, from a position on; 0 where it does not, and"
         " where the position is below 1 or NULL.",
-        overload(
-            "locate(part: string, text: string, [start: int]) -> int", build=repeating(_locate)
-        ),
+        overload("locate(part: string, text: string, [start: int]) -> int", build=_locate),
         example=("locate('l', 'hello', 4)", "4"),
         aliases=("position",),
     ),

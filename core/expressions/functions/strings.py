@@ -13,6 +13,8 @@ from headrace.core.expressions.functions.capitals import initcap
 from headrace.core.expressions.functions.edges import EDGES
 from headrace.core.expressions.functions.joining import JOINING
 from headrace.core.expressions.functions.positions import POSITIONS
+from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.typed import Constant, Form
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,6 +41,14 @@ def _bytes(value: pl.Expr) -> pl.Expr:
 def _reverse(text: pl.Expr) -> pl.Expr:
     """By characters: Polars' own `reverse` keeps an accent behind its letter, Spark does not."""
     return text.str.split("").list.reverse().list.join("")
+
+
+def _contains(bound: Bound) -> Form:
+    text = bound.arguments[0]
+    if isinstance(text, Constant) and text.value is None:
+        # Polars does not repeat a NULL text for each part: the other way round it does.
+        return lambda text, part: part.str.contains(text, literal=True)
+    return lambda text, part: text.str.contains(part, literal=True)
 
 
 _MEASURES: tuple[Function, ...] = (
@@ -113,7 +123,7 @@ _TESTS: tuple[Function, ...] = (
         "Whether the part stands somewhere in the text; the empty part stands in every text.",
         overload(
             "contains(text: string, part: string) -> boolean",
-            lambda text, part: text.str.contains(part, literal=True),
+            build=_contains,
             nulls="strict",
         ),
         example=("contains('hello', 'ell')", "true"),

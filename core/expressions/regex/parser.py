@@ -19,6 +19,7 @@ from headrace.core.expressions.regex.characters import (
     single,
 )
 from headrace.core.expressions.regex.reader import Reader
+from headrace.core.expressions.regex.refusals import GROUPS, refuse
 from headrace.core.expressions.regex.tree import (
     Choice,
     End,
@@ -45,31 +46,6 @@ class _Flags:
 
 _FLAGS = {"i": "ignore_case", "s": "dot_all", "m": "multiline"}
 _NODES = {"A": Start(), "z": End(), "Z": LastLine(), "R": LineBreak()}
-_REFUSED_FLAGS = {
-    "d": (r"(?d)", r"write [^\n] for . and \z for $"),
-    "x": (r"(?x)", "write the pattern without spaces and comments"),
-    "u": (r"(?u)", "lower(...) makes all letters small before"),
-    "U": (r"(?U)", r"write \p{L} for letters, \p{Nd} for digits"),
-    "c": (r"(?c)", ""),
-}
-_BOUNDARY = "spell the neighbours out: (^|[^A-Za-z0-9_])word([^A-Za-z0-9_]|$)"
-_REFUSED_ESCAPES = {
-    "b": (r"differs between versions of Java", _BOUNDARY),
-    "B": (r"differs between versions of Java", _BOUNDARY),
-    "G": ("has no counterpart", "use ^ for the start"),
-    "X": ("has no counterpart", "use . for a character"),
-    "N": ("has no counterpart", r"write the character itself, or \x{...}"),
-    "k": ("is a back-reference", "compare two regexp_extract(...) with ="),
-    **dict.fromkeys("123456789", ("is a back-reference", "compare two regexp_extract(...) with =")),
-}
-_LOOK = "take what is before or behind in too, and get the part with regexp_extract"
-_REFUSED_GROUPS = {
-    "(?=": ("look-ahead", _LOOK),
-    "(?!": ("look-ahead", "use a second condition: ... and not x rlike '...'"),
-    "(?<=": ("look-behind", _LOOK),
-    "(?<!": ("look-behind", "use a second condition: ... and not x rlike '...'"),
-    "(?>": ("an atomic group", "write (?:...)"),
-}
 
 
 def parse(pattern: str) -> Pattern:
@@ -141,10 +117,8 @@ class _Parser:
             return self._literal(found)
         if found in _NODES:
             return _NODES[found]
-        if found in _REFUSED_ESCAPES:
-            why, hint = _REFUSED_ESCAPES[found]
-            raise PatternError(rf'the pattern has "\{found}", which {why}', hint)
-        raise PatternError(rf'"\{found}" in the pattern means nothing', rf"write {found}")
+        refuse(f"\\{found}")
+        raise PatternError(rf'"\{found}" in the pattern means nothing', f"write {found}")
 
     def _group(self) -> Node | None:
         """Read a group, behind its parenthesis; None where it only sets flags."""
@@ -166,10 +140,9 @@ class _Parser:
         reader = self.reader
         if not reader.accept("?"):
             return self._numbered()
-        for opening, (name, hint) in _REFUSED_GROUPS.items():
+        for opening in GROUPS:
             if reader.accept(opening[2:]):
-                message = f'the pattern has {name}, "{opening}", which cannot be had'
-                raise PatternError(message, hint)
+                refuse(opening)
         if reader.accept("<"):
             self._name()
             return self._numbered()
@@ -195,9 +168,7 @@ class _Parser:
     def _set_flags(self) -> None:
         value = True
         while (letter := self.reader.peek()) not in ("", ")", ":"):
-            if letter in _REFUSED_FLAGS:
-                name, hint = _REFUSED_FLAGS[letter]
-                raise PatternError(f'the pattern has the flag "{name}", which cannot be had', hint)
+            refuse(f"(?{letter})")
             if letter == "-" and value:
                 value = False
             elif letter in _FLAGS:
@@ -214,10 +185,7 @@ class _Parser:
         least, most = times
         lazy = self.reader.accept("?")
         if self.reader.accept("+"):
-            raise PatternError(
-                "the pattern has a possessive repetition, which cannot be had",
-                'leave its last "+" away: there is no backtracking to be spared',
-            )
+            refuse("++")
         if self.reader.peek() == "{":
             raise PatternError("the pattern repeats a repetition", "write (?:...) around the first")
         if can_be_empty(node) and most not in (0, 1):

@@ -48,11 +48,17 @@ def extraction(pattern: str, group: int, every: bool) -> tuple[str, int]:
     tree = parsed.tree
     if every:
         _check_not_empty(tree)
-    if every and has(tree, Start, End, LastLine):
-        raise PatternError('the pattern has "^" or "$", of which there is but one in a text')
+        _check_alone(tree, group)
     if has(tree, LastLine):
         return _before_line_end(tree, group)
     return _Writer().text(tree), group
+
+
+def _check_alone(tree: Node, group: int) -> None:
+    """A group is sought again in the text of each match: what is around that must not count."""
+    if has(tree, LastLine) or (group and has(tree, Start, End)):
+        message = 'the pattern has "^" or "$", and a group of every match is wanted'
+        raise PatternError(message, "there is one at most: regexp_extract(...) gives the first")
 
 
 def _before_line_end(tree: Node, group: int) -> tuple[str, int]:

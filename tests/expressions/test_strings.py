@@ -1,0 +1,114 @@
+"""Functions of text: what is refused and with which words, and how they stand in frames."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from headrace.core.expressions import ExpressionError, ExpressionErrors, to_expr, type_expression
+from headrace.core.types import (
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    STRING,
+    Array,
+    Field,
+    Schema,
+    Struct,
+)
+
+SCHEMA = Schema(
+    (
+        Field("s", STRING),
+        Field("n", INT),
+        Field("v", DOUBLE),
+        Field("bytes", BINARY),
+        Field("list", Array(STRING)),
+        Field("numbers", Array(INT)),
+        Field("record", Struct((Field("a", INT),))),
+        Field("sure", STRING, nullable=False),
+    )
+)
+
+
+def refused(text: str) -> ExpressionError:
+    with pytest.raises(ExpressionErrors) as raised:
+        type_expression(text, SCHEMA)
+    return raised.value.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "message"),
+    [
+        ("upper(n)", "n", "upper wants string, got int"),
+        ("length(n)", "n", "length wants string or binary, got int"),
+        ("left(s, '2')", "'2'", "left wants int, got string"),
+        ("substring(s)", "substring(s)", "substring takes 2 to 3 arguments, got 1"),
+        ("s || v", "v", "from double to string"),
+        ("concat(s, v)", "v", "from double to string"),
+        ("concat_ws(',', v)", "v", "from double to string"),
+        ("s || bytes", "bytes", "|| makes no text of binary"),
+        ("concat(s, record)", "record", "concat makes no text of struct<a:int>"),
+        ("concat(s, interval 1 hour)", "interval 1 hour", "concat makes no text of interval"),
+        ("concat(list, s)", "s", "concat joins arrays here, got string"),
+        ("concat(list, numbers)", "numbers", "wants arrays of one type, got array<string> and"),
+        ("concat_ws(1, s)", "1", "concat_ws wants a text as separator, got int"),
+        ("concat_ws()", "concat_ws()", "wants a separator and texts, got nothing"),
+        ("concat_ws(',', numbers)", "numbers", "concat_ws makes no text of array<int>"),
+        ("split_part(s, '.', 0)", "0", "parts are numbered from 1"),
+        ("split_part(s, '.', n)", "n", "split_part wants a constant int"),
+        ("translate(s, s, 'x')", "s", "translate wants a constant string"),
+    ],
+)
+def test_a_refusal_says_what_was_wanted_and_what_came(text: str, at: str, message: str) -> None:
+    error = refused(text)
+    assert text[error.span.start : error.span.end] == at
+    assert message in error.message
+
+
+def test_a_double_in_a_text_is_refused_with_what_to_write_instead() -> None:
+    for text in ("s || v", "concat(s, v)"):
+        assert "decimal" in refused(text).hint
+
+
+def test_a_result_is_null_only_where_an_argument_is() -> None:
+    for text in ("upper(sure)", "sure || 'x'", "concat_ws(',', s)", "lpad(sure, 3, 'x')"):
+        assert not type_expression(text, SCHEMA).nullable, text
+    for text in ("upper(s)", "sure || s", "concat_ws(s, sure)", "lpad(sure, n)"):
+        assert type_expression(text, SCHEMA).nullable, text
+
+
+def test_literals_alone_fill_every_row_of_a_frame() -> None:
+    frame = pl.DataFrame({"s": ["a", "b", "c"]})
+    for text in ("upper('x')", "locate('b', 'abc', 1)", "lpad('x', 3, 'ab')", "split('a,b', ',')"):
+        typed = to_expr(type_expression(text, SCHEMA))
+        assert frame.with_columns(r=typed)["r"].n_unique() == 1, text
+        assert frame.head(0).with_columns(r=typed).height == 0, text
+
+
+def test_an_argument_that_is_needed_twice_is_computed_once() -> None:
+    text = "s"
+    for _ in range(12):
+        text = f"repeat(lpad({text}, 3, 'ab'), 1)"
+    frame = pl.DataFrame({"s": ["x"]})
+    assert frame.select(r=to_expr(type_expression(text, SCHEMA)))["r"].to_list() == ["abx"]
+
+
+def test_the_empty_text_is_nowhere_to_be_replaced() -> None:
+    frame = pl.DataFrame({"s": ["abc", "", None]})
+    typed = type_expression("replace(s, '', 'x')", SCHEMA)
+    assert frame.select(r=to_expr(typed))["r"].to_list() == ["abc", "", None]
+
+
+def test_types_follow_the_arguments() -> None:
+    types = {
+        "s || n": STRING,
+        "list || list": Array(STRING),
+        "bytes || bytes": BINARY,
+        "length(s)": INT,
+        "contains(s, 'a')": BOOLEAN,
+        "concat()": STRING,
+    }
+    for text, type in types.items():
+        assert type_expression(text, SCHEMA).type == type

@@ -57,8 +57,8 @@ def test_a_command_that_is_to_come_says_so_and_is_not_in_help(
 def test_a_misspelt_option_is_answered_with_the_near_one(headrace: Headrace) -> None:
     ran = headrace("schema", "--off", "x")
     assert ran.status == 2
-    assert "headrace schema: no such option '--off'" in ran.err
-    assert "--of" in ran.err
+    assert ran.err.startswith("headrace schema: no such option")
+    assert "--of" in ran.err.replace("--off", "")
     assert "usage: headrace schema [OPTIONS]" in ran.err
 
 

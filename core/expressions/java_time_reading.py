@@ -350,8 +350,8 @@ def _timestamp(caught: Caught) -> pl.Series:
 
     time = _hour(caught) * 3600 + caught.number("minute", 0) * 60 + caught.number("second", 0)
     seconds = _days(caught) * 86_400 + time - _offset(caught)
-    assert not isinstance(seconds, int), "a field stands outside of brackets"
-    micros = seconds.cast(pl.Int128) * pl.Series([calendar.SECOND_US], dtype=pl.Int128)
+    column = pl.Series([seconds]) if isinstance(seconds, int) else seconds
+    micros = column.cast(pl.Int128) * pl.Series([calendar.SECOND_US], dtype=pl.Int128)
     if "fraction" in caught.texts:
         micros = micros + _fraction(caught)
     return micros.cast(pl.Int64, strict=False).cast(pl.Datetime("us", "UTC"))

@@ -218,7 +218,7 @@ class Parser:
                 node = Call(node.span.to(end.span), "[]", word.span, (node, index))
             elif self.accept("."):
                 name = self.name("the name of a field")
-                node = Member(node.span.to(name.span), node, name.value)
+                node = Member(node.span.to(name.span), node, name.value, name.span)
             elif self.accept("::"):
                 type = type_name(self)
                 node = Cast(node.span.to(self.previous.span), node, type, attempt=False)

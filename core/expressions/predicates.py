@@ -66,7 +66,7 @@ def _is(parser: Parser, subject: Node, word: Token) -> Call:
         other = parser.value()
         same = Call(subject.span.to(other.span), "<=>", word.span, (subject, other))
         return same if negated else _not(same)
-    tests = {"null": "isnull", "unknown": "isnull", "true": "istrue", "false": "isfalse"}
+    tests = {"null": "isnull", "unknown": "isnull", "true": "is true", "false": "is false"}
     if not parser.at(*tests):
         raise parser.unexpected('"null", "true", "false" or "distinct from"')
     found = parser.take()

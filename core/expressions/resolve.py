@@ -14,7 +14,6 @@ from headrace.core.expressions.typed import (
     Constant,
     ExpressionError,
     ExpressionErrors,
-    Span,
     Typed,
 )
 from headrace.core.problems import did_you_mean
@@ -72,8 +71,7 @@ class Resolver:
 
     def _member(self, node: syntax.Member) -> Typed:
         base = self.resolve(node.base)
-        name_span = Span(node.span.end - len(node.name), node.span.end)
-        name = Constant(STRING, False, name_span, node.name)
+        name = Constant(STRING, False, node.name_span, node.name)
         return TABLE["."].resolve(function.Call(".", (base, name), node.span))
 
     def call(self, node: syntax.Call) -> Typed:

@@ -49,6 +49,7 @@ class Member(Node):
 
     base: Node
     name: str
+    name_span: Span
 
 
 @dataclass(frozen=True, slots=True)

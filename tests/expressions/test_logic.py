@@ -91,7 +91,7 @@ EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHE
         ("nullif(s, 1)", "nullif cannot compare string with int", "nullif(s, 1)", "cast"),
         ("p and i", "and wants boolean, got int", "i", ""),
         ("not s", "not wants boolean, got string", "s", ""),
-        ("i is true", "istrue wants boolean, got int", "i", ""),
+        ("i is true", "is true wants boolean, got int", "i", ""),
     ],
 )
 def test_what_does_not_fit_is_refused_where_it_stands(

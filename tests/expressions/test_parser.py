@@ -63,7 +63,7 @@ def shape(node: syntax.Node) -> str:
         ("a regexp b", "(rlike a b)"),
         ("a is null", "(isnull a)"),
         ("a is not null", "(isnotnull a)"),
-        ("a is not true", "(not (istrue a))"),
+        ("a is not true", "(not (is true a))"),
         ("a is unknown", "(isnull a)"),
         ("a is distinct from b", "(not (<=> a b))"),
         ("a is not distinct from b", "(<=> a b)"),

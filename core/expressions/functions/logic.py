@@ -186,7 +186,7 @@ _TESTS: tuple[Function, ...] = (
         more=(("1 is not null", "true"),),
     ),
     function(
-        "istrue",
+        "is true",
         "logic",
         "Whether a condition is true, as `is true`; never NULL.",
         overload("istrue(value: boolean) -> boolean", lambda a: a.fill_null(False), nulls="never"),
@@ -194,7 +194,7 @@ _TESTS: tuple[Function, ...] = (
         more=(("(null = 1) is not true", "true"),),
     ),
     function(
-        "isfalse",
+        "is false",
         "logic",
         "Whether a condition is false, as `is false`; never NULL.",
         overload(

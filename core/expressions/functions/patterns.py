@@ -188,11 +188,12 @@ PATTERNS: tuple[Function, ...] = (
     function(
         "rlike",
         "patterns",
-        "Whether a part of the text matches a regular expression (Java's).",
+        "Whether a part of the text matches a regular expression, Java's. In r'...' a backslash is"
+        " one; in '...' it is written twice.",
         overload(
             "rlike(text: string, pattern: constant string) -> boolean", build=_rlike, nulls="strict"
         ),
-        example=(r"'order-12' rlike '-\\d+$'", "true"),
+        example=(r"'order-12' rlike r'-\d+$'", "true"),
         more=(("'abc' rlike '^b'", "false"),),
         aliases=("regexp_like", "regexp"),
     ),
@@ -205,7 +206,7 @@ PATTERNS: tuple[Function, ...] = (
             build=_replace,
             nulls="strict",
         ),
-        example=(r"regexp_replace('a1b22', '(\\d+)', '<$1>')", "a<1>b<22>"),
+        example=(r"regexp_replace('a1b22', r'(\d+)', '<$1>')", "a<1>b<22>"),
     ),
     function(
         "regexp_extract",
@@ -217,7 +218,7 @@ PATTERNS: tuple[Function, ...] = (
             build=_extract,
             nulls="strict",
         ),
-        example=(r"regexp_extract('foo-12', '(\\w+)-(\\d+)', 2)", "12"),
+        example=(r"regexp_extract('foo-12', r'(\w+)-(\d+)', 2)", "12"),
         more=(("regexp_extract('foo', '([0-9]+)')", ""),),
     ),
     function(

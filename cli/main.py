@@ -20,6 +20,7 @@ from headrace.cli.failures import exit_status, say_failure
 from headrace.cli.functions import functions
 from headrace.cli.group import Commands
 from headrace.cli.new import new
+from headrace.cli.run import run as run_command
 from headrace.cli.schema import schema
 from headrace.cli.validate import validate
 from headrace.cli.version import print_version
@@ -40,7 +41,7 @@ def headrace() -> None:
     """A stream processor in one command: pipelines in YAML, expressions in Spark SQL."""
 
 
-for command in (new, validate, explain, functions, schema, completion):
+for command in (new, validate, explain, run_command, functions, schema, completion):
     headrace.add_command(command)
 
 

@@ -73,7 +73,13 @@ def from_polars(dtype: pl.DataType) -> Type | None:
             return TIMESTAMP
         case pl.Enum() | pl.Categorical():
             return STRING
-    atoms: dict[pl.DataType, Type] = {
+    return _atoms().get(dtype)
+
+
+def _atoms() -> dict[pl.DataType, Type]:
+    import polars as pl
+
+    return {
         pl.Boolean(): BOOLEAN,
         pl.Int8(): TINYINT,
         pl.Int16(): SMALLINT,
@@ -90,4 +96,3 @@ def from_polars(dtype: pl.DataType) -> Type | None:
         pl.Date(): DATE,
         pl.Null(): STRING,
     }
-    return atoms.get(dtype)

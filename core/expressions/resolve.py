@@ -111,6 +111,6 @@ def unknown_function(node: syntax.Call) -> ExpressionError:
     known = (*filter(str.isidentifier, TABLE), "cast", "extract")
     near = did_you_mean(name, known)
     if name in LATER:
-        return ExpressionError(f'function "{name}" is not built yet', node.name_span)
+        return ExpressionError(f'function "{name}" is not built yet', node.name_span, near)
     hint = near or "headrace functions lists them"
     return ExpressionError(f'unknown function "{name}"', node.name_span, hint)

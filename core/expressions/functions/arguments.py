@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.core.expressions.function import Call, Overload, choose
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Constant, Form, Typed
+from headrace.core.expressions.typed import Apply, Constant, Form, Typed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,3 +47,25 @@ def characters(text: pl.Expr) -> pl.Expr:
     import polars as pl
 
     return text.str.len_chars().cast(pl.Int64)
+
+
+_CASES = ("lower", "lcase", "upper", "ucase")
+
+
+def of_any_case(overload: Overload) -> Callable[[Call], Typed]:
+    """Resolves a call whose first argument may be made small or capital: Spark leaves that out.
+
+    To its optimizer the `lower` in `upper(lower(x))` has no effect, although it has one: a dotless
+    small i becomes a capital I, and that becomes an i with a dot.
+    """
+
+    def resolve(call: Call) -> Typed:
+        if call.arguments:
+            text = call.arguments[0]
+            while isinstance(text, Apply) and text.function in _CASES:
+                text = text.arguments[0]
+            call = replace(call, arguments=(text, *call.arguments[1:]))
+        _, bound = choose(call, [overload.signature])
+        return overload.apply(call, bound)
+
+    return resolve

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.expressions.function import Function, function, overload
+from headrace.core.expressions.functions.arguments import of_any_case
 from headrace.core.expressions.regex import rust
 from headrace.core.expressions.regex.like import like, pieces
 from headrace.core.expressions.regex.tree import PatternError, ReplacementError
@@ -159,6 +160,13 @@ def _limited(text: pl.Expr, separator: str, limit: int) -> pl.Expr:
     return pl.when(parts.list.len() > limit).then(cut).otherwise(parts)
 
 
+_ILIKE = overload(
+    "ilike(text: string, pattern: constant string, [escape: constant string]) -> boolean",
+    build=_ilike,
+    check=_check_escape,
+    nulls="strict",
+)
+
 PATTERNS: tuple[Function, ...] = (
     function(
         "like",
@@ -177,12 +185,8 @@ PATTERNS: tuple[Function, ...] = (
         "ilike",
         "patterns",
         "As like, with small and capital letters being the same.",
-        overload(
-            "ilike(text: string, pattern: constant string, [escape: constant string]) -> boolean",
-            build=_ilike,
-            check=_check_escape,
-            nulls="strict",
-        ),
+        _ILIKE,
+        resolve=of_any_case(_ILIKE),
         example=("'Abc' ilike 'aB%'", "true"),
     ),
     function(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import Function, function, overload
+from headrace.core.expressions.functions.arguments import of_any_case
 from headrace.core.expressions.functions.capitals import initcap
 from headrace.core.expressions.functions.edges import EDGES
 from headrace.core.expressions.functions.joining import JOINING
@@ -81,12 +82,16 @@ _MEASURES: tuple[Function, ...] = (
     ),
 )
 
+_LOWER = overload("lower(text: string) -> string", lambda t: t.str.to_lowercase(), nulls="strict")
+_UPPER = overload("upper(text: string) -> string", lambda t: t.str.to_uppercase(), nulls="strict")
+
 _CASES: tuple[Function, ...] = (
     function(
         "lower",
         "strings",
         "The text in small letters.",
-        overload("lower(text: string) -> string", lambda t: t.str.to_lowercase(), nulls="strict"),
+        _LOWER,
+        resolve=of_any_case(_LOWER),
         example=("lower('ÀÉ')", "àé"),
         aliases=("lcase",),
     ),
@@ -94,7 +99,8 @@ _CASES: tuple[Function, ...] = (
         "upper",
         "strings",
         "The text in capital letters.",
-        overload("upper(text: string) -> string", lambda t: t.str.to_uppercase(), nulls="strict"),
+        _UPPER,
+        resolve=of_any_case(_UPPER),
         example=("upper('straße')", "STRASSE"),
         aliases=("ucase",),
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.core.expressions.casts import cast
-from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Typed
+from headrace.core.expressions.typed import Constant, ExpressionError, Typed
 from headrace.core.types import (
     DATE,
     DAY,
@@ -112,8 +112,6 @@ def coerce(typed: Typed, target: Type) -> Typed | None:
         return typed
     if typed.type == STRING and target in (DATE, TIMESTAMP) and isinstance(typed, Constant):
         return read_literal(typed, target)
-    if (typed.type, target) == (DAY, DAY_TIME):
-        return Apply(target, typed.nullable, typed.span, "cast", (typed,), lambda value: value)
     narrower = typed.type in INTEGERS and target in INTEGERS
     if common_type(typed.type, target) == target or narrower:
         return cast(typed, target, typed.span)

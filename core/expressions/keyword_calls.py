@@ -77,6 +77,8 @@ def _unit_first(parser: Parser, start: Token) -> Node:
     """`timestampdiff(MINUTE, a, b)`: the unit is a bare word; without one it is a plain call."""
     unit = parser.current
     if not (unit.text.lower() in _UNITS and unit.kind == "word" and parser.ahead.text == ","):
+        if start.text.lower() in ("timestampdiff", "timestampadd"):
+            raise parser.unexpected("a unit such as day, without quotes,")
         return _rest(parser, start)
     parser.take()
     node = _rest(parser, start, Literal(unit.span, unit.text.upper(), STRING))

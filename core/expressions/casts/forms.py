@@ -11,6 +11,8 @@ from headrace.core.types import (
     BINARY,
     BOOLEAN,
     DATE,
+    DAY,
+    DAY_TIME,
     FLOATS,
     INTEGERS,
     NULL,
@@ -27,7 +29,7 @@ from headrace.core.types import (
 
 def form(source: Type, target: Type, *, try_: bool) -> Form:
     """How Polars casts from one type to another exactly as Spark does."""
-    if source in (target, NULL):
+    if source in (target, NULL) or (source, target) == (DAY, DAY_TIME):
         return lambda value: value.cast(to_polars(target))
     match source, target:
         case Array(a), Array(b):

@@ -8,6 +8,8 @@ from headrace.core.types import (
     BINARY,
     BOOLEAN,
     DATE,
+    DAY,
+    DAY_TIME,
     FLOATS,
     INTEGER_DIGITS,
     INTEGERS,
@@ -37,7 +39,7 @@ class Refusal:
 
 def refusal(source: Type, target: Type, *, try_: bool) -> Refusal | None:
     """Why there is no such cast, or None where there is one."""
-    if source in (target, NULL):
+    if source in (target, NULL) or (source, target) == (DAY, DAY_TIME):
         return None
     match source, target:
         case Array(a), Array(b):

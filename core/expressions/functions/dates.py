@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions import calendar
 from headrace.core.expressions.function import Function, function, overload
 from headrace.core.expressions.functions.arguments import literal_int, repeating
-from headrace.core.expressions.functions.units import first_day
+from headrace.core.expressions.functions.units import THURSDAY, first_day, next_weekday
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import ExpressionError, Form
 from headrace.core.types import BIGINT, DATE
@@ -66,16 +66,10 @@ def _last_day(date: pl.Expr) -> pl.Expr:
     return calendar.to_date(calendar.days(date) + calendar.to_int(left))
 
 
+_NAMES = ("THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY")
 _WEEKDAYS = {
-    **dict.fromkeys(("TH", "THU", "THURSDAY"), 0),
-    **dict.fromkeys(("FR", "FRI", "FRIDAY"), 1),
-    **dict.fromkeys(("SA", "SAT", "SATURDAY"), 2),
-    **dict.fromkeys(("SU", "SUN", "SUNDAY"), 3),
-    **dict.fromkeys(("MO", "MON", "MONDAY"), 4),
-    **dict.fromkeys(("TU", "TUE", "TUESDAY"), 5),
-    **dict.fromkeys(("WE", "WED", "WEDNESDAY"), 6),
+    name[:length]: day for day, name in enumerate(_NAMES, THURSDAY) for length in (2, 3, len(name))
 }
-"""Days since the last Thursday: 1970 began with one."""
 
 
 def _next_day(bound: Bound) -> Form:
@@ -87,7 +81,7 @@ def _next_day(bound: Bound) -> Form:
 
         if day is None:
             return pl.lit(None, dtype=pl.Date)
-        return calendar.to_date(calendar.days(date) + 1 + (day - 1 - calendar.days(date)) % 7)
+        return calendar.to_date(next_weekday(calendar.days(date), day))
 
     return form
 

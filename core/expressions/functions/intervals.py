@@ -16,7 +16,7 @@ from headrace.core.expressions.functions.arguments import literal_int, repeating
 from headrace.core.expressions.functions.dates import minus_days, no_bigint, plus_days
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import ExpressionError, Form
-from headrace.core.types import FLOATS, YEAR_MONTH, Decimal, Type
+from headrace.core.types import DOUBLE, FLOATS, YEAR_MONTH, Decimal, Type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -204,8 +204,14 @@ def _product(type: Type) -> Form:
 def _quotient(type: Type) -> Form:
     import polars as pl
 
+    from headrace.core.expressions.batches import staged
+    from headrace.core.expressions.floating import divided
+
     if type in FLOATS:
-        return lambda count, number: _rounded(count.cast(pl.Float64) / number.cast(pl.Float64))
+        divide = staged(divided, DOUBLE)
+        return lambda count, number: _rounded(
+            divide(count.cast(pl.Float64), number.cast(pl.Float64))
+        )
     if isinstance(type, Decimal):
         unit = pl.lit(10**type.scale, dtype=pl.Int128)
         return lambda count, number: _divided(
@@ -252,7 +258,7 @@ NEGATIVE_OVERLOADS: tuple[Overload, ...] = (
     *(
         overload(
             f"negative(value: {name}) -> {name}",
-            lambda value: calendar.to_interval(-calendar.wide(calendar.micros(value))),
+            lambda value: calendar.to_interval(0 - calendar.wide(calendar.micros(value))),
         )
         for name in (_DAY, _TIME)
     ),

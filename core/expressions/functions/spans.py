@@ -14,6 +14,7 @@ from headrace.core.expressions.functions.arguments import repeating
 from headrace.core.expressions.functions.units import MICROSECONDS, MONTHS
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import ExpressionError, Form
+from headrace.core.types import DOUBLE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,17 +86,33 @@ def _later(bound: Bound) -> Form:
     return form
 
 
-def _months_between(first: pl.Expr, second: pl.Expr) -> pl.Expr:
+def _months_between(bound: Bound) -> Form:
+    from headrace.core.expressions.batches import staged
+
+    rounded = bool(bound.constants.get(2, True))
+    form = staged(lambda frame: _months(frame, rounded), DOUBLE)
+    return lambda end, start, _=None: form(end, start)
+
+
+def _months(frame: pl.DataFrame, rounded: bool) -> pl.Series:
     """Whole months between equal days or last days, else a part of 31 days, by the second."""
     import polars as pl
 
-    a, b = calendar.date_of(first), calendar.date_of(second)
-    months = (calendar.month_number(a) - calendar.month_number(b)).cast(pl.Float64)
+    from headrace.core.expressions.floating import over
+
+    end, start = pl.col("a0"), pl.col("a1")
+    a, b = calendar.date_of(end), calendar.date_of(start)
     day_a, day_b = calendar.folded(a).dt.day(), calendar.folded(b).dt.day()
     last_a, last_b = (calendar.folded(date).dt.days_in_month() for date in (a, b))
-    whole = (day_a == day_b) | ((day_a == last_a) & (day_b == last_b))
-    seconds = _second_of_month(first) - _second_of_month(second)
-    return pl.when(whole).then(months).otherwise(months + seconds / 2_678_400.0)
+    parts = frame.select(
+        months=(calendar.month_number(a) - calendar.month_number(b)).cast(pl.Float64),
+        seconds=(_second_of_month(end) - _second_of_month(start)).cast(pl.Float64),
+        whole=(day_a == day_b) | ((day_a == last_a) & (day_b == last_b)),
+    )
+    exact = parts["months"] + over(parts["seconds"], 2_678_400.0)
+    months = parts["months"].zip_with(parts["whole"], exact)
+    # Java rounds half up: in this range the sum is exact, and so is the floor of it.
+    return over((months * 1e8 + 0.5).floor(), 1e8) if rounded else months
 
 
 def _second_of_month(time: pl.Expr) -> pl.Expr:
@@ -103,18 +120,6 @@ def _second_of_month(time: pl.Expr) -> pl.Expr:
 
     day = calendar.folded_time(time).dt.day().cast(pl.Int64)
     return day * 86_400 + _time_of_day(time) // calendar.SECOND_US
-
-
-def _months_between_form(bound: Bound) -> Form:
-    rounded = bound.constants.get(2, True)
-    between = repeating(_months_between)(bound)
-
-    def form(first: pl.Expr, second: pl.Expr, _: bool = True) -> pl.Expr:
-        months = between(first, second)
-        # Java rounds half up: in this range the sum is exact, and so is the floor of it.
-        return ((months * 1e8 + 0.5).floor() / 1e8) if rounded else months
-
-    return form
 
 
 SPANS: tuple[Function, ...] = (
@@ -155,7 +160,7 @@ SPANS: tuple[Function, ...] = (
         " is given.",
         overload(
             "months_between(end: timestamp, start: timestamp, [round: constant boolean]) -> double",
-            build=_months_between_form,
+            build=_months_between,
         ),
         example=("months_between(date '2024-03-15', date '2024-02-29')", "0.5483871"),
     ),

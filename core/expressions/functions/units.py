@@ -22,8 +22,17 @@ MICROSECONDS = {
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
+THURSDAY, MONDAY = 0, 4
+"""Days since the last Thursday: 1970 began with one."""
+
+
+def next_weekday(days: pl.Expr, weekday: int) -> pl.Expr:
+    """The first such day after a day; it wraps around as Java's ints do."""
+    return days + 1 + (weekday - 1 - days) % 7
+
+
 def _week(date: pl.Expr) -> pl.Expr:
-    return calendar.days(date) - (calendar.days(date) % 7 + 3) % 7
+    return next_weekday(calendar.days(date) - 7, MONDAY)
 
 
 def _month(date: pl.Expr) -> pl.Expr:

@@ -20,7 +20,8 @@ from headrace.core.expressions.functions.intervals import (
     POSITIVE_OVERLOADS,
     TIMES_OVERLOADS,
 )
-from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.functions.operands import unfit
+from headrace.core.expressions.signature import Bound, Mismatch, bind
 from headrace.core.expressions.typed import Apply, Constant, Form, Typed
 from headrace.core.types import (
     DOUBLE,
@@ -50,7 +51,14 @@ def _arithmetic(
 
     def resolve(call: Call) -> Typed:
         types = decimal_operands(call)
-        return OPERATORS[operator or name].resolve(call, *types) if types else row.resolve(call)
+        if types:
+            return OPERATORS[operator or name].resolve(call, *types)
+        bound = [bind(overload.signature, call.arguments) for overload in overloads]
+        fits = [not isinstance(each, Mismatch) for each in bound]
+        counts = [isinstance(each, Mismatch) and each.index is None for each in bound]
+        if any(fits) or all(counts):
+            return row.resolve(call)
+        raise unfit(call)
 
     return replace(row, resolve_own=resolve)
 
@@ -214,15 +222,15 @@ ARITHMETIC = (
         example=("pmod(-7, 3)", "2"),
         more=(("pmod(-7, -3)", "-1"),),
     ),
-    function(
-        *("negative", FAMILY, "The number with the other sign; the least integer stays as it is."),
+    _arithmetic(
+        *("negative", "The number with the other sign; the least integer stays as it is."),
         overload("negative(value: N) -> N", build=_negative),
         *NEGATIVE_OVERLOADS,
         example=("-(1 + 2)", "-3"),
         more=(("negative(1.5)", "-1.5"),),
     ),
-    function(
-        *("positive", FAMILY, "The number itself."),
+    _arithmetic(
+        *("positive", "The number itself."),
         overload("positive(value: N) -> N", lambda value: value, nulls="strict"),
         *POSITIVE_OVERLOADS,
         example=("positive(1.5)", "1.5"),

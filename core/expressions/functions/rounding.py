@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import cast_form
 from headrace.core.expressions.coercion import decimal_of
@@ -12,7 +11,6 @@ from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import ExpressionError, Form
 from headrace.core.types import (
     BIGINT,
-    DOUBLE,
     FLOAT,
     FLOATS,
     MAX_DIGITS,
@@ -21,9 +19,6 @@ from headrace.core.types import (
     is_integer,
     to_polars,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _FAMILY = "numbers"
 # Digits to which a double or a float is rounded exactly.
@@ -118,48 +113,50 @@ def _step_source(type: Type) -> Decimal:
 
 
 def _step_type(bound: Bound) -> Type:
-    source = _step_source(bound.types[0])
-    if len(bound.types) == 1 and not source.scale:
-        return source
-    return rounded_type(source, _digits(bound))
+    value = bound.types[0]
+    if len(bound.types) > 1:
+        return rounded_type(_step_source(value), _digits(bound))
+    if not isinstance(value, Decimal):
+        return BIGINT
+    return rounded_type(value, 0) if value.scale else value
 
 
 def _step(*, up: bool) -> Callable[[Bound], Form]:
     def build(bound: Bound) -> Form:
-        from headrace.core.expressions import rounding
-        from headrace.core.expressions.batches import once
-
-        source, result = _step_source(bound.types[0]), bound.result
-        assert isinstance(result, Decimal)
-        number = cast_form(bound.types[0], source)
-        stepped = once(rounding.stepper(source, _digits(bound), result, up=up), result)
-        return lambda value, *_: stepped(number(value))
+        value, result = bound.types[0], bound.result
+        if isinstance(result, Decimal):
+            return _stepped(value, result, _digits(bound), up=up)
+        number = cast_form(value, BIGINT)
+        if is_integer(value):
+            return number
+        return lambda value: number(value.ceil() if up else value.floor())
 
     return build
 
 
+def _stepped(value: Type, result: Decimal, digits: int, *, up: bool) -> Form:
+    from headrace.core.expressions import rounding
+    from headrace.core.expressions.batches import once
+
+    source = _step_source(value)
+    number = cast_form(value, source)
+    step = once(rounding.stepper(source, digits, result, up=up), result)
+    return lambda value, *_: step(number(value))
+
+
 def _stepping(name: str, alias: tuple[str, ...], doc: str, *examples: tuple[str, str]) -> Function:
-    from_double: dict[str, Form] = {
-        "ceil": lambda value: saturated(value.ceil()),
-        "floor": lambda value: saturated(value.floor()),
-    }
-    step = _step(up=name == "ceil")
     first, *more = examples
     return function(
         *(name, _FAMILY, doc),
-        overload(f"{name}(value: bigint) -> bigint", lambda value: value, nulls="strict"),
-        overload(f"{name}(value: D) -> D", build=step, returns=_step_type),
-        overload(f"{name}(value: double) -> bigint", from_double[name], nulls="strict"),
-        overload(f"{name}(value: N, digits: constant int) -> N", build=step, returns=_step_type),
+        overload(
+            f"{name}(value: N, [digits: constant int]) -> N",
+            build=_step(up=name == "ceil"),
+            returns=_step_type,
+        ),
         example=first,
         more=tuple(more),
         aliases=alias,
     )
-
-
-def saturated(value: pl.Expr) -> pl.Expr:
-    """A whole double as a bigint, the nearest there is; NaN is 0."""
-    return cast_form(DOUBLE, BIGINT)(value)
 
 
 ROUNDING = (

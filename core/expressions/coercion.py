@@ -33,6 +33,9 @@ from headrace.core.types import (
 
 _PRECEDENCE = (*INTEGERS, *FLOATS)
 
+# The years 1 to 9999, as days since the epoch.
+_PYTHON_DAYS = (-719_162, 2_932_897)
+
 
 def decimal_of(type: Type) -> Decimal | None:
     """The decimal that holds every value of an integer or decimal type."""
@@ -125,14 +128,14 @@ def read_literal(typed: Constant, target: Type) -> Typed:
     from headrace.core.expressions.typed import to_expr
 
     read = cast(typed, target, typed.span)
-    try:
-        value = pl.select(to_expr(read)).item()
-    except (ValueError, OverflowError):  # a year that Python's dates do not have
-        return read
-    if value is None:
+    value = pl.select(to_expr(read)).to_series()
+    if value.null_count():
         example = "'2026-01-31'" if target == DATE else "'2026-01-31 08:00:00'"
         raise ExpressionError(
             f"wanted a {target} here, got {typed.value!r}", typed.span, f"write it as {example}"
         )
+    first, last = _PYTHON_DAYS if target == DATE else (86_400_000_000 * d for d in _PYTHON_DAYS)
+    if not first <= value.to_physical().item() < last:
+        return read  # a year that Python's dates do not have
     # Read once, here, and not again for every batch.
-    return Constant(target, False, typed.span, value)
+    return Constant(target, False, typed.span, value.item())

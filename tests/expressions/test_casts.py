@@ -188,3 +188,9 @@ def test_arrays_and_structs_are_cast_inside_and_stay_null_where_they_were() -> N
     both = pl.Series("o", [{"p": 1, "q": 2.5}, None, {"p": None, "q": None}])
     recast = values("cast(o as struct<a: boolean, b: int>)", both)
     assert recast == [{"a": True, "b": 2}, None, {"a": None, "b": None}]
+
+
+@pytest.mark.parametrize("text", ["date '300000-01-01'", "timestamp '294247-01-01'"])
+def test_a_literal_beyond_what_polars_prints_is_typed(text: str) -> None:
+    typed = type_expression(f"{text} > '2024-01-01'", SCHEMA)
+    assert pl.select(to_expr(typed)).item() is True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import yaml
 from yaml.events import (
@@ -36,7 +37,8 @@ ALIASES = "an alias (*name) counts as all that it stands for"
 SECTIONS = {"sources": "source", "steps": "step", "sinks": "sink"}
 BRACES = "in YAML braces are a mapping; a value with braces in it needs quotes"
 CORE = "tag:yaml.org,2002:"
-SCALAR_TAGS = {f"{CORE}{name}" for name in ("str", "int", "float", "bool", "null")}
+TEXT_TAGS = ("!", f"{CORE}str")
+SCALAR_TAGS = {*TEXT_TAGS, *(f"{CORE}{name}" for name in ("int", "float", "bool", "null"))}
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -49,8 +51,7 @@ class Stop(Exception):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(NamedTuple):
     """A node with what it is when its aliases are written out."""
 
     node: Node
@@ -175,25 +176,25 @@ class Composer:
 
     def _scalar(self, event: ScalarEvent) -> Node:
         (start, end), tag = span(event), event.tag
-        if tag and tag != "!" and tag not in SCALAR_TAGS:
+        if tag and tag not in SCALAR_TAGS:
             return self._refused(tag, start, end)
-        style = event.style or ""
-        is_text = tag in ("!", f"{CORE}str")
-        scalar = Scalar(self.file, start, end, event.value, style, is_text)
-        return self._refuse(lost.to_comment(scalar), scalar) or scalar
+        is_text = bool(tag) and tag in TEXT_TAGS
+        scalar = Scalar(self.file, start, end, event.value, event.style or "", is_text)
+        problem = lost.to_comment(scalar) if "'" in event.value else None
+        return self._refuse(problem, scalar) or scalar
 
     def _collection(self, done: Open, event: CollectionEndEvent) -> Node:
         start, end = span(done.event)[0], span(event)[1]
         is_mapping = isinstance(done.event, MappingStartEvent)
         tag = done.event.tag
-        if tag and tag not in ("!", f"{CORE}{'map' if is_mapping else 'seq'}"):
-            return self._refused(tag, start, end)
         flow = bool(done.event.flow_style)
         whole: Node
         if is_mapping:
             whole = Mapping(self.file, start, end, tuple(self._entries(done.items)), flow)
         else:
             whole = Sequence(self.file, start, end, tuple(done.items), flow)
+        if tag and tag not in ("!", f"{CORE}{'map' if is_mapping else 'seq'}"):
+            return self._refused(tag, start, end, whole)
         return self._refuse(lost.to_commas(done.items) if flow else None, whole) or whole
 
     def _refuse(self, problem: Problem | None, node: Node) -> Node | None:
@@ -201,7 +202,7 @@ class Composer:
         if problem is None:
             return None
         self.problems.append(replace(problem, subject=self._subject()))
-        return Refused(self.file, node.start, node.end)
+        return Refused(self.file, node.start, node.end, node)
 
     def _subject(self) -> str:
         """The part of the pipeline that is being read: `step "totals"`."""
@@ -251,13 +252,13 @@ class Composer:
         line = self.file.text[start:].split("\n", 1)[0]
         return quote_hint(re.split(r"\s+#|[\r,\]}]", line, maxsplit=1)[0])
 
-    def _refused(self, tag: str, start: int, end: int) -> Node:
+    def _refused(self, tag: str, start: int, end: int, inner: Node | None = None) -> Node:
         shown = f"!!{tag.removeprefix(CORE)}" if tag.startswith(CORE) else tag
         message = f'the tag "{shown}" is not allowed'
         hint = "" if tag.startswith(CORE) else self._quoting(start)
         place = self.file.place(start, start + len(shown))
         self.problems.append(Problem(message, place, hint, self._subject()))
-        return Refused(self.file, start, end)
+        return Refused(self.file, start, end, inner)
 
     def _stop(self, event: Event, message: str, hint: str = "") -> Stop:
         return Stop(Problem(message, self.file.place(*span(event)), hint, self._subject()))

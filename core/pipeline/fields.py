@@ -192,6 +192,9 @@ class Explode:
     outer: bool = False
 
 
+OUTER = "Keep a row whose array is empty or null, with a null in the column."
+
+
 class Exploding(Reading):
     """A mapping of one new column to an array column, with `outer`."""
 
@@ -199,7 +202,7 @@ class Exploding(Reading):
         self.wanted = "one column and the array it comes from, as in {item: items}"
         self.json = {
             "type": "object",
-            "properties": {"outer": {"type": "boolean"}},
+            "properties": {"outer": {"type": "boolean", "description": OUTER}},
             "additionalProperties": expression.json,
             "minProperties": 1,
         }

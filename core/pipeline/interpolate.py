@@ -125,6 +125,11 @@ class Interpolator:
                 f'wanted the name of an environment variable, got "{name}"',
                 "as in ${env:NAME} or ${env:NAME:-default}",
             )
+        if name.startswith(SECRET):
+            raise Missing(
+                f'the environment variable "{name}" is a secret',
+                f"did you mean ${{secret:{name.removeprefix(SECRET)}}}?",
+            )
         value = self.env.get(name)
         if dash and not value:
             return default

@@ -7,22 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.core.pipeline.nodes import Mapping, Node, Scalar
+from headrace.core.pipeline.nodes import Mapping, Node, Refused, Scalar, Sequence
 
 
 def made_by(name: str, node: Node) -> Iterator[str]:
     """The part's own name, its outputs, and the streams for what is late or failed."""
     yield name
+    node = meant(node)
     if not isinstance(node, Mapping):
         return
     for entry in node.entries:
         if entry.key.value in ("route", "outputs"):
-            yield from _outputs(name, entry.value)
+            yield from _outputs(name, meant(entry.value))
         elif entry.key.value == "process" and isinstance(entry.value, Mapping):
             outputs = entry.value.get("outputs")
             yield from _outputs(name, outputs.value) if outputs else ()
         elif entry.key.value in ("on_error", "window"):
-            yield from _elsewhere(entry.value)
+            yield from _elsewhere(meant(entry.value))
+
+
+def names_in(section: Node) -> Iterator[tuple[str, Node]]:
+    """The parts that a section names, also if it is refused or written as a list."""
+    section = meant(section)
+    if isinstance(section, Mapping):
+        yield from ((entry.key.value, entry.value) for entry in section.entries)
+    for item in section.items if isinstance(section, Sequence) else ():
+        name = item.get("name") if isinstance(item, Mapping) else None
+        if name and isinstance(name.value, Scalar):
+            yield name.value.value, item
+
+
+def meant(node: Node) -> Node:
+    """The node, or what a refused one may mean."""
+    return node.inner if isinstance(node, Refused) and node.inner else node
 
 
 def _outputs(name: str, node: Node) -> Iterator[str]:

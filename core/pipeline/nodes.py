@@ -72,7 +72,9 @@ class Sequence(Written):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refused(Written):
-    """What was there could not be taken, and has been reported."""
+    """What was there could not be taken, and has been reported; `inner` is what it may mean."""
+
+    inner: Node | None = None
 
 
 Node: TypeAlias = Scalar | Mapping | Sequence | Refused

@@ -14,7 +14,7 @@ from headrace.core.pipeline.data import NOTHING, described
 from headrace.core.pipeline.ends import EndReader
 from headrace.core.pipeline.later import at_top
 from headrace.core.pipeline.model import Pipeline, Sink, SinkKeys, Source, SourceKeys, Step
-from headrace.core.pipeline.names import made_by
+from headrace.core.pipeline.names import made_by, names_in
 from headrace.core.pipeline.nodes import Entry, Node, Refused, Scalar
 from headrace.core.pipeline.nodes import Mapping as MappingNode
 from headrace.core.pipeline.part import Part
@@ -184,6 +184,8 @@ class Reader:
                 came = described(self.resolver.value(entry.value, ""))
                 hint = f'write the name of each, as in "{of[:-1]}_name:", with its keys below'
                 self.findings.add(f"{of}: wanted {of} by name, got {came}", spot.place(), hint)
+        for part, node in names_in(entry.value):
+            self.broken.update(made_by(part, node))
         self.names_lost = True
         return False
 

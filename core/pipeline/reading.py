@@ -59,8 +59,8 @@ def _not_text(name: str, content: bytes) -> Problem | None:
     except UnicodeDecodeError as error:
         at = min(error.start, control.start()) if control else error.start
         return _not_utf8(name, content, at, binary=control is not None)
-    if b"\0" in content:
-        return _not_utf8(name, content, content.index(b"\0"), binary=True)
+    if control and b"\0" in content:
+        return _not_utf8(name, content, control.start(), binary=True)
     return None
 
 

@@ -118,7 +118,7 @@ def _size(text: Text) -> int:
         return int(found[1]) * SIZES[found[2]]
     if re.fullmatch(r"\d{1,9}", text, re.ASCII):
         raise Unfit(f"add a unit: {text}KB, {text}MB or {text}GB")
-    loose = re.fullmatch(r"(\d{1,9})\s*([kmgt]?)i?b?", text.strip(), re.ASCII | re.IGNORECASE)
+    loose = re.fullmatch(r"([1-9]\d{0,8})\s*([kmgt]?)i?b?", text.strip(), re.A | re.I)
     raise Unfit(f'did you mean "{loose[1]}{loose[2].upper()}B"?' if loose else "")
 
 

@@ -1,0 +1,125 @@
+"""The JSON schema takes what the language takes, and refuses what an editor should underline."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headrace.connectors.registry import REGISTRY as REAL
+from headrace.core.pipeline import json_schema
+from tests.pipeline.registry import REGISTRY
+from tests.pipeline.test_load import WHOLE
+from tests.pipeline.tiny_schema import fits
+
+SCHEMA = json_schema(REGISTRY)
+SMALL = """
+name: t
+sources:
+  a: {nexmark: {events: 10}}
+steps:
+  s: {from: a, where: x > 1}
+sinks:
+  o: {from: s, console: }
+"""
+
+
+def is_taken(text: str) -> bool:
+    """Whether the schema takes a document, read as an editor reads it."""
+    return fits(yaml.safe_load(text), SCHEMA, SCHEMA)
+
+
+def test_sound_documents_are_taken() -> None:
+    assert is_taken(WHOLE)
+    assert is_taken(SMALL)
+
+
+ROOT = Path(__file__).parent.parent.parent
+CONFIGS = [*sorted((ROOT / "configs").glob("*.yaml")), *sorted(ROOT.glob("configs/*/*/*.yaml"))]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_pipelines_that_ship_are_taken(path: Path) -> None:
+    schema = json_schema(REAL)
+    assert fits(yaml.safe_load(path.read_text("utf-8")), schema, schema)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("events: 10", "events: 1M"),
+        ("events: 10", 'events: "${env:EVENTS}"'),
+        ("x > 1", "true"),
+        ("name: t", "name: t\nsettings: {parallelism: 4, restart: {strategy: none}}"),
+        ("name: t", "name: t\nsettings: {checkpoint: {every: never, mode: at_least_once}}"),
+        ("name: t", "name: t\nsettings: {restart: {factor: 2}, state: {memory: 1GB}}"),
+        ("from: a", "from: [a, b]"),
+        ("where: x > 1", "select: [a, b]"),
+        ("where: x > 1", "select: {a: 1, b: x + 1}"),
+        ("where: x > 1", "explode: {item: items, outer: true}"),
+        ("where: x > 1", "on_error: {to: bad}"),
+    ],
+)
+def test_what_the_language_has_is_taken(old: str, new: str) -> None:
+    assert is_taken(SMALL.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("name: t", "nam: t"),
+        ("name: t", "name: a b"),
+        ("name: t", "name: t\nsettings: {parallelism: 0}"),
+        ("name: t", "name: t\nsettings: {parallelism: many}"),
+        ("name: t", "name: t\nsettings: {checkpoint: {every: 10}}"),
+        ("name: t", "name: t\nsettings: {restart: {strategy: fixed, factor: 2}}"),
+        ("name: t", "name: t\nsettings: {restart: {strategy: often}}"),
+        ("name: t", "name: t\nsettings: {workers: 2}"),
+        ("nexmark: {events: 10}", ""),
+        ("nexmark: {events: 10}", "nexmark: {}, generate: {columns: {x: id}}"),
+        ("nexmark: {events: 10}", "generate: {rows: 1}"),
+        ("nexmark: {events: 10}", "console: {}"),
+        ("nexmark: {events: 10}", "nexmark: {event: 10}"),
+        ("nexmark: {events: 10}", "nexmark: {stream: sellers}"),
+        ("nexmark: {events: 10}", "files: {path: in}, format: xml"),
+        ("console: ", "files: {path: out, mode: replace}"),
+        ("from: a", "form: a"),
+        ("from: a", "from: []"),
+        ("where: x > 1", "where: [x]"),
+        ("where: x > 1", "select: {}"),
+        ("where: x > 1", "window: {tumble: 1m}"),
+        ("where: x > 1", "on_error: ignore"),
+        ("  a: {", "  9a: {"),
+    ],
+)
+def test_what_the_language_has_not_is_underlined(old: str, new: str) -> None:
+    assert old in SMALL
+    assert not is_taken(SMALL.replace(old, new))
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every schema inside one."""
+    if isinstance(schema, dict):
+        yield schema
+        for value in schema.values():
+            yield from objects(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from objects(value)
+
+
+def test_every_key_is_described() -> None:
+    for schema in objects(json_schema(REAL)):
+        for key, inner in schema.get("properties", {}).items():
+            described = isinstance(inner, dict) and ("description" in inner or "$ref" in inner)
+            assert described or "const" in inner, key
+
+
+def test_defaults_are_what_one_would_write() -> None:
+    settings = SCHEMA["$defs"]["settings"]["properties"]
+    checkpoint = settings["checkpoint"]["properties"]
+    assert (checkpoint["every"]["default"], checkpoint["timeout"]["default"]) == ("10s", "10m")
+    assert settings["state"]["properties"]["memory"]["default"] == "256MB"
+    assert SCHEMA["$defs"]["source"]["properties"]["on_error"]["default"] == "fail"
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"

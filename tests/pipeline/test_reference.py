@@ -1,0 +1,48 @@
+"""The language reference says every key, type and default."""
+
+from headrace.connectors.registry import REGISTRY
+from headrace.core.pipeline import reference_markdown
+from headrace.core.pipeline.later import CLAUSES, LATER_CLAUSES, LATER_CONNECTORS
+from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.settings import RESTARTS, Checkpoint, Settings
+
+PAGE = reference_markdown(REGISTRY)
+
+
+def test_every_key_has_a_row() -> None:
+    models: list[type[Part]] = [
+        Settings,
+        Checkpoint,
+        *RESTARTS.values(),
+        SourceKeys,
+        StepKeys,
+        SinkKeys,
+    ]
+    for connector in REGISTRY.values():
+        models += [side.options for side in (connector.source, connector.sink) if side]
+    for model in models:
+        for key in model.written():
+            assert f"| `{key}` |" in PAGE, (model, key)
+
+
+def test_rows_say_what_is_wanted_and_the_default() -> None:
+    row = "| `key_groups` | a whole number from 1 to 32768 | `128` |"
+    assert row in PAGE
+    assert "| `every` | a duration such as 10s, or never | `10s` |" in PAGE
+
+
+def test_every_row_of_a_table_has_as_many_cells() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    assert rows
+    assert all(row.count("|") in (3, 4, 5) for row in rows)
+
+
+def test_the_order_of_clauses_is_that_of_the_table() -> None:
+    order = [PAGE.index(f"\n| `{clause}` |") for clause in ("from", *CLAUSES)]
+    assert order == sorted(order)
+
+
+def test_what_is_not_built_is_listed() -> None:
+    for word in (*LATER_CLAUSES, *LATER_CONNECTORS, "workers", "avro"):
+        assert f"`{word}`" in PAGE.partition("## Not built yet")[2]

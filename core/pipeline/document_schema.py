@@ -124,7 +124,9 @@ def loosened(schema: Json) -> Json:
     {'anyOf': [{'type': 'integer'}, {'$ref': '#/$defs/replaced'}]}
     """
     if {"pattern", "enum", "const"} & schema.keys() or schema.get("type") in PLAIN:
-        return {"anyOf": [schema, {"$ref": "#/$defs/replaced"}]}
+        said = {"description": schema["description"]} if "description" in schema else {}
+        bare = {word: value for word, value in schema.items() if word not in said}
+        return {"anyOf": [bare, {"$ref": "#/$defs/replaced"}]} | said
     return {word: _inside(value) for word, value in schema.items()}
 
 

@@ -44,7 +44,10 @@ def round_double(value: pl.Series, digits: int, *, half_even: bool = False) -> p
 
 
 def double_to_decimal(value: pl.Series, target: Decimal) -> pl.Series:
-    """A column of doubles or floats as decimals, rounded half up, null where they do not fit."""
+    """A column of doubles or floats as decimals, rounded half up, null where they do not fit.
+
+    Java 17 and 18 print some doubles past 2 ** 53 with a digit too many, which Spark then casts.
+    """
     wide = value.cast(pl.Float64)
     size = wide.abs()
     digits = target.scale

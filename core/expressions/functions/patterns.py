@@ -7,6 +7,7 @@ meaning is that of Java's engine, which Spark uses; `core.expressions.regex` say
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.expressions.function import Function, function, overload
@@ -104,15 +105,17 @@ def _extraction(bound: Bound, every: bool) -> tuple[str, int]:
 
 
 def _extract(bound: Bound) -> Form:
-    import polars as pl
+    from headrace.core.expressions.batches import once
 
     pattern, group = _extraction(bound, every=False)
 
-    def form(text: pl.Expr, *_: object) -> pl.Expr:
-        found = text.str.extract(pattern, group).fill_null("")
-        return pl.when(text.is_not_null()).then(found)
+    def form(text: pl.Expr) -> pl.Expr:
+        import polars as pl
 
-    return form
+        return pl.when(text.is_not_null()).then(text.str.extract(pattern, group).fill_null(""))
+
+    extracted = once(form, bound.result)
+    return lambda text, *_: extracted(text)
 
 
 def _extract_all(bound: Bound) -> Form:
@@ -127,6 +130,8 @@ def _extract_all(bound: Bound) -> Form:
 
 
 def _split(bound: Bound) -> Form:
+    from headrace.core.expressions.batches import staged
+
     limit = bound.constants.get(2, -1)
     assert isinstance(limit, int)
     separator, plain = _said(bound, 1, lambda: rust.separator(_pattern(bound)))
@@ -136,28 +141,30 @@ def _split(bound: Bound) -> Form:
         raise ExpressionError(message, bound.arguments[1].span, hint)
     if not plain:
         _checked(bound, separator)
-    if not separator:
-        return lambda text, *_: _characters(text)
-    if limit > 0:
-        return lambda text, *_: _limited(text, separator, limit)
-    return lambda text, *_: text.str.split(separator, literal=plain)
+    if separator and limit <= 0:
+        return lambda text, *_: text.str.split(separator, literal=plain)
+    parts = staged(partial(_limited, separator, limit) if separator else _characters, bound.result)
+    return lambda text, *_: parts(text)
 
 
-def _characters(text: pl.Expr) -> pl.Expr:
-    """Each character; of the empty text the empty text."""
+def _characters(frame: pl.DataFrame) -> pl.Series:
+    """Each character of a0; of the empty text the empty text."""
     import polars as pl
 
-    return pl.when(text == "").then(pl.lit([""])).otherwise(text.str.split(""))
+    text = pl.col("a0")
+    parts = pl.when(text == "").then(pl.lit([""])).otherwise(text.str.split(""))
+    return frame.select(parts).to_series()
 
 
-def _limited(text: pl.Expr, separator: str, limit: int) -> pl.Expr:
-    """At most so many parts, the last of them with all the rest."""
+def _limited(separator: str, limit: int, frame: pl.DataFrame) -> pl.Series:
+    """At most so many parts of a0, the last of them with all the rest."""
     import polars as pl
 
-    parts = text.str.split(separator)
+    parts = pl.col("parts")
     rest = parts.list.slice(limit - 1).list.join(separator)
     cut = parts.list.head(limit - 1).list.concat(rest)
-    return pl.when(parts.list.len() > limit).then(cut).otherwise(parts)
+    split = frame.select(parts=pl.col("a0").str.split(separator))
+    return split.select(pl.when(parts.list.len() > limit).then(cut).otherwise(parts)).to_series()
 
 
 _ILIKE = overload(

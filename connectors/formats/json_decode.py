@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import json_exact, lines
 from headrace.connectors.formats.contract import Decoded
-from headrace.connectors.formats.json_explain import misfit, missing
+from headrace.connectors.formats.faults import Faults, missing, parted
+from headrace.connectors.formats.json_explain import misfit
 from headrace.connectors.formats.json_halves import has_lone_half
 from headrace.connectors.formats.json_read import read, wires
-from headrace.connectors.formats.json_sorting import Faults, sort_out
+from headrace.connectors.formats.json_sorting import sort_out
 from headrace.connectors.formats.json_wire import converted, is_plain
-from headrace.connectors.formats.lines import Block
+from headrace.connectors.formats.lines import Block, without_mark
 from headrace.core.types import Field, Schema
 
 if TYPE_CHECKING:
@@ -50,16 +51,14 @@ class JsonDecoder:
 
     def decode(self, block: bytes, offset: int) -> Decoded:
         """Read the block at once; if that fails, without the records that are to blame."""
-        lines = Block.at(block, offset)
-        faults: Faults = {}
-        raw = self._at_once(lines)
+        lines = Block(*without_mark(block, offset))
+        raw, faults = self._at_once(lines), Faults()
         if raw is None:
-            raw, faults = sort_out(self.schema, self.epoch, lines.records)
+            raw, faults = sort_out(self.schema, self.epoch, lines.texts)
         raw = self._with_exact(raw, lines, faults)
-        frame = raw.drop(raw.columns)
         columns = [self._finished(field, raw[field.name], lines, faults) for field in self.schema]
-        frame = frame.with_columns(columns)
-        return lines.parted(frame, faults) if faults else (frame, ())
+        frame = raw.drop(raw.columns).with_columns(columns)
+        return parted(frame, faults, lines.record)
 
     def _at_once(self, block: Block) -> pl.DataFrame | None:
         """What Polars reads, if it finds nothing wrong with any record."""
@@ -84,7 +83,7 @@ class JsonDecoder:
             column, unfit = json_exact.put_in(field, self.epoch, written, before)
             columns.append(column)
             for row in unfit:
-                faults.setdefault(row, misfit(field, block.records[row].text))
+                faults.setdefault(row, misfit(field, block.texts[row]))
         return raw.with_columns(columns)
 
     def _finished(self, field: Field, raw: pl.Series, block: Block, faults: Faults) -> pl.Series:
@@ -92,8 +91,8 @@ class JsonDecoder:
         column = raw
         if not is_plain(field.type):
             column, wrong = converted(raw, field.type, self.epoch)
-            for row in wrong.arg_true():
-                faults.setdefault(row, misfit(field, block.records[row].text))
+            for row in wrong:
+                faults.setdefault(row, misfit(field, block.texts[row]))
         if not field.nullable and column.null_count():
             for row in column.is_null().arg_true():
                 faults.setdefault(row, missing(field))

@@ -9,12 +9,10 @@ done for every record of a source with such columns, never as a second try.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Context
-from decimal import Decimal as Number
-from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from headrace.connectors.formats.decimals import fixed
 from headrace.connectors.formats.json_wire import Value, is_exact, is_nested, wire
 from headrace.connectors.formats.lines import Block
 from headrace.core.types import Array, Decimal, Field, Schema, Struct, Type
@@ -22,9 +20,6 @@ from headrace.core.types import Array, Decimal, Field, Schema, Struct, Type
 if TYPE_CHECKING:
     import msgspec
     import polars as pl
-
-# The digits of the longest decimal; what needs more does not fit.
-CONTEXT = Context(prec=38, rounding=ROUND_HALF_UP)
 
 NULL = b"null"
 UNREADABLE = b"!"
@@ -43,20 +38,20 @@ def cut_out(fields: Sequence[Field], block: Block) -> list[list[bytes]]:
     """For each of the fields, its value in every record as it is written; missing is null."""
     import msgspec
 
-    row = _row(tuple(field.name for field in fields))
+    row = _row(fields)
     decoder = msgspec.json.Decoder(row)
-    nothing = row(*repeat(msgspec.Raw(UNREADABLE), len(fields)))
+    unreadable = row(*repeat(msgspec.Raw(UNREADABLE), len(fields)))
 
     def alone(record: bytes) -> msgspec.Struct:
         try:
             return decoder.decode(record)
         except (msgspec.MsgspecError, RecursionError):
-            return nothing
+            return unreadable
 
     try:
         rows = decoder.decode_lines(block.data)
     except (msgspec.MsgspecError, RecursionError):
-        rows = [alone(record.text) for record in block.records]
+        rows = [alone(text) for text in block.texts]
     return [[bytes(getattr(row, f"f{at}")) for row in rows] for at in range(len(fields))]
 
 
@@ -69,6 +64,9 @@ def put_in(
     """
     import polars as pl
 
+    if isinstance(field.type, Decimal):
+        texts = [None if text == NULL else text.decode("ascii", "replace") for text in written]
+        return pl.Series(field.name, texts, dtype=pl.String), []
     values: list[Value] = []
     unfit = []
     before = repeat(None) if read is None else read.to_list()
@@ -112,37 +110,20 @@ def _text(type: Type, written: bytes) -> str:
     import msgspec
 
     if isinstance(type, Decimal):
-        return fixed(written.decode(), type)
-    if not written.startswith(b'"'):
-        raise Unfit
+        number = fixed(written.decode("ascii", "replace"), type)
+        if number is None:
+            raise Unfit
+        return number
     try:
         return msgspec.json.decode(written, type=str)
     except msgspec.MsgspecError as error:
         raise Unfit from error
 
 
-def fixed(text: str, type: Decimal) -> str:
-    """A number with exactly the digits of its type behind the point, a half rounded up.
-
-    >>> fixed("1.005", Decimal(10, 2)), fixed("1e3", Decimal(10, 2))
-    ('1.01', '1000.00')
-    """
-    if not text.removeprefix("-")[:1].isdigit():
-        raise Unfit
-    try:
-        number = Number(text).quantize(Number(1).scaleb(-type.scale), context=CONTEXT)
-    except ArithmeticError as error:
-        raise Unfit from error
-    if number and number.adjusted() >= type.precision - type.scale:
-        raise Unfit
-    return f"{number:f}"
-
-
-@cache
-def _row(names: tuple[str, ...]) -> type[msgspec.Struct]:
-    """An object with the values of these fields, as written."""
+def _row(fields: Sequence[Field]) -> type[msgspec.Struct]:
+    """A class of objects with the values of these fields, as written."""
     import msgspec
 
     null = msgspec.Raw(NULL)
-    keys = {f"f{at}": name for at, name in enumerate(names)}
+    keys = {f"f{at}": field.name for at, field in enumerate(fields)}
     return msgspec.defstruct("Row", [(key, msgspec.Raw, null) for key in keys], rename=keys)

@@ -1,20 +1,14 @@
-"""What is wrong with a bad record, in words. Nothing here decides whether a record is bad."""
+"""What is wrong with a bad JSON record, in words. Nothing here decides whether a record is bad."""
 
 from __future__ import annotations
 
+from headrace.connectors.formats.faults import short, unfit
 from headrace.core.types import Field
-
-LONGEST = 60
 
 
 def misfit(field: Field, record: bytes) -> str:
     """A field does not hold what it should."""
-    return f'column "{field.name}": wanted {field.type}, got {_shown(field.name, record)}'
-
-
-def missing(field: Field) -> str:
-    """A field that must be there is null or not there at all."""
-    return f'column "{field.name}": wanted {field.type} not null, got null'
+    return unfit(field, _shown(field.name, record))
 
 
 def malformed(record: bytes) -> str:
@@ -24,10 +18,10 @@ def malformed(record: bytes) -> str:
     try:
         value = msgspec.json.decode(record)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return f"wanted a JSON object: {_first_small(str(error))}"
+        return f"wanted a JSON object: {_reason(str(error))}"
     if isinstance(value, dict):
-        return "wanted a JSON object: a number, a text or the nesting is out of range"
-    return f"wanted a JSON object, got {_short(record.strip().decode('utf-8', 'replace'))}"
+        return "wanted a JSON object: a number or a character in it is out of range"
+    return f"wanted a JSON object, got {short(record.strip().decode('utf-8', 'replace'))}"
 
 
 def is_doubtful(record: bytes) -> bool:
@@ -41,8 +35,13 @@ def is_doubtful(record: bytes) -> bool:
     return False
 
 
-def _first_small(text: str) -> str:
-    return text.removeprefix("JSON is malformed: ").replace("Input data", "the record")
+def _reason(error: str) -> str:
+    """What msgspec says, in our words."""
+    if "truncated" in error:
+        return "it ends too soon"
+    if "recursion" in error:
+        return "it is nested too deep"
+    return error.removeprefix("JSON is malformed: ")
 
 
 def _shown(name: str, record: bytes) -> str:
@@ -51,10 +50,6 @@ def _shown(name: str, record: bytes) -> str:
 
     try:
         fields: dict[str, msgspec.Raw] = msgspec.json.decode(record, type=dict[str, msgspec.Raw])
-        return _short(bytes(fields[name]).decode("utf-8", "replace"))
+        return short(bytes(fields[name]).decode("utf-8", "replace"))
     except (msgspec.MsgspecError, KeyError, RecursionError):
         return "something else"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

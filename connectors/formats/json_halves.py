@@ -19,10 +19,8 @@ def has_lone_half(block: bytes) -> bool:
     >>> has_lone_half(rb'"\ud83d\ude00"'), has_lone_half(rb'"\ud83d"'), has_lone_half(rb'"\\ud83d"')
     (False, True, False)
     """
-    if b"\\ud" not in block and b"\\uD" not in block:
-        return False
-    rest = PAIR.sub(b"", block)
-    if not FIRST.search(rest):
+    # Most blocks have no backslash at all, and one byte is found faster than two.
+    if b"\\" not in block or not FIRST.search(PAIR.sub(b"", block)):
         return False
     return any(_is_lone(line) for line in block.split(b"\n") if FIRST.search(line))
 

@@ -20,18 +20,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.connectors.formats import json_words
+from headrace.connectors.formats.faults import Faults
 from headrace.connectors.formats.json_explain import is_doubtful, malformed, misfit
 from headrace.connectors.formats.json_halves import has_lone_half
 from headrace.connectors.formats.json_read import read, wires
 from headrace.connectors.formats.json_wire import has, is_nested, wire
-from headrace.connectors.formats.lines import BLANK, Line
+from headrace.connectors.formats.lines import BLANK
 from headrace.core.types import DOUBLE, FLOAT, Field, Schema
 
 if TYPE_CHECKING:
     import polars as pl
-
-Faults: TypeAlias = dict[int, str]
-"""What is wrong with the records of a block, by their number."""
 
 Read: TypeAlias = "Callable[[list[bytes]], pl.DataFrame]"
 
@@ -39,10 +37,10 @@ NOTHING = b"{}"
 
 
 def sort_out(
-    schema: Schema, epoch: str | None, records: Sequence[Line]
+    schema: Schema, epoch: str | None, records: Sequence[bytes]
 ) -> tuple[pl.DataFrame, Faults]:
     """A row of each record, null where there is a fault, and the faults."""
-    sorting = _Sorting(schema, epoch, [record.text for record in records])
+    sorting = _Sorting(schema, epoch, list(records))
     return sorting.frame(), sorting.faults
 
 
@@ -52,14 +50,12 @@ class _Sorting:
         self.epoch = epoch
         self.types = wires(schema, epoch)
         self.texts = texts
-        self.faults: Faults = {}
+        self.faults = Faults()
 
     def frame(self) -> pl.DataFrame:
         """Ask the questions in turn."""
-        self.objects()
-        fields = [field for field in self.schema if field.name in self.types]
-        frame = self.single_values([field for field in fields if not is_nested(field.type)])
-        nested = [self.nested(field) for field in fields if is_nested(field.type)]
+        frame = self.single_values(self.objects())
+        nested = [self.nested(f) for f in self.schema if f.name in self.types and is_nested(f.type)]
         return frame.with_columns(nested)
 
     def give_up(self, row: int, why: str) -> None:
@@ -67,21 +63,25 @@ class _Sorting:
         self.faults.setdefault(row, why)
         self.texts[row] = NOTHING
 
-    def objects(self) -> None:
-        """Give up what is no JSON object."""
+    def objects(self) -> pl.DataFrame:
+        """Give up what is no JSON object; the single values of the rest, as far as they fit."""
         from polars.exceptions import PolarsError
 
         for row, text in enumerate(self.texts):
-            if text.lstrip(BLANK)[:1] != b"{" or has_lone_half(text):
+            if text.lstrip(BLANK)[:1] != b"{":
                 self.give_up(row, malformed(text))
+        if has_lone_half(b"\n".join(self.texts)):
+            for row, text in enumerate(self.texts):
+                if has_lone_half(text):
+                    self.give_up(row, "wanted a JSON object: a text has half of a character")
         try:
-            self.lenient(self.texts)
+            return self.lenient(self.texts)
         except PolarsError:
             rows = range(len(self.texts))
             for row in rows:
                 if is_doubtful(self.texts[row]):
                     self.isolated([row], self.lenient, malformed)
-            self.isolated(rows, self.lenient, malformed)
+            return self.isolated(rows, self.lenient, malformed)
 
     def lenient(self, texts: list[bytes]) -> pl.DataFrame:
         """The records' single values."""
@@ -105,17 +105,20 @@ class _Sorting:
         halves = rows[:middle], rows[middle:]
         return pl.concat([self.isolated(half, read, why) for half in halves])
 
-    def single_values(self, fields: Sequence[Field]) -> pl.DataFrame:
+    def single_values(self, values: pl.DataFrame) -> pl.DataFrame:
         """The values that are neither arrays nor structs; give up what has a wrong one."""
         import polars as pl
 
-        block = b"\n".join(self.texts)
-        values = self.lenient(self.texts)
-        asked = [field for field in fields if wire(field.type, self.epoch) != pl.String()]
-        texts = read(block, {field.name: pl.String() for field in asked}, lenient=True)
+        asked = [
+            field
+            for field in self.schema
+            if field.name in values.columns and values[field.name].null_count()
+            if wire(field.type, self.epoch) != pl.String()
+        ]
+        types: dict[str, pl.DataType] = {field.name: pl.String() for field in asked}
+        texts = read(b"\n".join(self.texts), types, lenient=True)
         for field in asked:
-            text = texts[field.name]
-            value = values[field.name]
+            value, text = values[field.name], texts[field.name]
             if field.type in (FLOAT, DOUBLE):
                 value = json_words.put_in(value, text)
                 values = values.with_columns(value)

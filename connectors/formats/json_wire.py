@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.connectors.formats import times
+from headrace.connectors.formats.decimals import decimals
 from headrace.core.types import (
     BIGINT,
     BINARY,
@@ -92,18 +93,23 @@ def is_plain(type: Type) -> bool:
     return type in AS_IT_IS
 
 
-def converted(column: pl.Series, type: Type, epoch: str | None) -> tuple[pl.Series, pl.Series]:
-    """The column in its own type, and in which rows it could not be made."""
+def converted(column: pl.Series, type: Type, epoch: str | None) -> tuple[pl.Series, list[int]]:
+    """The column in its own type, and the rows in which it could not be made."""
     import polars as pl
 
-    if type == TIMESTAMP and not epoch:
+    if isinstance(type, Decimal):
+        value = decimals(column, type)
+    elif type == TIMESTAMP and not epoch:
         value = times.instants(column)
-        return value, value.is_null() & column.is_not_null()
-    raw = pl.col(column.name)
-    frame = column.to_frame().select(
-        _value(raw, type, epoch).alias("value"), _wrong(raw, type, epoch).alias("wrong")
-    )
-    return frame["value"].alias(column.name), frame["wrong"]
+    else:
+        raw = pl.col(column.name)
+        value = column.to_frame().select(_value(raw, type, epoch).alias(column.name)).to_series()
+        if is_nested(type):
+            wrong = column.to_frame().select(_wrong(raw, type, epoch)).to_series()
+            return value, wrong.arg_true().to_list()
+    if value.null_count() == column.null_count():
+        return value, []
+    return value, (value.is_null() & column.is_not_null()).arg_true().to_list()
 
 
 def _value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:

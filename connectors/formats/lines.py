@@ -2,73 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-from headrace.connectors.formats.contract import Decoded
-from headrace.core.contracts import BadRecord
-
-if TYPE_CHECKING:
-    import polars as pl
+from itertools import accumulate
+from typing import NamedTuple
 
 BLANK = b" \t\r\n"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A record: where it starts in the split, and its bytes without the line end."""
 
     position: int
     text: bytes
 
-    def bad(self, error: str) -> BadRecord:
-        """This record as one that could not be read."""
-        return BadRecord(error, self.position, self.text.decode("utf-8", "replace"))
-
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines, and the position of the first; a byte order mark is not part of any."""
+    """Whole lines, and the position of the first. Records are the lines that are not blank."""
 
     data: bytes
     offset: int
 
-    @classmethod
-    def at(cls, data: bytes, offset: int) -> Block:
-        """The block of these bytes at a position of the split."""
-        if offset == 0 and data.startswith(BYTE_ORDER_MARK):
-            return cls(data[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK))
-        return cls(data, offset)
-
     @cached_property
-    def records(self) -> list[Line]:
-        """The lines in which something stands."""
-        found = []
-        position = self.offset
-        for text in self.data.split(b"\n"):
-            if text.strip(BLANK):
-                found.append(Line(position, text.removesuffix(b"\r")))
-            position += len(text) + 1
-        return found
+    def texts(self) -> list[bytes]:
+        """The records, without their line feeds."""
+        return [text for _, text in self._records]
+
+    def record(self, row: int) -> Line:
+        """The record that became this row."""
+        position, text = self._records[row]
+        return Line(position, text.removesuffix(b"\r"))
 
     def has_records(self, number: int) -> bool:
         """Whether that is how many records there are: at once if no line is blank."""
-        ends = self.data.count(b"\n")
-        lines = ends + (bool(self.data) and not self.data.endswith(b"\n"))
-        return number == lines or number == len(self.records)
+        return number == count(self.data) or number == len(self._records)
 
-    def parted(self, frame: pl.DataFrame, faults: Mapping[int, str]) -> Decoded:
-        """The rows, one of each record, without those that have a fault; and those."""
-        import polars as pl
-
-        good = pl.Series([at not in faults for at in range(len(self.records))], dtype=pl.Boolean)
-        bad = tuple(self.records[at].bad(faults[at]) for at in sorted(faults))
-        if not frame.width:
-            return pl.DataFrame(height=len(self.records) - len(bad)), bad
-        return frame.filter(good), bad
+    @cached_property
+    def _records(self) -> list[tuple[int, bytes]]:
+        lines = self.data.split(b"\n")
+        starts = accumulate((len(line) + 1 for line in lines), initial=self.offset)
+        return [pair for pair in zip(starts, lines, strict=False) if pair[1].strip(BLANK)]
 
 
 def cut(data: bytes) -> int:
@@ -78,3 +53,19 @@ def cut(data: bytes) -> int:
     5
     """
     return data.rfind(b"\n") + 1
+
+
+def count(block: bytes) -> int:
+    r"""How many lines there are, the last of which may lack its end.
+
+    >>> count(b""), count(b"a"), count(b"a\n"), count(b"a\n\nb")
+    (0, 1, 1, 3)
+    """
+    return block.count(b"\n") + (bool(block) and not block.endswith(b"\n"))
+
+
+def without_mark(block: bytes, offset: int) -> tuple[bytes, int]:
+    """The block without the byte order mark that a split may begin with."""
+    if offset == 0 and block.startswith(BYTE_ORDER_MARK):
+        return block[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
+    return block, offset

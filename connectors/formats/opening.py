@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 from headrace.connectors.formats.contract import BytesEncoder, Decoder
+from headrace.connectors.formats.csv_decode import CsvDecoder
+from headrace.connectors.formats.csv_encode import CsvEncoder
+from headrace.connectors.formats.csv_options import dialect
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import JsonEncoder
+from headrace.connectors.formats.raw import RawDecoder, RawEncoder
+from headrace.core.contracts import ConnectorError
 from headrace.core.pipeline.formats import JsonOptions
 from headrace.core.plan import nodes
 from headrace.core.types import Field, Schema
 
 
 def decoder(source: nodes.Source) -> Decoder:
-    """What reads the records of a source."""
+    """What reads the records of a source; Parquet has none that stand for themselves."""
     schema = decoded(source)
-    assert source.format is not None and source.format.name == "json", source.format
-    options = source.format.options
-    epoch = options.epoch if isinstance(options, JsonOptions) else None
-    return JsonDecoder(schema, epoch)
+    format = source.format or nodes.Format("json", None)
+    match format.name:
+        case "json":
+            options = format.options
+            return JsonDecoder(schema, options.epoch if isinstance(options, JsonOptions) else None)
+        case "csv":
+            habits = dialect(format.options)
+            names = () if habits.has_header else source.schema.names
+            return CsvDecoder(schema, source.schema, names, habits.shape, habits.null.encode())
+        case "raw":
+            return RawDecoder(schema)
+    raise _unknown(source.name, format)
 
 
 def encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
-    """What writes the rows of a sink."""
-    assert sink.format is not None and sink.format.name == "json", sink.format
-    return JsonEncoder(schema)
+    """What writes the rows of a sink; Parquet's is of another kind."""
+    format = sink.format or nodes.Format("json", None)
+    match format.name:
+        case "json":
+            return JsonEncoder(schema)
+        case "csv":
+            habits = dialect(format.options)
+            return CsvEncoder(schema, habits.has_header, habits.shape, habits.null)
+        case "raw":
+            return RawEncoder(schema)
+    raise _unknown(sink.name, format)
 
 
 def decoded(source: nodes.Source) -> Schema:
@@ -30,3 +51,7 @@ def decoded(source: nodes.Source) -> Schema:
     needed = source.checked | ({source.event_time} if source.event_time else frozenset())
     fields = (source.schema.get(name) for name in source.columns)
     return Schema(tuple(Field(f.name, f.type, f.name not in needed) for f in fields if f))
+
+
+def _unknown(name: str, format: nodes.Format) -> ConnectorError:
+    return ConnectorError(f'"{name}" cannot carry {format}', exit_status=2)

@@ -1,0 +1,151 @@
+"""CSV to frames: whole blocks by Polars where they are in order, else record by record.
+
+Polars reads CSV fast, but fills a short record with nulls and takes a quoted field for null that
+has the text of one. So a block is first looked over by its signs: no quote out of place, as many
+delimiters as its records need, no quoted null. A block that is not in order is read record by
+record here, and gives the same rows, and the bad records beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats.contract import Decoded
+from headrace.connectors.formats.csv_header import names_in
+from headrace.connectors.formats.csv_shape import RFC_4180, Shape
+from headrace.connectors.formats.faults import Faults, missing, parted, short, unfit
+from headrace.connectors.formats.lines import Line, without_mark
+from headrace.connectors.formats.texts import typed
+from headrace.core.types import Field, Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class CsvDecoder:
+    """Decodes the fields of `schema` out of records that have those of `names`, in that order.
+
+    `names` is empty until a split's header is known. A field that is not nullable must hold
+    something. `null` is the unquoted text that means null.
+    """
+
+    schema: Schema
+    declared: Schema
+    names: tuple[str, ...] = ()
+    shape: Shape = RFC_4180
+    null: bytes = b""
+
+    @property
+    def has_header(self) -> bool:
+        """Unless the names are known."""
+        return not self.names
+
+    def begin(self, header: bytes) -> CsvDecoder:
+        """The decoder for records under this header."""
+        return replace(self, names=names_in(header, self.shape, self.declared))
+
+    def cut(self, data: bytes) -> int:
+        """Up to the last line end that is not within quotes."""
+        return self.shape.cut(data)
+
+    def decode(self, block: bytes, offset: int) -> Decoded:
+        """Read the block at once, or record by record where something is out of order."""
+        block, offset = without_mark(block, offset)
+        texts, faults = self._at_once(block), Faults()
+        if texts is None:
+            texts, faults = self._one_by_one(self._records(block, offset))
+        columns = [self._finished(field, texts[field.name], faults) for field in self.schema]
+        frame = texts.drop(texts.columns).with_columns(columns)
+        records = self._records(block, offset) if faults else []
+        return parted(frame, faults, records.__getitem__)
+
+    def _at_once(self, block: bytes) -> pl.DataFrame | None:
+        """The fields as Polars reads them, if the block is in order."""
+        import polars as pl
+
+        records = self._in_order(block)
+        if records is None:
+            return None
+        try:
+            texts = pl.read_csv(
+                block,
+                has_header=False,
+                schema={str(at): pl.String for at in range(len(self.names))},
+                columns=[at for at, _ in self._wanted] or [0],
+                separator=self.shape.delimiter.decode(),
+                quote_char=self.shape.quote.decode(),
+                null_values=[self.null.decode()] if self.null else None,
+                empty_string_is_null=not self.null,
+            )
+        except pl.exceptions.PolarsError:
+            return None
+        if texts.height != records:
+            return None
+        return texts.rename({str(at): name for at, name in self._wanted})
+
+    def _in_order(self, block: bytes) -> int | None:
+        """How many records there are, if all have as many fields as they should."""
+        quoted = self.shape.quote + self.null + self.shape.quote
+        if not block or (self.null and quoted in block):
+            return None
+        rest = self.shape.unquoted(block)
+        if self.shape.quote in rest:
+            return None
+        records = rest.count(b"\n") + (not block.endswith(b"\n"))
+        delimiters = rest.count(self.shape.delimiter)
+        return records if delimiters == records * (len(self.names) - 1) else None
+
+    def _one_by_one(self, records: list[Line]) -> tuple[pl.DataFrame, Faults]:
+        """The same, by the fields of each record; a bad one has nulls."""
+        import polars as pl
+
+        faults = Faults()
+        rows = []
+        for at, record in enumerate(records):
+            values = self._values(record.text)
+            if isinstance(values, str):
+                faults[at] = values
+                values = []
+            rows.append([values[column] if values else None for column, _ in self._wanted])
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._wanted)
+        texts = [
+            pl.Series(name, column, dtype=pl.String)
+            for (_, name), column in zip(self._wanted, columns, strict=True)
+        ]
+        return pl.DataFrame(texts, height=len(records)), faults
+
+    def _values(self, record: bytes) -> list[str | None] | str:
+        """The fields of a record, or what is wrong with it."""
+        fields = self.shape.fields(record)
+        if fields is None:
+            return "a quote is out of place: within a quoted field it is doubled"
+        if len(fields) != len(self.names):
+            return f"wanted {len(self.names)} fields, got {len(fields)}"
+        try:
+            return [
+                None if not quoted and text == self.null else text.decode()
+                for quoted, text in fields
+            ]
+        except UnicodeDecodeError:
+            return "wanted UTF-8"
+
+    def _records(self, block: bytes, offset: int) -> list[Line]:
+        return list(self.shape.records(block, offset, len(self.names)))
+
+    def _finished(self, field: Field, texts: pl.Series, faults: Faults) -> pl.Series:
+        """A column in its own type; what does not fit, or must not be null, is a fault."""
+        column = typed(texts, field.type)
+        for row in (column.is_null() & texts.is_not_null()).arg_true():
+            faults.setdefault(row, unfit(field, f'"{short(texts[row])}"'))
+        if not field.nullable and column.null_count():
+            for row in column.is_null().arg_true():
+                faults.setdefault(row, missing(field))
+        return column
+
+    @cached_property
+    def _wanted(self) -> tuple[tuple[int, str], ...]:
+        """The fields that are decoded: where they stand in a record, and their names."""
+        return tuple((self.names.index(name), name) for name in self.schema.names)

@@ -1,0 +1,73 @@
+"""Frames to CSV, by RFC 4180 but with plain line ends.
+
+A field is quoted where it must be: if it has a delimiter, a quote or a line end in it, or is the
+empty text, which is not null. Where null has a text of its own, all fields but whole numbers are
+quoted, so that none is mistaken for it. Values other than text are written as in JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats.csv_shape import RFC_4180, Shape
+from headrace.core.types import BINARY, DOUBLE, FLOAT, Field, Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+INSTANT = "%Y-%m-%dT%H:%M:%S%.6fZ"
+WORDS = {"inf": "Infinity", "-inf": "-Infinity"}
+
+
+@dataclass(frozen=True, slots=True)
+class CsvEncoder:
+    """Writes rows of this schema."""
+
+    schema: Schema
+    has_header: bool = True
+    shape: Shape = RFC_4180
+    null: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """As files of CSV are called."""
+        return ".csv"
+
+    def header(self) -> bytes:
+        """The names of the columns, if they are wanted."""
+        import polars as pl
+
+        if not self.has_header:
+            return b""
+        names = pl.DataFrame({name: pl.Series([], dtype=pl.String) for name in self.schema.names})
+        return self._written(names, include_header=True)
+
+    def encode(self, frame: pl.DataFrame) -> bytes:
+        """The records of these rows."""
+        columns = [self._value(field, frame[field.name]) for field in self.schema]
+        return self._written(frame.select(columns), include_header=False)
+
+    def _value(self, field: Field, column: pl.Series) -> pl.Series:
+        """A column of which Polars' text is ours."""
+        import polars as pl
+
+        if field.type == BINARY:
+            return column.bin.encode("base64")
+        if field.type in (FLOAT, DOUBLE) and (self.null or column.is_infinite().any()):
+            return column.cast(pl.String).replace(WORDS)
+        return column
+
+    def _written(self, frame: pl.DataFrame, *, include_header: bool) -> bytes:
+        out = BytesIO()
+        frame.write_csv(
+            out,
+            include_header=include_header,
+            separator=self.shape.delimiter.decode(),
+            quote_char=self.shape.quote.decode(),
+            quote_style="non_numeric" if self.null else "necessary",
+            datetime_format=INSTANT,
+            null_value=self.null,
+        )
+        return out.getvalue()

@@ -1,0 +1,41 @@
+"""The header of a CSV file: which of its columns are which of the schema's.
+
+The order is the file's own affair, and it may have columns that nobody declared. A declared column
+that it does not have, or a name that stands there twice, is an error of the file, not of a record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from headrace.connectors.formats.csv_shape import Shape
+from headrace.connectors.formats.lines import BYTE_ORDER_MARK
+from headrace.core.contracts import ConnectorError
+from headrace.core.problems import did_you_mean
+from headrace.core.types import Schema
+
+
+def names_in(header: bytes, shape: Shape, declared: Schema) -> tuple[str, ...]:
+    """The names of a file's columns, in its order, once all is well with them."""
+    line = header.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
+    fields = shape.fields(line)
+    if fields is None:
+        raise _wrong("a quote of the CSV header is out of place")
+    try:
+        names = tuple(text.decode() for _, text in fields)
+    except UnicodeDecodeError:
+        raise _wrong("the CSV header is not UTF-8") from None
+    twice = [name for name, times in Counter(names).items() if times > 1 and name in declared]
+    if twice:
+        raise _wrong(f'the CSV header names "{twice[0]}" twice')
+    missing = [name for name in declared.names if name not in names]
+    if missing:
+        hint = did_you_mean(missing[0], names) or f"it has {', '.join(names)}"
+        raise _wrong(f'the CSV header has no column "{missing[0]}"', hint)
+    return names
+
+
+def _wrong(message: str, hint: str = "") -> ConnectorError:
+    return ConnectorError(
+        message, hint or "csv: {header: false} reads files without one", position=0
+    )

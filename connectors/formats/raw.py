@@ -1,0 +1,85 @@
+"""Lines as they are: one column of text or bytes, a row a line.
+
+An empty line is an empty value. A carriage return before the line end belongs to the line end where
+the column is text, and to the value where it is binary. Written, a null is an empty line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats import lines
+from headrace.connectors.formats.contract import Decoded
+from headrace.connectors.formats.faults import Faults, parted
+from headrace.connectors.formats.lines import Line
+from headrace.core.types import STRING, Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class RawDecoder:
+    """Decodes lines into the one column of the schema, if it is wanted at all."""
+
+    schema: Schema
+
+    @property
+    def has_header(self) -> bool:
+        """Every line is a row."""
+        return False
+
+    def begin(self, header: bytes) -> RawDecoder:
+        """Nothing to begin with."""
+        return self
+
+    def cut(self, data: bytes) -> int:
+        """Up to the last line end."""
+        return lines.cut(data)
+
+    def decode(self, block: bytes, offset: int) -> Decoded:
+        """A row of each line; text that is not UTF-8 is bad."""
+        import polars as pl
+
+        block, offset = lines.without_mark(block, offset)
+        found = block.split(b"\n")
+        if not found[-1]:
+            found.pop()
+        if not len(self.schema):
+            return pl.DataFrame(height=len(found)), ()
+        field = self.schema.fields[0]
+        if field.type != STRING:
+            return pl.DataFrame({field.name: pl.Series(found, dtype=pl.Binary)}), ()
+        texts = pl.Series(field.name, found, dtype=pl.Binary).cast(pl.String, strict=False)
+        faults = Faults(dict.fromkeys(texts.is_null().arg_true(), "wanted UTF-8"))
+        frame = texts.str.strip_suffix("\r").to_frame()
+        starts = list(accumulate((len(text) + 1 for text in found), initial=offset))
+        return parted(frame, faults, lambda row: Line(starts[row], found[row]))
+
+
+@dataclass(frozen=True, slots=True)
+class RawEncoder:
+    """Writes the one column of the schema, a line a row."""
+
+    schema: Schema
+
+    @property
+    def suffix(self) -> str:
+        """As files of lines are called."""
+        return ".txt"
+
+    def header(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def encode(self, frame: pl.DataFrame) -> bytes:
+        """The values, each with a line end."""
+        column = frame[self.schema.fields[0].name]
+        if self.schema.fields[0].type != STRING:
+            return b"".join(b"%b\n" % (value or b"") for value in column.to_list())
+        out = BytesIO()
+        column.fill_null("").to_frame().write_csv(out, include_header=False, quote_style="never")
+        return out.getvalue()

@@ -1,0 +1,69 @@
+"""Columns of text, as CSV has them, in their own types; null where a text does not fit.
+
+    boolean                   true, false, in any case
+    tinyint ... bigint        digits with a sign or none, within the type's range
+    float, double             digits with a point and an exponent; NaN, Infinity, -Infinity
+    decimal(p,s)              the same, rounded half up to its scale; within its precision
+    date, timestamp           as in JSON: see `times`
+    binary                    base64
+
+Polars' casts take more than that (`inf`, infinities of what is too large) or round otherwise, so a
+pattern judges first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats import times
+from headrace.connectors.formats.decimals import decimals
+from headrace.connectors.formats.json_words import WORDS
+from headrace.core.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    Decimal,
+    Type,
+    to_polars,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+INTEGER = r"^[+-]?[0-9]+$"
+NUMBER = r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+
+
+def typed(texts: pl.Series, type: Type) -> pl.Series:
+    """The texts in their type."""
+    if type == STRING:
+        return texts
+    if type == TIMESTAMP:
+        return times.instants(texts)
+    if isinstance(type, Decimal):
+        return decimals(texts, type)
+    return texts.to_frame().select(_expression(texts.name, type)).to_series()
+
+
+def _expression(name: str, type: Type) -> pl.Expr:
+    import polars as pl
+
+    text = pl.col(name)
+    if type == BOOLEAN:
+        lower = text.str.to_lowercase()
+        return pl.when(lower.is_in(["true", "false"])).then(lower == "true").alias(name)
+    if type == DATE:
+        return times.dates(text)
+    if type == BINARY:
+        return text.str.decode("base64", strict=False)
+    if type in (FLOAT, DOUBLE):
+        number = text.cast(to_polars(type), strict=False)
+        fits = text.str.contains(NUMBER) & number.is_finite()
+        words = text.replace_strict(WORDS, default=None, return_dtype=to_polars(type))
+        return pl.when(fits).then(number).otherwise(words)
+    whole = text.cast(to_polars(type), strict=False)
+    return pl.when(text.str.contains(INTEGER)).then(whole)

@@ -28,8 +28,8 @@ DEFAULT = "yyyy-MM-dd HH:mm:ss"
 
 def _reader(bound: Bound) -> Form:
     """How the first argument is read by the pattern of the second."""
-    from headrace.core.expressions.java_time import PatternError
-    from headrace.core.expressions.java_time_reading import reader
+    from headrace.core.expressions.java_time.pattern import PatternError
+    from headrace.core.expressions.java_time.reading import reader
 
     pattern = bound.constants.get(1, DEFAULT)
     try:
@@ -39,7 +39,8 @@ def _reader(bound: Bound) -> Form:
 
 
 def _writer(bound: Bound) -> Form:
-    from headrace.core.expressions.java_time import PatternError, writer
+    from headrace.core.expressions.java_time.pattern import PatternError
+    from headrace.core.expressions.java_time.writing import writer
 
     try:
         return writer(str(bound.constants.get(1, DEFAULT)))

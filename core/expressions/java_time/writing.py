@@ -1,121 +1,30 @@
-"""Patterns of dates and times as Java's DateTimeFormatter has them, and as Spark narrows them.
+"""Times written by a pattern.
 
-`yyyy-MM-dd'T'HH:mm[:ss]`: runs of letters are fields, the rest is text, quoted where it has
-letters. Spark refuses what counts weeks, and narrow names. A field whose text we cannot give
+All is written in the 400 years from 1970 (see `calendar`), in one go as far as Polars has the
+fields; the year is written apart where it has not four digits. A field whose text we cannot give
 exactly is refused by its letter: eras (G), and what changed between versions of Java (F, g, v).
-
-The writing half is here, `java_time_reading` has the other. Times are written in the 400 years from
-1970 (see `calendar`), in one go as far as Polars has the field, and the year is written apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.expressions import calendar
 from headrace.core.expressions.batches import per_column
+from headrace.core.expressions.java_time.pattern import (
+    Letters,
+    Part,
+    PatternError,
+    Section,
+    Text,
+    parse_pattern,
+)
 from headrace.core.expressions.typed import Form
 from headrace.core.types import STRING
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-class PatternError(ValueError):
-    """A pattern that Spark refuses, or that we do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Letters:
-    """A field: a letter so many times."""
-
-    letter: str
-    count: int
-
-    def __str__(self) -> str:
-        return self.letter * self.count
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Characters that stand for themselves."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """What stands in brackets: read where it is there, always written."""
-
-    parts: tuple[Part, ...]
-
-
-Part: TypeAlias = "Letters | Text | Section"
-
-_WEEKS = frozenset("YWwuec")
-_NARROW = {**dict.fromkeys("MLEQq", 5), "y": 7}
-_RESERVED = frozenset("{}#")
-
-
-def parse_pattern(pattern: str) -> tuple[Part, ...]:
-    """The parts of a pattern; PatternError says which character does not belong there.
-
-    >>> parse_pattern("yyyy'T'")
-    (Letters(letter='y', count=4), Text(text='T'))
-    """
-    levels: list[list[Part]] = [[]]
-    at = 0
-    while at < len(pattern):
-        character = pattern[at]
-        if character.isascii() and character.isalpha():
-            count = len(pattern) - at - len(pattern[at:].lstrip(character))
-            levels[-1].append(_letters(character, count))
-            at += count
-            continue
-        at += 1
-        if character == "'":
-            text, at = _quoted(pattern, at)
-            levels[-1].append(Text(text))
-        elif character == "[":
-            levels.append([])
-        elif character == "]":
-            _close(levels)
-        elif character in _RESERVED:
-            raise PatternError(f"{character} is reserved: write '{character}' in quotes")
-        else:
-            levels[-1].append(Text(character))
-    while len(levels) > 1:
-        _close(levels)
-    return tuple(levels[0])
-
-
-def _close(levels: list[list[Part]]) -> None:
-    if len(levels) == 1:
-        raise PatternError("] closes no [")
-    inner = tuple(levels.pop())
-    levels[-1].append(Section(inner))
-
-
-def _quoted(pattern: str, start: int) -> tuple[str, int]:
-    """The text up to the closing quote, and where the pattern goes on; two quotes are one."""
-    at = start
-    while (end := pattern.find("'", at)) >= 0:
-        if pattern[end + 1 : end + 2] == "'" and end > start:
-            at = end + 2
-            continue
-        return pattern[start:end].replace("''", "'") or "'", end + 1
-    raise PatternError("a quote is not closed")
-
-
-def _letters(letter: str, count: int) -> Letters:
-    if letter in _WEEKS:
-        raise PatternError(f"{letter} counts weeks, which Spark refuses: use weekofyear(...)")
-    if count >= _NARROW.get(letter, count + 1):
-        raise PatternError(f"{letter * count} is too long: Spark has no narrow names")
-    return Letters(letter, count)
-
 
 # Fields that Polars writes as Java does. Literal characters stand beside some of them.
 _DIRECTIVES = {
@@ -210,6 +119,10 @@ def _pieces(parts: Iterable[Part], directives: dict[str, str]) -> Iterator[str |
                 yield directives.get(str(part)) or _ZONES.get(str(part)) or _field(part)
 
 
+# Fields that are computed.
+_COMPUTED = ("yyyyyy", "k", "kk", "K", "KK")
+
+
 def _field(field: Letters) -> Writer:
     match field.letter, field.count:
         case "y", count:
@@ -228,10 +141,14 @@ def _field(field: Letters) -> Writer:
 
 def unknown(field: Letters) -> PatternError:
     """Why a field is refused."""
-    known = {name[0] for name in (*_DIRECTIVES, *_ZONES)} | set("ykK")
-    if field.letter in known:
-        return PatternError(f"{field} is not a field: {field.letter} is not written so often")
-    return PatternError(f"{field.letter} is not a field that can be written or read exactly")
+    letter, names = field.letter, (*_DIRECTIVES, *_ZONES, *_COMPUTED)
+    counts = sorted({len(name) for name in names if name[0] == letter})
+    if not counts:
+        return PatternError(f"{letter} is not a field that can be written or read exactly")
+    if field.count > counts[-1]:
+        return PatternError(f"{field} is not a field here: {letter} goes up to {counts[-1]}")
+    known = " and ".join(letter * count for count in counts)
+    return PatternError(f"{field} is not a field here: there is {known}")
 
 
 def _joined(pieces: Iterable[str | Writer]) -> Iterator[str | Writer]:

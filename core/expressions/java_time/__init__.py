@@ -1,0 +1,1 @@
+"""Dates and times as text, by patterns of Java's letters: `writing` and `reading`."""

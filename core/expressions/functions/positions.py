@@ -76,7 +76,7 @@ def _locate(bound: Bound) -> Form:
     from headrace.core.expressions.batches import once, staged
 
     start = literal_int(bound.arguments[2]) if len(bound.arguments) > 2 else 1
-    if start is None or start < 1 or not literal_text(bound.arguments[0]):
+    if start is None or start < 1 or (start > 1 and not literal_text(bound.arguments[0])):
         return staged(_located, bound.result)
     search = once(lambda text, part: _instr(text, part, start - 1), bound.result)
     return lambda part, text, _=None: search(text.str.slice(start - 1), part)
@@ -86,8 +86,7 @@ def _located(frame: pl.DataFrame) -> pl.Series:
     """Where the part a0 stands in the text a1 from the position a2 on."""
     import polars as pl
 
-    part, found = pl.col("a0"), pl.col("found")
-    start = pl.col("a2") if frame.width > 2 else pl.lit(1)
+    part, start, found = pl.col("a0"), pl.col("a2"), pl.col("found")
     rest = pl.col("a1").str.slice(natural(start.cast(pl.Int64) - 1))
     frame = frame.with_columns(rest=rest).with_columns(found=_instr(pl.col("rest"), part))
     # What is not found is 0, and the empty part is at 1, wherever it was looked for.

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from headrace.core.contracts import Connector, SinkSide
+from headrace.core.contracts import Connector, Sink, SinkSide, Surroundings
 from headrace.core.pipeline.part import Part
+from headrace.core.plan import nodes
+from headrace.core.types import Schema
 
 
 class ConsoleSink(Part):
     """It has no options."""
 
 
+def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+    # Loaded when a pipeline runs, so that help and completion stay fast.
+    from headrace.connectors.printing import console
+
+    return console(schema, surroundings)
+
+
 CONSOLE = Connector(
-    "console", "Rows on the terminal, to be read by people.", sink=SinkSide(ConsoleSink)
+    "console", "Rows on the terminal, to be read by people.", sink=SinkSide(ConsoleSink, open=_sink)
 )

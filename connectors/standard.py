@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.core.contracts import Connector, SinkSide, SourceSide
+from headrace.core.contracts import Connector, Sink, SinkSide, Source, SourceSide, Surroundings
 from headrace.core.pipeline.part import Part
+from headrace.core.plan import nodes
+from headrace.core.types import Schema
 
 STREAMED = ("json", "csv", "raw")
 
@@ -16,9 +18,26 @@ class StdoutSink(Part):
     """It has no options."""
 
 
+def _source(source: nodes.Source, surroundings: Surroundings) -> Source:
+    # Loaded when a pipeline runs, so that help and completion stay fast.
+    from headrace.connectors.stdin import open_stdin
+
+    return open_stdin(source, surroundings)
+
+
+def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+    from headrace.connectors.printing import stdout
+
+    return stdout(sink, schema, surroundings)
+
+
 STDIN = Connector(
-    "stdin", "Records from standard input, one a line.", source=SourceSide(StdinSource, STREAMED)
+    "stdin",
+    "Records from standard input, one a line.",
+    source=SourceSide(StdinSource, STREAMED, open=_source),
 )
 STDOUT = Connector(
-    "stdout", "Records on standard output, one a line.", sink=SinkSide(StdoutSink, STREAMED)
+    "stdout",
+    "Records on standard output, one a line.",
+    sink=SinkSide(StdoutSink, STREAMED, open=_sink),
 )

@@ -88,6 +88,8 @@ class Surroundings:
     """Where what takes long, or waits for a disk, is done."""
     limit: int | None = None
     """How many rows to read of a source, in all."""
+    stop: Callable[[], None] = lambda: None
+    """Ask for the end of the job, as a user would: nobody wants its output any more."""
 
 
 @dataclass(frozen=True, slots=True)

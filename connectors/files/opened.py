@@ -20,6 +20,7 @@ from headrace.connectors.files.failing import telling
 from headrace.core.contracts import ConnectorError
 
 PIECE = 1 << 20
+TAIL = 16 << 10
 
 
 class Opened:
@@ -37,6 +38,15 @@ class Opened:
             data = self._read(position, size)
             self._check(position)
         return data
+
+    def fitting(self, position: int, size: int) -> int:
+        """A little less than the size, so that a line ends there, where that is seen cheaply.
+
+        What is read need not be copied then to be cut.
+        """
+        behind = position + size
+        tail = os.pread(self._file.fileno(), TAIL, behind - TAIL) if size > 2 * TAIL else b""
+        return size - TAIL + tail.rfind(b"\n") + 1 if len(tail) == TAIL and b"\n" in tail else size
 
     def _read(self, position: int, size: int) -> bytes:
         number = self._file.fileno()
@@ -77,6 +87,10 @@ class Unpacked(Opened):
         self._text = unpack(io.BufferedReader(file, PIECE))
         self._kept = b""
         self._kept_at = 0
+
+    def fitting(self, position: int, size: int) -> int:
+        """The size: what lies ahead is not unpacked yet."""
+        return size
 
     def _read(self, position: int, size: int) -> bytes:
         if not self._seen.st_size:

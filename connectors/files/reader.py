@@ -8,7 +8,7 @@ last record, so reading goes on there with the same records, wherever the blocks
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from headrace.connectors.files.opened import Opened, opened
@@ -41,12 +41,21 @@ class FileReader:
                     return
                 decoder = decoder.begin(header)
                 at = max(at, len(header))
-            while block := self._block(text, split, at, self._wanted()):
-                frame, bad = decoder.decode(block, at)
-                at += len(block)
-                if self.quota:
-                    self.quota.take(frame.height)
-                yield Chunk(split, frame, at, bad)
+            while chunk := self._chunk(text, decoder, split, at):
+                yield chunk
+                assert isinstance(chunk.position, int)
+                at = chunk.position
+                # What a chunk held is memory for the next one.
+                del chunk
+
+    def _chunk(self, text: Opened, decoder: Decoder, split: Split, at: int) -> Chunk | None:
+        block = self._block(text, split, at, self._wanted())
+        if not block:
+            return None
+        frame, bad = decoder.decode(block, at)
+        if self.quota:
+            self.quota.take(frame.height)
+        return Chunk(split, frame, at + len(block), bad)
 
     def _wanted(self) -> int | None:
         return self.quota.left if self.quota else None
@@ -57,11 +66,13 @@ class FileReader:
             return b""
         size = self.block
         while size < 2 * LONGEST:
-            data = text.at(at, size)
-            ended = len(data) < size
+            fitting = text.fitting(at, size)
+            data = text.at(at, fitting)
+            ended = len(data) < fitting
             whole = len(data) if ended else self.decoder.cut(data)
             if whole or ended:
-                return data[:whole] if wanted is None else self._first(data[:whole], wanted)
+                data = data[:whole]
+                return data if wanted is None else first_records(data, wanted, self.decoder.cut)
             size *= 2
         raise ConnectorError(
             f"{split.name} has a record longer than {LONGEST >> 20} MB",
@@ -70,14 +81,15 @@ class FileReader:
             position=at,
         )
 
-    def _first(self, data: bytes, records: int) -> bytes:
-        """At most so many records from the head of whole ones, and at least one."""
-        end = lines = whole = 0
-        while lines < records or not whole:
-            end = data.find(b"\n", end) + 1
-            if not end:
-                return data
-            lines += 1
-            if lines >= records:
-                whole = self.decoder.cut(data[:end])
-        return data[:whole]
+
+def first_records(data: bytes, records: int, cut: Callable[[bytes], int]) -> bytes:
+    """At most so many records from the head of whole ones, and at least one."""
+    end = lines = whole = 0
+    while lines < records or not whole:
+        end = data.find(b"\n", end) + 1
+        if not end:
+            return data
+        lines += 1
+        if lines >= records:
+            whole = cut(data[:end])
+    return data[:whole]

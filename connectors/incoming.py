@@ -1,0 +1,75 @@
+"""The bytes of a pipe or a terminal as they come, gathered while nobody asks for them.
+
+So a line that arrives alone is handed on at once, and under load what has gathered makes a large
+block. Waiting is the loop's, not a thread's: a source that waits for input can be stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+
+from headrace.core.bench import Bench
+
+PIECE = 1 << 18
+
+
+class Incoming:
+    """Reads a descriptor. It is left open at the end: it belongs to the process."""
+
+    def __init__(self, descriptor: int, most: int, bench: Bench) -> None:
+        self._descriptor = descriptor
+        self._most = most
+        self._bench = bench
+        self._waits = True
+        self._gathered = bytearray()
+        self._ended = False
+        self._failed: OSError | None = None
+        self._listening = False
+        self._something = asyncio.Event()
+
+    async def get(self) -> bytes:
+        """What has come; waits for something, and nothing is the end."""
+        if not self._gathered:
+            self._listen()
+            if not self._waits:
+                return await self._bench.blocking(partial(os.read, self._descriptor, self._most))
+            await self._something.wait()
+        if self._failed and not self._gathered:
+            raise self._failed
+        data = bytes(self._gathered)
+        self._gathered.clear()
+        if not self._ended:
+            self._something.clear()
+            self._listen()
+        return data
+
+    def close(self) -> None:
+        """Gather no more."""
+        if self._listening:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._listening = False
+
+    def _listen(self) -> None:
+        if self._waits and not self._listening and not self._ended:
+            try:
+                asyncio.get_running_loop().add_reader(self._descriptor, self._take)
+            except PermissionError:
+                # A file, or /dev/null: nothing that anybody could wait for.
+                self._waits = False
+            else:
+                self._listening = True
+
+    def _take(self) -> None:
+        try:
+            data = os.read(self._descriptor, PIECE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            data, self._failed = b"", error
+        self._gathered += data
+        self._ended = not data
+        if self._ended or len(self._gathered) >= self._most:
+            self.close()
+        self._something.set()

@@ -1,0 +1,96 @@
+"""Sinks that print: rows go out as they come, so there is nothing left to commit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.connectors.columns import visible
+from headrace.connectors.output import StandardOutput
+from headrace.connectors.table import Table
+from headrace.core.contracts import Surroundings, Writer
+from headrace.core.messages import Handle
+from headrace.core.plan import nodes
+from headrace.core.types import Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(slots=True)
+class Printing:
+    """`Sink` on standard output; `make` makes bytes of rows, one batch after the other."""
+
+    columns: tuple[str, ...]
+    make: Callable[[pl.DataFrame], bytes]
+    surroundings: Surroundings
+    head: bytes = b""
+    """What stands above the first row."""
+    _out: StandardOutput = field(default_factory=StandardOutput)
+    _printing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def check(self) -> None:
+        """There is somewhere to print."""
+        self._out.check()
+
+    def writer(self, subtask: int) -> Writer:
+        """All subtasks print to the same place."""
+        return Printer(self)
+
+    def commit(self, handle: Handle) -> None:
+        """What was printed is seen already."""
+
+    def abort(self, handle: Handle) -> None:
+        """What was printed cannot be taken back."""
+
+    async def put(self, frame: pl.DataFrame) -> None:
+        """Print rows, a whole batch at a time; when nobody reads any more, the job may end."""
+        rows = visible(frame, self.columns)
+        bench = self.surroundings.bench
+        async with self._printing:
+            data = self.head + await bench.run(rows.height, partial(self.make, rows))
+            self.head = b""
+            is_read = await bench.blocking(partial(self._out.put, data))
+        if not is_read:
+            self.surroundings.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Printer:
+    """Prints the rows of one subtask."""
+
+    sink: Printing
+
+    async def write(self, frame: pl.DataFrame) -> None:
+        """Print rows."""
+        await self.sink.put(frame)
+
+    async def prepare(self) -> Handle | None:
+        """Nothing waits."""
+        return None
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def console(schema: Schema, surroundings: Surroundings) -> Printing:
+    """Prints a table; on a terminal, one that fits."""
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    room = shutil.get_terminal_size().columns if on_terminal else None
+    styled = on_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    table = Table(schema, room, bold=styled)
+    return Printing(schema.names, lambda rows: table.lines(rows).encode(), surroundings)
+
+
+def stdout(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Printing:
+    """Prints records in the sink's format."""
+    from headrace.connectors.formats import encoder
+
+    encodes = encoder(sink, schema)
+    return Printing(schema.names, encodes.encode, surroundings, encodes.header())

@@ -1,0 +1,128 @@
+"""Standard input as a source: one split, read once, by one subtask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from headrace.connectors.files.reader import BLOCK, LONGEST, first_records
+from headrace.connectors.formats import decoder
+from headrace.connectors.formats.contract import Decoder
+from headrace.connectors.incoming import Incoming
+from headrace.core.contracts import Chunk, ConnectorError, Reading, Source, Surroundings
+from headrace.core.messages import Position, Split
+from headrace.core.plan import nodes
+
+NAME = "stdin"
+
+
+@dataclass(frozen=True, slots=True)
+class Stdin:
+    """`Source` over a descriptor."""
+
+    source: nodes.Source
+    surroundings: Surroundings
+    descriptor: int = 0
+    block: int = BLOCK
+
+    def discover(self) -> Sequence[Split]:
+        """The one split."""
+        try:
+            os.fstat(self.descriptor)
+        except OSError:
+            raise ConnectorError("standard input is closed", exit_status=2) from None
+        return [Split(self.source.name, NAME)]
+
+    def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:
+        """The records, for the subtask that the split was assigned to."""
+        if any(position for _, position in assigned):
+            raise ConnectorError("standard input cannot be read a second time")
+        return Records(self, assigned[0][0]) if assigned else Nothing()
+
+
+class Nothing:
+    """`Reading` of a subtask without a split."""
+
+    async def next(self) -> Chunk | None:
+        """Nothing."""
+        return None
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Records:
+    """`Reading` of whole records, as they come."""
+
+    def __init__(self, source: Stdin, split: Split) -> None:
+        bench = source.surroundings.bench
+        self._incoming = Incoming(source.descriptor, source.block, bench)
+        self._bench = bench
+        self._split = split
+        self._decoder: Decoder = decoder(source.source)
+        self._wanted = source.surroundings.limit
+        self._begun = not self._decoder.has_header
+        self._kept = b""
+        self._at = 0
+        self._ended = False
+
+    async def next(self) -> Chunk | None:
+        """The records that have come; waits for at least one."""
+        while self._wanted is None or self._wanted > 0:
+            if block := self._block():
+                return await self._decoded(block)
+            if self._ended:
+                break
+            await self._gather()
+        return None
+
+    async def _gather(self) -> None:
+        """Wait for more bytes."""
+        if len(self._kept) > LONGEST:
+            message = f"a record is longer than {LONGEST >> 20} MB"
+            raise ConnectorError(message, split=NAME, position=self._at)
+        try:
+            data = await self._incoming.get()
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            message = f"cannot read standard input: {why}"
+            raise ConnectorError(message, split=NAME, position=self._at) from None
+        self._kept += data
+        self._ended = not data
+
+    def _block(self) -> bytes:
+        """The whole records that are there; at the head, the header is taken off."""
+        if not self._begun and (header := self._whole(1)):
+            self._decoder = self._decoder.begin(header)
+            self._begun = True
+            self._take(header)
+        return self._whole(self._wanted) if self._begun else b""
+
+    def _whole(self, wanted: int | None) -> bytes:
+        cut = self._decoder.cut
+        whole = self._kept if self._ended else self._kept[: cut(self._kept)]
+        return whole if wanted is None or not whole else first_records(whole, wanted, cut)
+
+    async def _decoded(self, block: bytes) -> Chunk:
+        """The chunk; the block is taken when it is decoded, not when somebody stops waiting."""
+        decode = partial(self._decoder.decode, block, self._at)
+        frame, bad = await self._bench.run(block.count(b"\n"), decode)
+        self._take(block)
+        if self._wanted is not None:
+            self._wanted -= frame.height
+        return Chunk(self._split, frame, self._at, bad)
+
+    def _take(self, block: bytes) -> None:
+        self._kept = self._kept[len(block) :]
+        self._at += len(block)
+
+    async def close(self) -> None:
+        """Leave what was not read to others."""
+        self._incoming.close()
+
+
+def open_stdin(source: nodes.Source, surroundings: Surroundings) -> Source:
+    """The source that the plan describes."""
+    return Stdin(source, surroundings)

@@ -1,0 +1,140 @@
+"""Rows as a table that grows: a head once, then aligned lines, whatever the values hold.
+
+Values read as `cast(... as string)` shows them. A column is as wide as what has come so far, within
+limits; a longer value is cut. Nothing that a value holds moves the cursor or breaks the line.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.casts import cast_form
+from headrace.core.types import (
+    BIGINT,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    STRING,
+    TINYINT,
+    Decimal,
+    Schema,
+    Type,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WIDEST = 40
+NARROWEST = 6
+GAP = "  "
+
+_NUMBERS = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE)
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+class Table:
+    """Makes lines of batches; `room` is the width of a terminal, `bold` whether it has styles."""
+
+    def __init__(self, schema: Schema, room: int | None = None, *, bold: bool = False) -> None:
+        self._schema = schema
+        self._room = room
+        self._bold = bold
+        self._widths: list[int] = []
+
+    def lines(self, frame: pl.DataFrame) -> str:
+        """The rows, each a line; above the first, the names of the columns."""
+        cells = [_texts(frame[field.name], field.type) for field in self._schema]
+        heads = [_printable(name) for name in self._schema.names]
+        first = not self._widths
+        widths = self._widths or [_width(head) for head in heads]
+        self._widths = self._fitted(
+            max(width, *map(_width, column), 0) for width, column in zip(widths, cells, strict=True)
+        )
+        columns = [
+            [_padded(cell, width, right=_is_number(field.type)) for cell in column]
+            for field, column, width in zip(self._schema, cells, self._widths, strict=True)
+        ]
+        lines = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
+        if first:
+            lines.insert(0, self._head(heads))
+        return "".join(f"{line}\n" for line in lines)
+
+    def _head(self, names: list[str]) -> str:
+        cells = [
+            _padded(name, width, right=_is_number(field.type))
+            for name, width, field in zip(names, self._widths, self._schema, strict=True)
+        ]
+        line = GAP.join(cells).rstrip()
+        return f"{_BOLD}{line}{_PLAIN}" if self._bold else line
+
+    def _fitted(self, wanted: Iterable[int]) -> list[int]:
+        """Widths within the limits: on a terminal, the widest columns give way first."""
+        widths = [min(width, WIDEST) for width in wanted]
+        if self._room is None:
+            return widths
+        spare = self._room - len(GAP) * (len(widths) - 1) - sum(widths)
+        while spare < 0 and (widest := max(widths)) > NARROWEST:
+            widths[widths.index(widest)] -= 1
+            spare += 1
+        return widths
+
+
+def _is_number(type: Type) -> bool:
+    return type in _NUMBERS or isinstance(type, Decimal)
+
+
+def _texts(values: pl.Series, type: Type) -> list[str]:
+    import polars as pl
+
+    if type != STRING:
+        values = values.to_frame().select(cast_form(type, STRING)(pl.col(values.name))).to_series()
+    return ["null" if text is None else _printable(text) for text in values]
+
+
+def _printable(text: str) -> str:
+    """The text on one line.
+
+    >>> _printable("a\\n\\x1b[2J")
+    'a\\\\n\\\\x1b[2J'
+    """
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def _width(text: str) -> int:
+    """How many cells of a terminal the text takes.
+
+    >>> _width("añ"), _width("日本"), _width("e\\u0301")
+    (2, 4, 1)
+    """
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _padded(text: str, width: int, *, right: bool) -> str:
+    """The text at exactly that width: cut, or filled up."""
+    taken = _width(text)
+    if taken > width:
+        text, taken = _cut(text, width)
+    fill = " " * (width - taken)
+    return fill + text if right else text + fill
+
+
+def _cut(text: str, width: int) -> tuple[str, int]:
+    """The text up to a width, with a sign that it goes on; and the width it takes."""
+    taken = 0
+    for at, character in enumerate(text):
+        cells = _cells(character)
+        if taken + cells > width - 1:
+            return text[:at] + "…", taken + 1
+        taken += cells
+    return text, taken

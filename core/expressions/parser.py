@@ -48,6 +48,7 @@ _MAX_DEPTH = 150
 
 # Words that go on with an expression, so that they never are the name of a column by themselves.
 _INFIX = frozenset("and or between in like ilike rlike regexp is escape then when else end".split())
+_ALSO_CALLS = ("like", "ilike", "rlike", "regexp")
 _HABITS = {
     "&": 'write "and"',
     "|": 'write "or"',
@@ -290,7 +291,7 @@ class Parser:
             return Literal(token.span, *_CONSTANTS[word])
         if form := special.form(self):
             return form
-        if word in _INFIX:
+        if word in _INFIX and not (word in _ALSO_CALLS and self.ahead.text == "("):
             raise self.unexpected("a value")
         self.take()
         if self.at("("):

@@ -61,6 +61,7 @@ def shape(node: syntax.Node) -> str:
         ("a like b escape c", "(like a b c)"),
         ("a not ilike b", "(not (ilike a b))"),
         ("a regexp b", "(rlike a b)"),
+        ("like(a, b) and rlike(a, b)", "(and (like a b) (rlike a b))"),
         ("a is null", "(isnull a)"),
         ("a is not null", "(isnotnull a)"),
         ("a is not true", "(not (is true a))"),

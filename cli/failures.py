@@ -63,13 +63,19 @@ def _close_stdout() -> None:
 
 
 def _defect(error: BaseException) -> str:
+    import traceback
+
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    return keep_defect(what, "".join(traceback.format_exception(error)))
+
+
+def keep_defect(what: str, trace: str) -> str:
+    """What is said of a defect; its traceback is kept in a file, or shown when that is wanted."""
     import platform
     import tempfile
-    import traceback
 
     from headrace.cli.version import installed_version
 
-    trace = "".join(traceback.format_exception(error))
     if os.environ.get("HEADRACE_DEBUG"):
         return trace.rstrip()
     with tempfile.NamedTemporaryFile(
@@ -77,7 +83,6 @@ def _defect(error: BaseException) -> str:
     ) as file:
         system = f"Python {platform.python_version()} on {platform.platform()}"
         file.write(f"headrace {installed_version()}, {system}\n\n{trace}")
-    what = f"{type(error).__name__}: {error}".splitlines()[0]
     return (
         f"headrace: a defect of ours, not of your files ({what}); please report it with {file.name}"
     )

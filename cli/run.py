@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.cli.completion import PipelineFile
-from headrace.cli.pipelines import check, painted, set_option
+from headrace.cli.pipelines import check, set_option
 
 if TYPE_CHECKING:
-    from headrace.core.job import Outcome
+    from headrace.cli.run_report import Report
+    from headrace.core.job import Job
+    from headrace.core.launch import Launch, Watcher
     from headrace.core.plan import Plan
 
 
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 @click.option("--parallelism", type=click.IntRange(1), help="Subtasks of each part.")
 @click.option("--limit", type=click.IntRange(1), help="Read only so many rows of each source.")
 @click.option("--quiet", is_flag=True, help="Say nothing but what goes wrong.")
+@click.option(
+    "--log",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json tells a program: an object a line, on standard error.",
+)
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -30,52 +38,74 @@ def run(
     parallelism: int | None,
     limit: int | None,
     quiet: bool,
+    log: str,
 ) -> None:
     """Run a pipeline.
 
     It ends when its sources do, or at the first Ctrl-C or SIGTERM, when what was read is finished
     and written; the second Ctrl-C ends it at once.
+
+    On a terminal a table shows what each part is doing; elsewhere a line every ten seconds.
+    Backpressure is the share of time that a part waits for those who read from it: ok up to 10 %,
+    low up to 50 %, else high.
     """
-    from headrace.connectors.registry import REGISTRY
-    from headrace.core.contracts import ConnectorError
-    from headrace.core.launch import Interrupted, launch
+    from headrace.cli.run_report import report_for
+    from headrace.core.channel import Bounds
+    from headrace.core.launch import Launch
 
     if parallelism is not None:
         overrides = (*overrides, f"settings.parallelism={parallelism}")
+    report = report_for(pipeline, log, quiet=quiet)
     checked = check(pipeline, overrides)
     for problem in checked.problems:
-        if problem.severity == "error" or not quiet:
-            click.echo(painted(problem), err=True)
-    if checked.plan is None:
+        report.problem(problem)
+    if checked.plan is None or not checked.ok:
         ctx.exit(2)
+    buffer = checked.pipeline.settings.buffer
+    bounds = Bounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
+    watcher = _watcher(checked.plan, report)
+    how = Launch(Path(pipeline).parent, bounds, limit, watcher, report.stopping)
+    ctx.exit(_run(checked.plan, how, report))
+
+
+def _run(plan: Plan, how: Launch, report: Report) -> int:
+    """Run it and tell of it; the exit status."""
+    from headrace.cli.run_progress import overall
+    from headrace.connectors.registry import REGISTRY
+    from headrace.core.contracts import ConnectorError
+    from headrace.core.launch import INTERRUPTED, Interrupted, launch
+    from headrace.core.user_code import UserCodeError
+
+    report.start(plan)
     try:
-        outcome = launch(checked.plan, REGISTRY, Path(pipeline).parent, limit=limit)
+        with report.showing():
+            outcome = launch(plan, REGISTRY, how)
     except ConnectorError as error:
-        click.echo(f"{pipeline}: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"  {error.hint}", err=True)
-        ctx.exit(error.exit_status)
+        report.refusal(error.message, error.hint, error.exit_status)
+        return error.exit_status
+    except UserCodeError as error:
+        report.refusal(error.message, error.hint, 2)
+        return 2
     except Interrupted:
-        click.echo("stopped at once: what was not written yet is lost", err=True)
-        ctx.exit(130)
-    _say(pipeline, checked.plan, outcome, quiet)
+        report.interrupted()
+        return INTERRUPTED
     if outcome.failure:
-        ctx.exit(1)
+        report.failure(outcome.failure)
+    report.summary(outcome, overall(plan, outcome.parts, outcome.seconds))
+    return 1 if outcome.failure else 0
 
 
-def _say(pipeline: str, plan: Plan, outcome: Outcome, quiet: bool) -> None:
-    if failure := outcome.failure:
-        at = f", {failure.split}" if failure.split else ""
-        at += f" at {failure.position}" if failure.position is not None else ""
-        click.echo(f"{pipeline}: {failure.step}{at}: {failure.message}", err=True)
-        for more in (failure.hint, failure.defect):
-            if more:
-                click.echo(f"  {more}", err=True)
-        return
-    if quiet:
-        return
-    for part in plan:
-        count = outcome.parts[part.name]
-        bad = f", {count.bad} bad" if count.bad else ""
-        click.echo(f"{part.name}: {count.rows_in:,} in, {count.rows_out:,} out{bad}", err=True)
-    click.echo(f"{'stopped' if outcome.stopped else 'done'} in {outcome.seconds:.1f} s", err=True)
+def _watcher(plan: Plan, report: Report) -> Watcher:
+    """Looks at the job as often as the report wants it."""
+    import asyncio
+
+    from headrace.cli.run_progress import Progress
+
+    async def watch(job: Job) -> None:
+        loop = asyncio.get_running_loop()
+        start, progress = loop.time(), Progress(plan)
+        while True:
+            await asyncio.sleep(report.every_s)
+            report.progress(progress.look(job.counts(), loop.time() - start))
+
+    return watch

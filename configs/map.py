@@ -13,6 +13,6 @@ def score(bids: pl.DataFrame) -> pl.DataFrame:
 
 def label(row: Any) -> dict[str, object]:
     """A word for the score; a free bid has none, and fails."""
-    if row.price == 0:
+    if row["price"] == 0:
         raise ValueError("a free bid")
-    return {"auction": row.auction, "label": "high" if row.score > 0.9 else "low"}
+    return {"auction": row["auction"], "label": "high" if row["score"] > 0.9 else "low"}

@@ -86,6 +86,7 @@ class Assembly:
         self._ends = ends
         self._surroundings = surroundings
         self._setting = setting
+        self._bounds = bounds
         self._tasks: Mapping[str, nodes.Task] = {
             name: task for task in plan.tasks for name in task.parts
         }
@@ -120,20 +121,24 @@ class Assembly:
         steps = [part for part in parts if isinstance(part, nodes.Step)]
         compiled = compile_steps(steps, self._setting)
         flow = Flow(compiled.chain, self._foot(task, foot, id.index), self._surroundings.bench)
-        reads_source = isinstance(head, nodes.Source)
-        intake = Intake(head, flow, self._setting.now_us) if reads_source else None  # type: ignore[arg-type]
+        intake = self._intake(head, flow)
         streams, gate = self._gate(head, id.index)
         return Subtask(
             id=id,
             task=task,
             compiled=compiled,
             flow=flow,
-            gate=None if reads_source else gate,
+            gate=gate if intake is None else None,
             streams=streams,
             intake=intake,
             source=self._ends.sources.get(head.name),
             assigned=asyncio.get_running_loop().create_future(),
         )
+
+    def _intake(self, head: nodes.PlanPart, flow: Flow) -> Intake | None:
+        if not isinstance(head, nodes.Source):
+            return None
+        return Intake(head, flow, self._setting.now_us, self._bounds)
 
     def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[str, ...], Gate]:
         """The channels into a subtask, each with the stream that comes through it."""

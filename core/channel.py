@@ -18,10 +18,11 @@ from headrace.core.elements import Batch, Element
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much may wait in a channel."""
+    """How much may wait in a channel, and how long a source waits to send more at once."""
 
     rows: int = 8192
     bytes: int = 16 * 2**20
+    linger_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class Channel:
     arrived: Callable[[], None] = lambda: None
     _queue: deque[Element] = field(default_factory=deque)
     _room: asyncio.Future[None] | None = None
+    _blocked_since: float | None = None
     _statistics: ChannelStatistics = field(default_factory=ChannelStatistics)
 
     async def put(self, element: Element) -> None:
@@ -78,7 +80,8 @@ class Channel:
         return bool(self._queue)
 
     def statistics(self) -> ChannelStatistics:
-        """The figures, live."""
+        """The figures, live; a wait that goes on is counted up to now."""
+        self._count_wait()
         return self._statistics
 
     def _fits(self, element: Element) -> bool:
@@ -92,14 +95,21 @@ class Channel:
 
     async def _wait(self, element: Element) -> None:
         loop = asyncio.get_running_loop()
-        start = loop.time()
+        self._blocked_since = loop.time()
         try:
             while not self._fits(element):
                 self._room = loop.create_future()
                 await self._room
         finally:
             self._room = None
-            self._statistics.blocked_s += loop.time() - start
+            self._count_wait()
+            self._blocked_since = None
+
+    def _count_wait(self) -> None:
+        if self._blocked_since is not None:
+            now = asyncio.get_running_loop().time()
+            self._statistics.blocked_s += now - self._blocked_since
+            self._blocked_since = now
 
     def _count(self, batch: Batch, sign: int) -> None:
         self._statistics.waiting_rows += sign * batch.rows

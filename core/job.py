@@ -6,24 +6,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.core.assembly import Assembly, Ends, Subtask, open_ends
+from headrace.core.assembly import Assembly, Ends, open_ends
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
 from headrace.core.contracts import Connectors, Surroundings
 from headrace.core.coordinator import Coordinator
 from headrace.core.messages import Failure, Split, SubtaskId, ToCoordinator
 from headrace.core.plan import nodes
+from headrace.core.statistics import PartCounts, part_counts
 from headrace.core.worker import Worker
-
-
-@dataclass(slots=True)
-class PartCounts:
-    """What went through a source, a step or a sink, over all its subtasks."""
-
-    rows_in: int = 0
-    rows_out: int = 0
-    bad: int = 0
-    blocked_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,24 +97,6 @@ class Job:
 
     def counts(self) -> dict[str, PartCounts]:
         """What went through every part so far."""
-        counts = {part.name: PartCounts() for part in self.plan}
-        for subtask in self._worker.subtasks.values() if self._worker else ():
-            _add(counts, subtask, self.plan)
-        for (at, _, _), channel in self._assembly.channels.items() if self._assembly else ():
-            counts[self.plan.edges[at].producer].blocked_s += channel.statistics().blocked_s
-        return counts
-
-
-def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> None:
-    """Count the rows of one subtask's parts: each takes what the one before it let through."""
-    flow = subtask.flow.rows_in
-    for name in subtask.task.parts:
-        part, count = plan.part(name), counts[name]
-        if subtask.intake is not None and name == subtask.task.parts[0]:
-            flow = subtask.intake.rows_in
-            count.bad += subtask.intake.bad
-        count.rows_in += flow
-        if isinstance(part, nodes.Step):
-            flow = subtask.compiled.left(part, flow)
-            count.bad += subtask.compiled.failed.get(name, 0)
-        count.rows_out += flow
+        subtasks = self._worker.subtasks.values() if self._worker else ()
+        channels = self._assembly.channels if self._assembly else {}
+        return part_counts(self.plan, subtasks, channels)

@@ -1,0 +1,123 @@
+"""A run told to a program: an object a line, each with its `event` and the time.
+
+`start`, `progress` (every ten seconds), `warning`, `error`, `stopping`, `failure`, `summary`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+
+import orjson
+
+from headrace.cli.run_progress import Look, PartLook
+from headrace.cli.run_text import INTERRUPTED
+from headrace.core.job import Outcome
+from headrace.core.messages import Failure
+from headrace.core.plan import Plan
+from headrace.core.problems import Problem
+
+
+class JsonReport:
+    """Objects on stderr. When quiet, only what goes wrong."""
+
+    every_s = 10.0
+
+    def __init__(self, pipeline: str, quiet: bool) -> None:
+        self._pipeline = pipeline
+        self._quiet = quiet
+
+    def _tell(self, event: str, **values: object) -> None:
+        head = {"event": event, "time": datetime.now(UTC), "pipeline": self._pipeline}
+        line = orjson.dumps(head | values, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE)
+        sys.stderr.write(line.decode())
+        sys.stderr.flush()
+
+    def problem(self, problem: Problem) -> None:
+        """An `error` or a `warning`, with its place."""
+        if problem.severity == "error" or not self._quiet:
+            self._tell(problem.severity, **_problem(problem))
+
+    def start(self, plan: Plan) -> None:
+        """`start`: what runs."""
+        if not self._quiet:
+            self._tell("start", name=str(plan.name), parts=[part.name for part in plan])
+
+    def showing(self) -> AbstractContextManager[object]:
+        """Lines need no room kept for them."""
+        return nullcontext()
+
+    def progress(self, look: Look) -> None:
+        """`progress`: counts since the start, rates since the last look."""
+        if not self._quiet:
+            self._tell("progress", **_look(look))
+
+    def stopping(self) -> None:
+        """`stopping`: somebody asked for it."""
+        if not self._quiet:
+            self._tell("stopping")
+
+    def refusal(self, message: str, hint: str, status: int) -> None:
+        """`failure` before anything was read."""
+        self._tell("failure", message=message, hint=hint, exit_status=status)
+
+    def failure(self, failure: Failure) -> None:
+        """`failure`, with the traceback of a defect."""
+        self._tell(
+            "failure",
+            step=failure.step,
+            split=failure.split,
+            position=failure.position,
+            message=failure.message,
+            hint=failure.hint,
+            defect=failure.defect or None,
+            exit_status=1,
+        )
+
+    def interrupted(self) -> None:
+        """`failure`: it was not let finish."""
+        self._tell("failure", message=INTERRUPTED, hint="", exit_status=130)
+
+    def summary(self, outcome: Outcome, look: Look) -> None:
+        """`summary`: how it ended, and all counts."""
+        if not self._quiet:
+            ended = "failed" if outcome.failure else "stopped" if outcome.stopped else "done"
+            self._tell("summary", status=ended, **_look(look))
+
+
+def _look(look: Look) -> Mapping[str, object]:
+    return {
+        "seconds": round(look.seconds, 3),
+        "rows_in": look.rows_in,
+        "rows_out": look.rows_out,
+        "bad": look.bad,
+        "in_per_s": round(look.in_per_s, 1),
+        "out_per_s": round(look.out_per_s, 1),
+        "parts": {part.name: _part(part) for part in look.parts},
+    }
+
+
+def _part(part: PartLook) -> Mapping[str, object]:
+    return {
+        "rows_in": part.counts.rows_in,
+        "rows_out": part.counts.rows_out,
+        "bad": part.counts.bad,
+        "in_per_s": round(part.in_per_s, 1),
+        "out_per_s": round(part.out_per_s, 1),
+        "waits": round(part.waits, 3),
+        "backpressure": part.backpressure,
+    }
+
+
+def _problem(problem: Problem) -> Mapping[str, object]:
+    place = problem.place
+    return {
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+        "subject": problem.subject,
+        "message": problem.message,
+        "hint": problem.hint,
+    }

@@ -1,0 +1,146 @@
+"""A run on a terminal: a table of its parts at the foot, below whatever is printed meanwhile.
+
+rich lays the table out; where it stands is our own business. Rows that go to the same terminal may
+be many, and must come out as they are, neither wrapped nor styled: so a write takes the table away,
+goes out untouched, and puts the same text back. rich's own live display would render the table anew
+and lay out the rows as markup for each write.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from headrace.cli.run_progress import Look
+from headrace.cli.run_text import TextReport
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+COLOURS = {"ok": "green", "low": "yellow", "high": "bold red"}
+TO_START = "\r"
+UP = "\x1b[{}A"
+ERASE_DOWN = "\x1b[J"
+
+
+class Foot:
+    """The last lines of a terminal; everything else is printed above them, from any thread."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._lock = threading.RLock()
+        self._text = ""
+        self._drawn = 0
+        self._open_line = False
+
+    def show(self, text: str) -> None:
+        """Replace the lines; whoever is printing just now draws them when done."""
+        self._text = text
+        if self._lock.acquire(blocking=False):
+            try:
+                self._erase()
+                self._draw()
+            finally:
+                self._lock.release()
+
+    def print(self, out: TextIO, text: str) -> int:
+        """Write text above the lines."""
+        with self._lock:
+            self._erase()
+            written = out.write(text)
+            out.flush()
+            if text:
+                self._open_line = not text.endswith("\n")
+            self._draw()
+        return written
+
+    def _draw(self) -> None:
+        if self._text and not self._open_line:
+            self._terminal.write(self._text)
+            self._terminal.flush()
+            self._drawn = self._text.count("\n")
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._terminal.write(TO_START + UP.format(self._drawn) + ERASE_DOWN)
+            self._terminal.flush()
+            self._drawn = 0
+
+
+class Above:
+    """A text stream whose writes appear above a foot; in all else it is the stream itself."""
+
+    def __init__(self, out: TextIO, foot: Foot) -> None:
+        self._out = out
+        self._foot = foot
+
+    def write(self, text: str) -> int:
+        """Write above the foot."""
+        return self._foot.print(self._out, text)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._out, name)
+
+
+class LiveReport(TextReport):
+    """A table every second, and lines above it."""
+
+    every_s = 1.0
+
+    def __init__(self, pipeline: str, quiet: bool) -> None:
+        super().__init__(pipeline, quiet)
+        self._foot = Foot(sys.stderr)
+
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """Until the end, both streams print above the table, if they go to a terminal."""
+        before = sys.stdout, sys.stderr
+        if sys.stdout.isatty():
+            sys.stdout = Above(sys.stdout, self._foot)
+        sys.stderr = Above(sys.stderr, self._foot)
+        try:
+            yield
+        finally:
+            self._foot.show("")
+            sys.stdout, sys.stderr = before
+
+    def progress(self, look: Look) -> None:
+        """Draw the table."""
+        self._foot.show(rendered(look))
+
+
+def rendered(look: Look) -> str:
+    """The lines of the table, as many as the terminal has room for."""
+    from rich.console import Console
+
+    console = Console(file=sys.stderr, force_terminal=True, highlight=False)
+    with console.capture() as capture:
+        console.print(table(look))
+    lines = capture.get().splitlines(keepends=True)
+    return "".join(lines[: max(1, os.get_terminal_size(2).lines - 1)])
+
+
+def table(look: Look) -> Table:
+    """The parts, and all of them together."""
+    from rich.table import Table
+
+    shown = Table(
+        box=None, pad_edge=False, show_footer=True, header_style="dim", footer_style="dim"
+    )
+    shown.add_column("", f"{look.seconds:.0f} s", no_wrap=True)
+    heads = ("rows in", "/s", "rows out", "/s", "bad")
+    totals = (look.rows_in, look.in_per_s, look.rows_out, look.out_per_s, look.bad)
+    for head, total in zip(heads, totals, strict=True):
+        shown.add_column(head, f"{total:,.0f}", justify="right", no_wrap=True)
+    shown.add_column("backpressure", no_wrap=True)
+    for part in look.parts:
+        counts = part.counts
+        cells = (counts.rows_in, part.in_per_s, counts.rows_out, part.out_per_s, counts.bad)
+        colour = COLOURS[part.backpressure]
+        waits = f"[{colour}]{part.backpressure}[/] {part.waits:.0%}"
+        shown.add_row(part.name, *(f"{cell:,.0f}" for cell in cells), waits)
+    return shown

@@ -1,0 +1,102 @@
+"""What a running job is doing, between one look at its counts and the next: rates and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.core.plan import Plan, nodes
+from headrace.core.statistics import PartCounts
+
+LOW = 0.10
+HIGH = 0.50
+
+
+@dataclass(frozen=True, slots=True)
+class PartLook:
+    """One part: its counts since the start, its rates since the last look."""
+
+    name: str
+    counts: PartCounts
+    in_per_s: float
+    out_per_s: float
+    waits: float
+    """The share of time that its task waited for whoever reads from it."""
+
+    @property
+    def backpressure(self) -> str:
+        """The share in a word."""
+        return word(self.waits)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All parts, in the order of the plan; rows into sources and sinks in all."""
+
+    seconds: float
+    parts: tuple[PartLook, ...]
+    rows_in: int
+    rows_out: int
+    in_per_s: float
+    out_per_s: float
+
+    @property
+    def bad(self) -> int:
+        """Bad records and rows that failed."""
+        return sum(part.counts.bad for part in self.parts)
+
+    @property
+    def slowed(self) -> list[PartLook]:
+        """The parts that are made to wait, most of all first."""
+        slowed = [part for part in self.parts if part.backpressure != "ok"]
+        return sorted(slowed, key=lambda part: -part.waits)
+
+
+@dataclass(slots=True)
+class Progress:
+    """Remembers the last look."""
+
+    plan: Plan
+    _seconds: float = 0.0
+    _counts: Mapping[str, PartCounts] = field(default_factory=dict)
+
+    def look(self, counts: Mapping[str, PartCounts], seconds: float) -> Look:
+        """What happened until now, so many seconds after the start."""
+        passed = max(seconds - self._seconds, 1e-9)
+        nothing = PartCounts()
+        parts = []
+        for part in self.plan:
+            now, last = counts[part.name], self._counts.get(part.name, nothing)
+            waits = (now.blocked_s - last.blocked_s) / passed / part.parallelism
+            in_per_s = (now.rows_in - last.rows_in) / passed
+            out_per_s = (now.rows_out - last.rows_out) / passed
+            parts.append(PartLook(part.name, now, in_per_s, out_per_s, min(waits, 1.0)))
+        self._seconds, self._counts = seconds, counts
+        return self._summed(seconds, tuple(parts))
+
+    def _summed(self, seconds: float, parts: tuple[PartLook, ...]) -> Look:
+        pairs = list(zip(self.plan, parts, strict=True))
+        sources = [look for part, look in pairs if isinstance(part, nodes.Source)]
+        sinks = [look for part, look in pairs if isinstance(part, nodes.Sink)]
+        return Look(
+            seconds,
+            parts,
+            rows_in=sum(look.counts.rows_in for look in sources),
+            rows_out=sum(look.counts.rows_out for look in sinks),
+            in_per_s=sum(look.in_per_s for look in sources),
+            out_per_s=sum(look.out_per_s for look in sinks),
+        )
+
+
+def overall(plan: Plan, counts: Mapping[str, PartCounts], seconds: float) -> Look:
+    """The whole run as one look, when it is over."""
+    return Progress(plan).look(counts, seconds)
+
+
+def word(waits: float) -> str:
+    """How backpressure is called.
+
+    >>> word(0.1), word(0.11), word(0.51)
+    ('ok', 'low', 'high')
+    """
+    return "ok" if waits <= LOW else "low" if waits <= HIGH else "high"

@@ -1,0 +1,75 @@
+"""What is said about a run while it runs and when it is over: the contract, and which one is meant.
+
+Everything goes to stderr: stdout belongs to the rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from headrace.cli.run_progress import Look
+from headrace.core.job import Outcome
+from headrace.core.messages import Failure
+from headrace.core.plan import Plan
+from headrace.core.problems import Problem
+
+
+class Report(Protocol):
+    """Tells one reader, a person or a program."""
+
+    every_s: float
+    """The time between two looks."""
+
+    def problem(self, problem: Problem) -> None:
+        """An error or a warning about the pipeline's file."""
+        ...
+
+    def start(self, plan: Plan) -> None:
+        """The pipeline is sound, and begins."""
+        ...
+
+    def showing(self) -> AbstractContextManager[object]:
+        """Entered while the job runs."""
+        ...
+
+    def progress(self, look: Look) -> None:
+        """It runs."""
+        ...
+
+    def stopping(self) -> None:
+        """Somebody has asked for the end."""
+        ...
+
+    def refusal(self, message: str, hint: str, status: int) -> None:
+        """Nothing was read: why not."""
+        ...
+
+    def failure(self, failure: Failure) -> None:
+        """The job could not go on."""
+        ...
+
+    def interrupted(self) -> None:
+        """Somebody has asked twice, and what was open is lost."""
+        ...
+
+    def summary(self, outcome: Outcome, look: Look) -> None:
+        """The end; after a failure, too."""
+        ...
+
+
+def report_for(pipeline: str, log: str, *, quiet: bool) -> Report:
+    """How the run of a file is told: as JSON, live on a terminal, else in lines."""
+    if log == "json":
+        from headrace.cli.run_json import JsonReport
+
+        return JsonReport(pipeline, quiet)
+    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") in (None, "", "dumb"):
+        from headrace.cli.run_text import TextReport
+
+        return TextReport(pipeline, quiet)
+    from headrace.cli.run_live import LiveReport
+
+    return LiveReport(pipeline, quiet)

@@ -11,8 +11,8 @@ def score(bids: pl.DataFrame) -> pl.DataFrame:
     return bids.select("auction", "price", score=(price / (price + 1000)).round(3))
 
 
-def label(row: Any) -> dict[str, object]:
-    """A word for the score; a free bid has none, and fails."""
-    if row["price"] == 0:
-        raise ValueError("a free bid")
+def label(row: dict[str, Any]) -> dict[str, object]:
+    """A word for the score; a bid too low to count has none, and fails."""
+    if row["price"] < 200:
+        raise ValueError("too low a bid")
     return {"auction": row["auction"], "label": "high" if row["score"] > 0.9 else "low"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -23,6 +23,13 @@ K = TypeVar("K", SourceKeys, SinkKeys)
 Kind = Literal["source", "sink"]
 
 
+# Keys that the columns of a part do not depend on: a mistake in one hides no other.
+SPARE: Mapping[Kind, Collection[str]] = {
+    "source": ("format", "json", "csv", "event_time", "watermark", "on_error"),
+    "sink": ("format", "json", "csv", "parallelism"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class End:
     """What stands in one source or sink: its keys with their values, its connector's apart."""
@@ -30,7 +37,7 @@ class End:
     connector: Connector
     side: SourceSide | SinkSide
     options: Part
-    keys: Part
+    keys: SourceKeys | SinkKeys
     keys_at: Mapping[str, Text]
 
 
@@ -62,8 +69,8 @@ class EndReader:
         keys = validated(model, rest, self.section, self.findings, self._keys(key, data))
         if keys is None or connector is None or side is None or options is None:
             return None
-        if not self._format_fits(connector, side, keys):
-            return None
+        if "format" not in data or keys.format is not None:
+            self._format_fits(connector, side, keys)
         return End(connector, side, options, keys, {k: k for k in data})
 
     def _is_connector(self, key: str) -> bool:
@@ -83,7 +90,12 @@ class EndReader:
             near = nearest(key, self._names())
             return f'did you mean "{near}"?' if near else self._choices()
 
-        return Keys(more=() if mine else self._names(), elsewhere=elsewhere)
+        return Keys(
+            spare=SPARE[self.kind],
+            spare_unknown=True,
+            more=() if mine else self._names(),
+            elsewhere=elsewhere,
+        )
 
     def _like_a_connector(self, key: str, data: Mapping[Text, object]) -> bool:
         """Whether an unknown key looks like a connector: with a mapping, or with nothing at all."""
@@ -148,15 +160,17 @@ class EndReader:
             section,
             self.findings,
             Keys(
+                spare=() if getattr(side, "columns", None) else written,
+                spare_unknown=True,
                 meant=frozenset(k for k in data if k in written),
                 elsewhere=lambda k: f'it belongs beside "{key}"' if k in beside.written() else "",
             ),
         )
 
-    def _format_fits(self, connector: Connector, side: SourceSide | SinkSide, keys: Part) -> bool:
-        """Whether the format is one of the connector's, and the options are those of the format."""
-        assert isinstance(keys, SourceKeys | SinkKeys)
-        before = len(self.findings.problems)
+    def _format_fits(
+        self, connector: Connector, side: SourceSide | SinkSide, keys: SourceKeys | SinkKeys
+    ) -> None:
+        """The format is one of the connector's, and the options are those of the format."""
         chosen = keys.format
         if chosen is not None and chosen not in side.formats:
             self._no_format(connector, side, chosen)
@@ -166,7 +180,6 @@ class EndReader:
         else:
             for name in self._format_options(keys):
                 self._complain(name, f'"{connector.name}" has no format', "remove it")
-        return len(self.findings.problems) == before
 
     def _no_format(self, connector: Connector, side: SourceSide | SinkSide, chosen: str) -> None:
         place = find(self.section, ("format",)).place()

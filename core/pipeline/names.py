@@ -22,7 +22,14 @@ def made_by(name: str, node: Node) -> Iterator[str]:
         elif entry.key.value == "process" and isinstance(entry.value, Mapping):
             outputs = entry.value.get("outputs")
             yield from _outputs(name, outputs.value) if outputs else ()
-        elif entry.key.value in ("on_error", "window"):
+    yield from diverted(node)
+
+
+def diverted(node: Node) -> Iterator[str]:
+    """The streams for what is late or failed."""
+    node = meant(node)
+    for entry in node.entries if isinstance(node, Mapping) else ():
+        if entry.key.value in ("on_error", "window"):
             yield from _elsewhere(meant(entry.value))
 
 

@@ -12,9 +12,10 @@ from pydantic import Field
 from headrace.core.contracts import Connectors
 from headrace.core.pipeline.data import NOTHING, described
 from headrace.core.pipeline.ends import EndReader
+from headrace.core.pipeline.fields import OnError
 from headrace.core.pipeline.later import at_top
 from headrace.core.pipeline.model import Pipeline, Sink, SinkKeys, Source, SourceKeys, Step
-from headrace.core.pipeline.names import made_by, names_in
+from headrace.core.pipeline.names import diverted, made_by, names_in
 from headrace.core.pipeline.nodes import Entry, Node, Refused, Scalar
 from headrace.core.pipeline.nodes import Mapping as MappingNode
 from headrace.core.pipeline.part import Part
@@ -128,7 +129,8 @@ class Reader:
         if data is NOTHING or data == {}:
             self._empty(entry, "settings")
             return Settings()
-        found = validated(Settings, data, section, self.findings, Keys(later=LATER))
+        keys = Keys(spare=Settings.written(), spare_unknown=True, later=LATER)
+        found = validated(Settings, data, section, self.findings, keys)
         self._not_acting(section)
         if found and found.parallelism > found.key_groups:
             message = f"wanted at most key_groups ({found.key_groups}), got {found.parallelism}"
@@ -166,8 +168,11 @@ class Reader:
             found = read(section) if self._is_part(section, KINDS[of]) else None
             if found is None:
                 self.broken.update(made_by(key, part.value))
-            else:
-                yield key, found
+                continue
+            if getattr(found, "on_error", OnError()).to is None:
+                # It may have been meant to go to a stream, and was spared.
+                self.broken.update(diverted(part.value))
+            yield key, found
 
     def _has_parts(self, entry: Entry, of: str) -> bool:
         """Whether the section is a mapping with something in it."""
@@ -218,9 +223,10 @@ class Reader:
             del steps[key], sources[key]
 
     def _source(self, section: Section) -> Source | None:
+        before = len(self.findings.problems)
         end = EndReader("source", section, self.connectors, self.resolver).read(SourceKeys)
-        one = self._one_watermark(section)
-        if end is None or not one:
+        self._one_watermark(section)
+        if end is None:
             return None
         source = Source.model_construct(
             **dict(end.keys),
@@ -229,21 +235,23 @@ class Reader:
             options=end.options,
             keys_at=end.keys_at,
         )
-        return source if self._has_function(source, section) else None
+        self._has_function(source, section)
+        if source.event_time is None and len(self.findings.problems) > before:
+            # It may be what was wrong and has been told; without it a watermark makes no sense.
+            return source.model_copy(update={"watermark": None})
+        return source
 
-    def _has_function(self, source: Source, section: Section) -> bool:
-        """Whether the function that makes the watermark, if there is one, is in its file."""
-        before = len(self.findings.problems)
+    def _has_function(self, source: Source, section: Section) -> None:
+        """The function that makes the watermark, if there is one, is in its file."""
         if source.watermark and source.watermark.python:
             from headrace.core.pipeline import python_files
 
             function = source.watermark.python
             where = (self.folder, "watermark.python", section.subject, self.findings)
             python_files.check(function, *where)
-        return len(self.findings.problems) == before
 
-    def _one_watermark(self, section: Section) -> bool:
-        """Whether at most one thing makes the watermark."""
+    def _one_watermark(self, section: Section) -> None:
+        """At most one thing makes the watermark."""
         node = find(section, ("watermark",)).node
         entries = node.entries if isinstance(node, MappingNode) else ()
         makers = [entry.key for entry in entries if entry.key.value in ("delay", "from", "python")]
@@ -253,7 +261,6 @@ class Reader:
             )
             place = Text(key.value, key).locate()
             self.findings.add(f'{message} "{key.value}"', place, subject=section.subject)
-        return len(makers) < 2
 
     def _step(self, section: Section) -> Step | None:
         return StepReader(section, self.connectors, self.resolver, self.folder).read()

@@ -14,6 +14,9 @@ from headrace.core.pipeline.spots import Section, find
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.validate import Keys, validated
 
+# Clauses that the columns of a step do not depend on: a mistake in one hides no other.
+SPARE = ("where", "on_error", "parallelism", "trace")
+
 
 class StepReader:
     """Reads one step."""
@@ -37,19 +40,18 @@ class StepReader:
             for key, entry in entries.items()
             if key not in later
         }
-        before = len(self.findings.problems)
         if later:
             self._not_built(later)
             data.setdefault(Text("from"), Text("later"))
         keys = Keys(
-            more=[*CLAUSES, *LATER_CLAUSES], elsewhere=lambda key: in_step(key, self.connectors)
+            spare=SPARE,
+            more=[*CLAUSES, *LATER_CLAUSES],
+            elsewhere=lambda key: in_step(key, self.connectors),
         )
         step = validated(StepKeys, data, self.section, self.findings, keys)
         if step is None or later:
             return None
         self._check(step, data)
-        if len(self.findings.problems) > before:
-            return None
         return Step.model_construct(
             **dict(step), name=self.section.key, keys_at={key: key for key in data}
         )
@@ -66,7 +68,7 @@ class StepReader:
             hint = f"add one of {', '.join(CLAUSES)}; a sink may read the input itself"
             self._complain((), message, hint)
         if step.map is None:
-            if "on_error" in data:
+            if "on_error" in data and "map" not in data:
                 hint = "expressions never fail: what cannot be computed is null"
                 self._complain(("on_error",), 'on_error is for steps with "map"', hint)
             return

@@ -35,6 +35,9 @@ def in_brackets(scene: Scene) -> Problem:
         return _opened_inside(scene)
     if scene.here == ":":
         return _colon(scene)
+    line, first = scene.line(scene.at), scene.line(scene.begun)
+    if line.start > first.start and line.indent <= first.indent:
+        return _unclosed(scene)
     return scene.problem(f'wanted "," or "{CLOSES[opened]}" here', scene.at, scene.at + 1)
 
 

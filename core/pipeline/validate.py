@@ -7,7 +7,7 @@ taken from the field's own reading and from the node at the error's location.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -38,12 +38,34 @@ def validated(
     findings: Findings,
     keys: Keys | None = None,
 ) -> P | None:
-    """The instance if all is well; else none, and what is wrong is noted."""
+    """The instance if all is well; else what is wrong is noted.
+
+    Where that is only in keys that can be spared, there is still an instance, without them.
+    """
+    keys = keys or Keys()
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        Report(model, section, findings, keys or Keys()).all_of(error)
-        return None
+        report = Report(model, section, findings, keys)
+        report.all_of(error)
+        wrong = spared(model, error, keys)
+        misspelt = report.meant - {(key,) for key in (*keys.spare, *keys.meant)}
+        if wrong is None or misspelt or not isinstance(data, dict):
+            return None
+        return model.model_validate({key: value for key, value in data.items() if key not in wrong})
+
+
+def spared(model: type[Part], error: ValidationError, keys: Keys) -> set[str] | None:
+    """The keys that are wrong, if the part still means something without each of them."""
+    wrong = set()
+    for line in error.errors(include_url=False):
+        key = str(line["loc"][0]) if line["loc"] else ""
+        field = model.field(key)
+        unknown = field is None and keys.spare_unknown
+        if not unknown and (field is None or field.is_required() or key not in keys.spare):
+            return None
+        wrong.add(key)
+    return wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +73,13 @@ class Keys:
     """What is known of the keys at the top of a section, beside those of its model.
 
     `more` could stand there, `later` will, `meant` are there but in a wrong place, and `elsewhere`
-    has the hint for one that would be right in another part of the document.
+    has the hint for one that would be right in another part of the document. Without those of
+    `spare`, and unknown ones with `spare_unknown`, the part still means something: the columns of
+    what it reads or makes are the same.
     """
 
+    spare: Collection[str] = ()
+    spare_unknown: bool = False
     more: Sequence[str] = ()
     meant: frozenset[str] = frozenset()
     later: Sequence[str] = ()

@@ -199,10 +199,25 @@ def test_what_is_sound_is_kept_beside_what_is_broken() -> None:
     text = WHOLE.replace("event_time: date_time", "event_tim: x", 1)
     text = text.replace("route: {cheap", "rout: x\n    route: {cheap")
     found = loaded(text)
-    assert [*found.pipeline.sources] == ["orders"]
     assert [*found.pipeline.steps] == ["cleaned", "scored", "few"]
-    assert found.broken == {"bids", "more", "split", "split.cheap", "split.dear", "split.else"}
+    assert found.broken == {"split", "split.cheap", "split.dear", "split.else"}
     assert not found.ok
+
+
+def test_a_part_is_kept_without_what_its_columns_do_not_depend_on() -> None:
+    text = WHOLE.replace("event_time: date_time", "event_tim: x", 1)
+    text = text.replace("{to: rejected}", "{to: 9x}").replace("trace: true", "trace: maybe")
+    text = text.replace("mode: append}", "mode: replace}").replace("rows: 1000", "rows: 0")
+    found = loaded(text)
+    pipeline = found.pipeline
+    assert not found.ok
+    assert pipeline.sources["bids"].event_time is None
+    assert pipeline.sources["bids"].watermark is None
+    assert pipeline.sources["orders"].on_error == OnError()
+    assert pipeline.steps["cleaned"].where == "price > 0 and auction is not null"
+    assert not pipeline.steps["cleaned"].trace
+    assert pipeline.sinks["dear"].options.mode == "error"
+    assert found.broken == {"9x"}
 
 
 def test_names_that_a_broken_part_would_have_made_are_known() -> None:

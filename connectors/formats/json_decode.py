@@ -78,7 +78,8 @@ class JsonDecoder:
         if not fields:
             return raw
         columns = []
-        for field, written in zip(fields, json_exact.cut_out(fields, block), strict=True):
+        cut_out = json_exact.cut_out(fields, block, sound=not faults)
+        for field, written in zip(fields, cut_out, strict=True):
             before = raw[field.name] if field.name in raw.columns else None
             column, unfit = json_exact.put_in(field, self.epoch, written, before)
             columns.append(column)

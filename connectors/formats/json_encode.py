@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.json_wire import has, is_nested
+from headrace.connectors.formats.json_wire import has
 from headrace.core.types import (
     BINARY,
     DATE,
@@ -66,9 +66,14 @@ class JsonEncoder:
 
 def _needs_texts(column: pl.Series, type: Type) -> bool:
     """Whether Polars would not write the column as we do."""
-    if type in (FLOAT, DOUBLE):
-        return not column.is_finite().all()
-    return has(type, Decimal) or (is_nested(type) and has(type, FLOAT, DOUBLE))
+    if not has(type, Decimal, FLOAT, DOUBLE):
+        return False
+    match type:
+        case Array(element):
+            return _needs_texts(column.explode(), element)
+        case Struct(fields):
+            return any(_needs_texts(column.struct.field(f.name), f.type) for f in fields)
+    return isinstance(type, Decimal) or not column.is_finite().all()
 
 
 def _shown(field: Field) -> pl.Expr:

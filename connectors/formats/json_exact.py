@@ -34,8 +34,12 @@ def exact_fields(schema: Schema) -> tuple[Field, ...]:
     return tuple(field for field in schema if is_exact(field.type))
 
 
-def cut_out(fields: Sequence[Field], block: Block) -> list[list[bytes]]:
-    """For each of the fields, its value in every record as it is written; missing is null."""
+def cut_out(fields: Sequence[Field], block: Block, *, sound: bool) -> list[list[bytes]]:
+    """For each of the fields, its value in every record as it is written; missing is null.
+
+    Only a sound block, where each line is known to be one object, is read at once: msgspec takes
+    two objects on a line for two lines.
+    """
     import msgspec
 
     row = _row(fields)
@@ -49,8 +53,10 @@ def cut_out(fields: Sequence[Field], block: Block) -> list[list[bytes]]:
             return unreadable
 
     try:
-        rows = decoder.decode_lines(block.data)
+        rows = decoder.decode_lines(block.data) if sound else None
     except (msgspec.MsgspecError, RecursionError):
+        rows = None
+    if rows is None:
         rows = [alone(text) for text in block.texts]
     return [[bytes(getattr(row, f"f{at}")) for row in rows] for at in range(len(fields))]
 

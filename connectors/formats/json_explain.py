@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from headrace.connectors.formats.faults import short, unfit
 from headrace.core.types import Field
 
@@ -13,14 +15,16 @@ def misfit(field: Field, record: bytes) -> str:
 
 def malformed(record: bytes) -> str:
     """The record is not a JSON object."""
-    import msgspec
-
     try:
-        value = msgspec.json.decode(record)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return f"wanted a JSON object: {_reason(str(error))}"
+        value = json.loads(record.strip())
+    except json.JSONDecodeError as error:
+        return f"wanted a JSON object: {error.msg.lower()} at character {error.pos}"
+    except UnicodeDecodeError:
+        return "wanted a JSON object: it is not UTF-8"
+    except RecursionError:
+        return "wanted a JSON object: it is nested too deep"
     if isinstance(value, dict):
-        return "wanted a JSON object: a number or a character in it is out of range"
+        return "wanted a JSON object: something in it is out of range"
     return f"wanted a JSON object, got {short(record.strip().decode('utf-8', 'replace'))}"
 
 
@@ -33,15 +37,6 @@ def is_doubtful(record: bytes) -> bool:
     except (msgspec.MsgspecError, RecursionError):
         return True
     return False
-
-
-def _reason(error: str) -> str:
-    """What msgspec says, in our words."""
-    if "truncated" in error:
-        return "it ends too soon"
-    if "recursion" in error:
-        return "it is nested too deep"
-    return error.removeprefix("JSON is malformed: ")
 
 
 def _shown(name: str, record: bytes) -> str:

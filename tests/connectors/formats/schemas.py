@@ -1,0 +1,48 @@
+"""Schemas as text, and what decoders make of lines, for the tests beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from headrace.connectors.formats.contract import Decoder
+from headrace.core.contracts import BadRecord
+from headrace.core.type_parser import parse_type
+from headrace.core.types import Field, Schema, to_polars
+
+
+def schema(**types: str) -> Schema:
+    """Columns by name; `not null` may follow a type."""
+    parsed = {name: parse_type(text) for name, text in types.items()}
+    return Schema(tuple(Field(name, *of) for name, of in parsed.items()))
+
+
+def empty(columns: Schema) -> pl.DataFrame:
+    """No rows of these columns."""
+    return pl.DataFrame(schema={field.name: to_polars(field.type) for field in columns})
+
+
+def decoded(
+    decoder: Decoder, blocks: Iterable[bytes], start: int = 0
+) -> tuple[pl.DataFrame, tuple[BadRecord, ...]]:
+    """The rows and bad records of blocks that follow each other."""
+    frames: list[pl.DataFrame] = []
+    bad: list[BadRecord] = []
+    for block in blocks:
+        frame, wrong = decoder.decode(block, start)
+        frames.append(frame)
+        bad.extend(wrong)
+        start += len(block)
+    return pl.concat(frames), tuple(bad)
+
+
+def cuts(decoder: Decoder, data: bytes, sizes: Iterable[int]) -> list[bytes]:
+    """The data in blocks, cut as a reader cuts that sees so many bytes at a time."""
+    blocks = []
+    for size in sizes:
+        whole = decoder.cut(data[:size])
+        if whole:
+            blocks.append(data[:whole])
+            data = data[whole:]
+    return [*blocks, data] if data else blocks

@@ -1,0 +1,127 @@
+"""What rows look like as JSON lines, and that they read back as the same rows."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.connectors.formats.json_decode import JsonDecoder
+from headrace.connectors.formats.json_encode import JsonEncoder
+from headrace.core.types import Schema
+from tests.connectors.formats.rows import frame, frames
+from tests.connectors.formats.schemas import schema
+
+# The type, a value, and its text.
+VALUES: list[tuple[str, object, str]] = [
+    ("boolean", True, "true"),
+    ("tinyint", -128, "-128"),
+    ("bigint", -(2**63), "-9223372036854775808"),
+    ("double", 0.1, "0.1"),
+    ("double", 1.0, "1.0"),
+    ("double", 1e7, "10000000.0"),
+    ("double", 1e15, "1000000000000000.0"),
+    ("double", 1e16, "1e+16"),
+    ("double", 1e-5, "0.00001"),
+    ("double", 1e-7, "1e-7"),
+    ("double", 5e-324, "5e-324"),
+    ("double", -0.0, "-0.0"),
+    ("double", 1 / 3, "0.3333333333333333"),
+    ("double", math.nan, '"NaN"'),
+    ("double", math.inf, '"Infinity"'),
+    ("double", -math.inf, '"-Infinity"'),
+    ("float", 1.100000023841858, "1.1"),
+    ("float", math.inf, '"Infinity"'),
+    ("decimal(10,2)", Decimal("1.1"), "1.10"),
+    ("decimal(10,2)", Decimal("-0.05"), "-0.05"),
+    ("decimal(10,0)", Decimal(7), "7"),
+    ("decimal(2,2)", Decimal("0.5"), "0.50"),
+    ("decimal(38,0)", Decimal("9" * 38), "9" * 38),
+    ("string", "", '""'),
+    ("string", 'é😀"\\/\n\t\x01\x7f\u2028', '"é😀\\"\\\\/\\n\\t\\u0001\x7f\u2028"'),
+    ("string", "NaN", '"NaN"'),
+    ("binary", b"hi\xff", '"aGn/"'),
+    ("date", date(2026, 1, 31), '"2026-01-31"'),
+    ("date", date(1, 1, 1), '"0001-01-01"'),
+    ("timestamp", datetime(2026, 1, 31, 8, tzinfo=UTC), '"2026-01-31T08:00:00.000000Z"'),
+    ("timestamp", datetime(1, 1, 1, 0, 0, 0, 7, UTC), '"0001-01-01T00:00:00.000007Z"'),
+    ("array<double>", [1.5, math.nan, None], '[1.5,"NaN",null]'),
+    ("array<bigint>", [], "[]"),
+    ("array<string>", ['"', None], '["\\"",null]'),
+    ("array<decimal(5,1)>", [Decimal("1.2"), None], "[1.2,null]"),
+    ("array<array<timestamp>>", [[None], None, []], "[[null],null,[]]"),
+    (
+        "struct<a:bigint,b:struct<c:double,d:timestamp>>",
+        {"a": 1, "b": {"c": math.inf, "d": datetime(2026, 1, 31, tzinfo=UTC)}},
+        '{"a":1,"b":{"c":"Infinity","d":"2026-01-31T00:00:00.000000Z"}}',
+    ),
+    ('struct<`a"b`:decimal(2,1)>', {'a"b': Decimal("0.1")}, '{"a\\"b":0.1}'),
+]
+
+
+@pytest.mark.parametrize(("type", "value", "text"), VALUES)
+def test_the_text_of_a_value(type: str, value: object, text: str) -> None:
+    columns = schema(a=type)
+    rows = frame(columns, [(value,), (None,)])
+    assert JsonEncoder(columns).encode(rows).decode() == f'{{"a":{text}}}\n{{"a":null}}\n'
+
+
+def test_fields_come_in_the_order_of_the_schema_with_their_names_escaped() -> None:
+    columns = schema(**{"é": "bigint", 'a"\n': "decimal(2,1)"})
+    rows = frame(columns, [(1, Decimal("0.1"))]).select(pl.all().reverse(), pl.lit(5).alias("z"))
+    assert JsonEncoder(columns).encode(rows) == '{"é":1,"a\\"\\n":0.1}\n'.encode()
+
+
+def test_no_rows_are_no_bytes() -> None:
+    for type in ("bigint", "decimal(2,1)", "array<double>", "struct<a:timestamp>"):
+        columns = schema(a=type)
+        assert JsonEncoder(columns).encode(frame(columns, [])) == b""
+
+
+@settings(max_examples=60, deadline=None)
+@given(frames())
+def test_rows_read_back_as_they_were(drawn: tuple[Schema, pl.DataFrame]) -> None:
+    columns, rows = drawn
+    text = JsonEncoder(columns).encode(rows)
+    again, bad = JsonDecoder(columns).decode(text, 0)
+    assert not bad
+    assert repr(again.rows()) == repr(rows.rows())
+    for line in text.splitlines():
+        json.loads(line)
+
+
+@settings(max_examples=60, deadline=None)
+@given(frames())
+def test_a_row_is_the_same_bytes_whatever_stands_beside_it(
+    drawn: tuple[Schema, pl.DataFrame],
+) -> None:
+    columns, rows = drawn
+    encoder = JsonEncoder(columns)
+    alone = b"".join(encoder.encode(rows[at]) for at in range(rows.height))
+    assert encoder.encode(rows) == alone
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=200))
+def test_a_double_is_the_shortest_number_that_reads_back(numbers: list[float]) -> None:
+    columns = schema(a="double")
+    text = JsonEncoder(columns).encode(frame(columns, [(number,) for number in numbers]))
+    odd = JsonEncoder(columns).encode(frame(columns, [(n,) for n in [*numbers, math.nan]]))
+    assert odd == text + b'{"a":"NaN"}\n'
+    for line, number in zip(text.splitlines(), numbers, strict=True):
+        digits = line[5:-1].decode()
+        assert repr(float(digits)) == repr(number)
+        assert len(digits.lstrip("-").split("e")[0].strip("0.")) <= len(repr(number))
+
+
+def test_an_encoder_can_be_pickled_and_names_its_files() -> None:
+    encoder = JsonEncoder(schema(a="decimal(10,2)"))
+    assert pickle.loads(pickle.dumps(encoder)) == encoder
+    assert (encoder.suffix, encoder.header()) == (".jsonl", b"")

@@ -1,0 +1,76 @@
+"""W1 and W2: JSON lines in a file to JSON lines in a file, against DuckDB and a plain Python loop.
+
+W1 keeps the bids whose url has "item7" (11 %), all fields; W2 makes four fields of every bid. The
+figure is CPU seconds of the whole process per million records, the median of the runs; the ratios
+are to the others in the same round. `python -m benchmarks.works [w1|w2] [ROUNDS]`
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.bids import bids
+
+MILLIONS = 2
+PIPELINE = """
+name: {work}
+sources:
+  bids:
+    files: {{path: bids.jsonl}}
+    schema: {{auction: bigint, bidder: bigint, price: bigint, channel: string, url: string,
+             ts: bigint}}
+steps:
+  step:
+    from: bids
+    {step}
+sinks:
+  out: {{from: step, files: {{path: out, mode: overwrite}}}}
+"""
+STEPS = {
+    "w1": "where: url like '%item7%'",
+    "w2": "select: {auction: auction, bidder: bidder, price_eur: price * 0.908D, ts: ts}",
+}
+
+
+def main(work: str = "w1", rounds: str = "3") -> None:
+    """Print the figure; the ratios go to stderr."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "bids.jsonl").write_bytes(bids(MILLIONS * 1_000_000))
+        (root / "p.yaml").write_text(PIPELINE.format(work=work, step=STEPS[work]))
+        taken = [_round(root, work) for _ in range(int(rounds))]
+    ours = statistics.median(t["headrace"] for t in taken)
+    print(f"{work} {ours / MILLIONS:.2f} CPU s per 1 M records")
+    for name in ("duckdb", "loop"):
+        ratios = sorted(t["headrace"] / t[name] for t in taken)
+        shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"  {shown} times {name}'s CPU", file=sys.stderr)
+
+
+def _round(root: Path, work: str) -> dict[str, float]:
+    """The CPU seconds of each, one after the other."""
+    python, source = sys.executable, str(root / "bids.jsonl")
+    shutil.rmtree(root / "out", ignore_errors=True)
+    commands = {
+        "headrace": ["-m", "headrace.cli", "run", str(root / "p.yaml"), "--quiet"],
+        "duckdb": ["-m", "benchmarks.references", "duckdb", work, source, str(root / "d")],
+        "loop": ["-m", "benchmarks.references", "loop", work, source, str(root / "l")],
+    }
+    return {name: _cpu_s([python, *command]) for name, command in commands.items()}
+
+
+def _cpu_s(command: list[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, cwd=Path(__file__).parent.parent)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -25,11 +25,15 @@ class Complaint:
 
 
 class Unread(ValueError):
-    """A value that could not be read, and why; pydantic carries it to whoever reports it."""
+    """A value that could not be read, and why; pydantic carries it to whoever reports it.
 
-    def __init__(self, *complaints: Complaint) -> None:
+    `partial` is what could be read of it, where that is of use; the reading takes it in its place.
+    """
+
+    def __init__(self, *complaints: Complaint, partial: object = None) -> None:
         super().__init__("a value could not be read")
         self.complaints = complaints
+        self.partial = partial
 
 
 MAX_COMPLAINTS = 200
@@ -50,10 +54,10 @@ class Gathered:
         """What is wrong with the piece at a location."""
         self.complaints += (replace(one, at=(*at, *one.at)) for one in unread.complaints)
 
-    def check(self) -> None:
+    def check(self, partial: object = None) -> None:
         """Raise what was gathered, if anything was."""
         if self.complaints:
-            raise Unread(*self.complaints)
+            raise Unread(*self.complaints, partial=partial)
 
 
 def wanted(value: object, what: str, hint: str = "", span: tuple[int, int] | None = None) -> Unread:

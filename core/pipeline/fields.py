@@ -131,11 +131,15 @@ class Assignments(Reading):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A declared schema, with the texts that declared it."""
+    """A declared schema, with the texts that declared it.
+
+    Those of `broken` are declared as well, but with a type that could not be read.
+    """
 
     schema: Schema
     names: tuple[Text, ...]
     types: tuple[Text, ...]
+    broken: frozenset[str] = frozenset()
 
 
 class TypeReading(Reading):
@@ -168,19 +172,27 @@ class ColumnTypes(Reading):
         }
 
     def read(self, value: object) -> Columns:
+        if isinstance(value, Columns):
+            return value
         if not isinstance(value, dict) or not value:
             raise wanted(value, self.wanted)
         gathered = Gathered()
-        fields = []
+        sound: dict[Text, tuple[Text, Column]] = {}
         for key, text in value.items():
             if gathered.full:
                 break
             attempt(gathered, column, key, key, KEY)
             typed = attempt(gathered, TypeReading(), text, key)
             if isinstance(typed, tuple):
-                fields.append(Column(str(key), *typed))
-        gathered.check()
-        return Columns(Schema(tuple(fields)), tuple(value), tuple(value.values()))
+                sound[key] = (text, Column(str(key), *typed))
+        columns = Columns(
+            Schema(tuple(field for _, field in sound.values())),
+            tuple(sound),
+            tuple(text for text, _ in sound.values()),
+            frozenset(map(str, value.keys() - sound.keys())),
+        )
+        gathered.check(partial=columns)
+        return columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ class Reader:
         if isinstance(root, Scalar) and root.nothing:
             return self.findings.add("there is nothing in the file", root.file.whole(), START)
         value = self.resolver.value(root, "")
-        pair = re.fullmatch(r"(\w+):(\S.*)", value) if isinstance(value, Text) else None
+        plain = isinstance(value, Text) and not value.secret
+        pair = re.fullmatch(r"(\w+):(\S.*)", str(value)) if plain else None
         hint = f"a space behind the colon: {pair[1]}: {pair[2]}" if pair else "as in name: demo"
         message = f"wanted a mapping with {', '.join(SECTIONS)}, got {described(value)}"
         self.findings.add(message, root.file.place(root.start, root.end), hint)

@@ -7,7 +7,7 @@ taken from the field's own reading and from the node at the error's location.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -18,7 +18,8 @@ from headrace.core.pipeline.complaints import KEY, Complaint, Unread
 from headrace.core.pipeline.data import BROKEN, NOTHING, described
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.findings import MAX_PROBLEMS, Findings
-from headrace.core.pipeline.nodes import Mapping, Node, Scalar
+from headrace.core.pipeline.nodes import Mapping as MappingNode
+from headrace.core.pipeline.nodes import Node, Scalar
 from headrace.core.pipeline.part import Part, part_of, reading_of
 from headrace.core.pipeline.resolve import named
 from headrace.core.pipeline.spots import Section, find
@@ -48,24 +49,28 @@ def validated(
     except ValidationError as error:
         report = Report(model, section, findings, keys)
         report.all_of(error)
-        wrong = spared(model, error, keys)
         misspelt = report.meant - {(key,) for key in (*keys.spare, *keys.meant)}
-        if wrong is None or misspelt or not isinstance(data, dict):
-            return None
-        return model.model_validate({key: value for key, value in data.items() if key not in wrong})
+        rest = spared(model, data, error, keys) if isinstance(data, dict) else None
+        return None if rest is None or misspelt else model.model_validate(rest)
 
 
-def spared(model: type[Part], error: ValidationError, keys: Keys) -> set[str] | None:
-    """The keys that are wrong, if the part still means something without each of them."""
-    wrong = set()
+def spared(
+    model: type[Part], data: Mapping[str, object], error: ValidationError, keys: Keys
+) -> dict[str, object] | None:
+    """The data without the keys that are wrong, if the part still means something then."""
+    rest = dict(data)
     for line in error.errors(include_url=False):
         key = str(line["loc"][0]) if line["loc"] else ""
         field = model.field(key)
+        unread = line.get("ctx", {}).get("error")
         unknown = field is None and keys.spare_unknown
-        if not unknown and (field is None or field.is_required() or key not in keys.spare):
+        if len(line["loc"]) == 1 and isinstance(unread, Unread) and unread.partial is not None:
+            rest[key] = unread.partial
+        elif unknown or (field is not None and not field.is_required() and key in keys.spare):
+            rest.pop(key, None)
+        else:
             return None
-        wrong.add(key)
-    return wrong
+    return rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +257,7 @@ def models_in(model: type[Part], key: str, node: Node) -> Iterator[type[Part]]:
     variants = variants_in(model, key)
     field = model.field(key)
     if variants:
-        entry = node.get(variants.key) if isinstance(node, Mapping) else None
+        entry = node.get(variants.key) if isinstance(node, MappingNode) else None
         word = entry.value.value if entry and isinstance(entry.value, Scalar) else ""
         yield variants.model(word)
     elif field:

@@ -71,10 +71,11 @@ def _declared(source: Source, report: Report) -> Known:
         report.add('missing key "schema"', source.name.locate(), hint)
         return UNKNOWN
     fields = source.columns.schema.fields
-    if raw and raw.name == "raw" and not _is_raw(source.columns.schema):
+    broken = source.columns.broken
+    if raw and raw.name == "raw" and not broken and not _is_raw(source.columns.schema):
         place = source.keys_at["schema"].locate()
         report.add(f"raw records are one column of text or bytes, got {len(fields)}", place)
-    return Known(source.columns.schema)
+    return Known(source.columns.schema, broken)
 
 
 def _is_raw(schema: Schema) -> bool:

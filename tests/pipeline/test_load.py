@@ -220,6 +220,15 @@ def test_a_part_is_kept_without_what_its_columns_do_not_depend_on() -> None:
     assert found.broken == {"9x"}
 
 
+def test_a_schema_is_kept_with_the_names_of_what_is_wrong_in_it() -> None:
+    text = WHOLE.replace("id: bigint not null", "id: bigin").replace("decimal(10,2)", "[]")
+    columns = loaded(text).pipeline.sources["orders"].columns
+    assert columns is not None
+    assert str(columns.schema) == "items array<string>"
+    assert columns.names == ("items",)
+    assert columns.broken == {"id", "price"}
+
+
 def test_names_that_a_broken_part_would_have_made_are_known() -> None:
     text = (
         "name: t\nsources:\n  a: {kafka: {}, on_error: {to: bad}}\nsteps:\n"

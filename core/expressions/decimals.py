@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal as PythonDecimal
 from functools import partial
 
 from headrace.core.expressions.casts import cast
@@ -79,7 +80,7 @@ class Operator:
             hint = "cast the operands to fewer digits, as in cast(x as decimal(18,4))"
             raise ExpressionError(message, call.span, hint)
         a, b = call.arguments
-        arguments = (cast(a, left, a.span), cast(b, right, b.span))
+        arguments = (_as_decimal(a, left), _as_decimal(b, right))
         result = self.returns(left, right)
         return Apply(result, True, call.span, call.name, arguments, self.form(left, right))
 
@@ -96,6 +97,12 @@ def decimal_operands(call: Call) -> tuple[Decimal, Decimal] | None:
     left = _counted(a) if a.type != NULL else _counted(b)
     right = _counted(b) if b.type != NULL else left
     return (left, right) if left and right else None
+
+
+def _as_decimal(typed: Typed, type: Decimal) -> Typed:
+    if isinstance(typed, Constant) and isinstance(typed.value, int):
+        return Constant(type, False, typed.span, PythonDecimal(typed.value))
+    return cast(typed, type, typed.span)
 
 
 def _counted(typed: Typed) -> Decimal | None:

@@ -69,9 +69,30 @@ def _positive(value: pl.Series) -> pl.Series:
     return value.set(low, None) if low.any() else value
 
 
+# The decimal logarithm of 2 in two parts, the first short enough to be multiplied exactly.
+_LOG10_2_HIGH, _LOG10_2_LOW = 3.01029995663611771306e-01, 3.69423907715893078616e-13
+_MANTISSA, _BIAS = 1 << 52, 1023
+
+
+def _decimal_logarithm(value: pl.Series) -> pl.Series:
+    """The logarithm to base 10, exact for powers of ten, which Polars' own is not.
+
+    A number is m * 2 ** k, so its logarithm is that of m and k times that of 2.
+    """
+    value = _positive(value)
+    tiny = value < 2.0**-1022
+    bits = (value * 2.0**54).zip_with(tiny, value).reinterpret(dtype=pl.Int64)
+    exponent = bits // _MANTISSA - _BIAS - 54 * tiny.cast(pl.Int64)
+    below = (exponent < 0).cast(pl.Int64)
+    fraction = (bits % _MANTISSA + (_BIAS - below) * _MANTISSA).reinterpret(dtype=pl.Float64)
+    power = (exponent + below).cast(pl.Float64)
+    low = power * _LOG10_2_LOW + fraction.log() * math.log10(math.e)
+    return value.zip_with(~value.is_finite(), low + power * _LOG10_2_HIGH)
+
+
 LOGARITHMS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "ln": _natural,
-    "log10": lambda value: _positive(value).log10(),
+    "log10": _decimal_logarithm,
     "log2": lambda value: over(_natural(value), math.log(2.0)),
 }
 

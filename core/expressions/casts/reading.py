@@ -25,15 +25,15 @@ _TIMESTAMP = (
     + r")?)?)?$"
 )
 # What most text looks like, and Polars reads as Spark does.
-_PLAIN_DATE = r"(?-u)^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_PLAIN = r"(?-u)^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _PLAIN_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?Z?$"
-_PLAIN_TIMESTAMP = _PLAIN_DATE[:-1] + "[ T]" + _PLAIN_CLOCK
+_PLAIN_TIMESTAMP = _PLAIN + "[ T]" + _PLAIN_CLOCK
 _NUMBERS = ("year", "month", "day", "hour", "minute", "second")
 
 
 def date(text: pl.Series) -> pl.Series:
     """What follows a whole date after a blank or a T is passed over."""
-    plain = pl.when(text.str.contains(_PLAIN_DATE)).then(text)
+    plain = pl.when(text.str.contains(_PLAIN + "(?:[ T]|$)")).then(text).str.head(10)
     read = plain.str.to_date("%Y-%m-%d", strict=False).to_physical()
     days = read_rest(text, pl.select(read).to_series(), _any_date)
     return days.cast(to_polars(DATE))

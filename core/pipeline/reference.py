@@ -68,8 +68,8 @@ Inside values, not keys, and after YAML has been read:
 | `${secret:NAME}` | the variable `HEADRACE_SECRET_NAME`, or a file in `HEADRACE_SECRETS` |
 | `$${` | `${` as it stands |
 
-A secret prints as `****`. It may stand in the free texts of a connector, such as a path or a
-password, but not where its value would be shown or stored: in names, expressions, numbers, choices.
+A secret prints as `****`. It may stand where nothing but a connector needs the value, such as in a
+password, but not where it would be shown or stored: in names, paths, expressions, numbers, choices.
 
 `--set a.b=value` puts in one value from the command line: `--set settings.parallelism=4`,
 `--set sources.bids.nexmark.events=1M`. Items of a list go by index, from 0; a key with a dot in it

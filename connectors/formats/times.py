@@ -30,6 +30,7 @@ ANY = (
 )
 
 MICROS = 1_000_000
+WITH_POINT = len("2026-01-31T08:00:00.Z")
 
 
 def dates(text: pl.Expr) -> pl.Expr:
@@ -43,7 +44,7 @@ def dates(text: pl.Expr) -> pl.Expr:
 def instants(texts: pl.Series) -> pl.Series:
     """Texts as instants; where all have the usual form, at a third of the cost."""
     frame = texts.alias("text").to_frame()
-    usual = frame.select(_usual()).to_series()
+    usual = frame.select(_usual(_digits(texts))).to_series()
     if usual.null_count() == texts.null_count():
         return usual.alias(texts.name)
     return frame.select(instant(_text())).to_series().alias(texts.name)
@@ -62,14 +63,27 @@ def instant(text: pl.Expr) -> pl.Expr:
 
 
 @cache
-def _usual() -> pl.Expr:
+def _usual(digits: int | None) -> pl.Expr:
+    """Texts of the usual form as instants; cheaper where all have so many digits at the end."""
     import polars as pl
 
     text = _text()
-    fraction = text.str.slice(20).str.strip_suffix("Z")
-    micros = _seconds(text.str.slice(0, 19)) + _fraction(fraction)
+    if digits is None:
+        fraction = _fraction(text.str.slice(20).str.strip_suffix("Z"))
+    else:
+        number = text.str.slice(20, min(digits, 6)).cast(pl.Int64, strict=False)
+        fraction = number * 10 ** (6 - min(digits, 6))
+    micros = _seconds(text.str.slice(0, 19)) + fraction
     instant = micros.cast(pl.Datetime("us", "UTC"))
     return pl.when(text.str.contains(USUAL)).then(instant)
+
+
+def _digits(texts: pl.Series) -> int | None:
+    """How long the fractions are, by the length of the texts, if all are alike."""
+    lengths = texts.str.len_bytes()
+    shortest, longest = lengths.min(), lengths.max()
+    digits = longest - WITH_POINT if isinstance(longest, int) else 0
+    return digits if shortest == longest and 1 <= digits <= 9 else None
 
 
 def _text() -> pl.Expr:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.formats import times
@@ -93,6 +93,14 @@ def test_a_text_is_the_same_beside_any_other() -> None:
     assert micros(texts) == [FORMS.get(text or "") for text in texts]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_texts_of_one_length_are_what_each_is_alone(form: str) -> None:
+    broken = form[:-1] + "x"
+    assert micros([None, form, form]) == [None, FORMS[form], FORMS[form]]
+    assert micros([form, broken, None]) == [FORMS[form], None, None]
+
+
+@settings(deadline=None)
 @given(
     st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)),
     st.sampled_from(("seconds", "milliseconds", "microseconds")),

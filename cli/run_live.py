@@ -8,7 +8,6 @@ and lay out the rows as markup for each write.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -121,7 +120,7 @@ def rendered(look: Look) -> str:
     with console.capture() as capture:
         console.print(table(look))
     lines = capture.get().splitlines(keepends=True)
-    return "".join(lines[: max(1, os.get_terminal_size(2).lines - 1)])
+    return "".join(lines[: max(1, console.height - 1)])
 
 
 def table(look: Look) -> Table:

@@ -74,12 +74,14 @@ class Job:
                 await worker.receive(message)
 
     async def _discover(self, ends: Ends) -> dict[str, Sequence[Split]]:
+        """What there is to read; output is looked at after that, and may make its folder."""
         bench = self.surroundings.bench
-        for sink in ends.sinks.values():
-            await bench.blocking(sink.check)
-        return {
+        splits = {
             name: await bench.blocking(source.discover) for name, source in ends.sources.items()
         }
+        for sink in ends.sinks.values():
+            await bench.blocking(sink.check)
+        return splits
 
     def _ids(self) -> tuple[SubtaskId, ...]:
         return tuple(

@@ -1,0 +1,112 @@
+"""`headrace run` as a process: for signals, pipes and terminals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import AnyStr as T
+
+RUN = (sys.executable, "-m", "headrace.cli", "run")
+CONTROL = re.compile(r"\x1b\[(\d*)([A-Za-z])|\r\n|\n|\r")
+
+
+LONGEST_S = 60.0
+
+
+def limited(process: subprocess.Popen[T]) -> subprocess.Popen[T]:
+    """The process, killed if it outlives every test."""
+    limit = threading.Timer(LONGEST_S, process.kill)
+    limit.daemon = True
+    limit.start()
+    return process
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start it in a folder; both streams are pipes."""
+    pipe = subprocess.PIPE
+    return limited(
+        subprocess.Popen([*RUN, *arguments], cwd=folder, stdout=pipe, stderr=pipe, text=True)
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What it still prints, both streams, when it has ended."""
+    assert process.stdout is not None and process.stderr is not None
+    with process:
+        printed = process.stdout.read(), process.stderr.read()
+    return printed
+
+
+def finished(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run it to its end."""
+    process = start(folder, *arguments)
+    out, err = ended(process)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+class OnTerminal:
+    """Both streams on one terminal of 80 columns and 24 lines."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._terminal, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (24, 80))
+        environment = os.environ | {"TERM": "xterm"}
+        self.process = limited(
+            subprocess.Popen(
+                [*RUN, *arguments], cwd=folder, stdout=theirs, stderr=theirs, env=environment
+            )
+        )
+        os.close(theirs)
+        self.shown = ""
+
+    def until(self, text: str) -> None:
+        """Read until this was shown."""
+        while text not in self.shown:
+            if not self._more():
+                raise AssertionError(f"{text!r} was never shown, but:\n{self.shown}")
+
+    def rest(self) -> int:
+        """Read to the end; the exit status."""
+        while self._more():
+            pass
+        os.close(self._terminal)
+        return self.process.wait(60)
+
+    def _more(self) -> bool:
+        try:
+            data = os.read(self._terminal, 65536)
+        except OSError:  # the other end is closed
+            return False
+        self.shown += data.decode("utf-8", "replace")
+        return bool(data)
+
+
+def screen(shown: str) -> Sequence[str]:
+    """The lines that a terminal without end has in the end; colours are left out.
+
+    >>> screen("a\\nb\\r\\n\\x1b[1A\\x1b[Jc\\n")
+    ['a', 'c']
+    """
+    lines, row, column, at = [""], 0, 0, 0
+    for control in CONTROL.finditer(shown):
+        text, at = shown[at : control.start()], control.end()
+        lines[row] = lines[row][:column].ljust(column) + text + lines[row][column + len(text) :]
+        column += len(text)
+        match control[0][-1], control[1]:
+            case ("\n", _):
+                row, column = row + 1, 0
+                lines.extend([""] * (row + 1 - len(lines)))
+            case ("\r", _):
+                column = 0
+            case ("A", count):
+                row -= int(count or 1)
+            case ("J", _):
+                lines[row:] = [lines[row][:column]]
+    return [line.rstrip() for line in lines if line.strip()]

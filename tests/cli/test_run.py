@@ -1,0 +1,173 @@
+"""`headrace run`: rows on stdout, what is said of them on stderr, and the exit status."""
+
+import json
+import re
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.cli.ran import Headrace
+
+TEN = """\
+name: ten
+sources:
+  numbers: {generate: {rows: 10, columns: {x: id, y: id * 2}}}
+steps:
+  some: {from: numbers, where: x > 6}
+sinks:
+  out: {from: some, stdout: {}, format: json}
+"""
+
+ORDERS = """\
+name: orders
+sources:
+  orders: {files: {path: "in/*.jsonl"}, schema: {x: bigint}}
+sinks:
+  out: {from: orders, files: {path: out}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def write(name: str, text: str) -> str:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(dedent(text), "utf-8")
+    return name
+
+
+def events(err: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in err.splitlines()]
+
+
+def test_rows_go_to_stdout_and_a_summary_in_columns_to_stderr(headrace: Headrace) -> None:
+    ran = headrace("run", write("p.yaml", TEN))
+    assert ran.status == 0
+    assert ran.out == '{"x":7,"y":14}\n{"x":8,"y":16}\n{"x":9,"y":18}\n'
+    table = [line.rsplit(None, 1)[0] for line in ran.err.splitlines()[:-1]]
+    assert table == [
+        "         rows in  rows out  bad",
+        "numbers       10        10    0",
+        "some          10         3    0",
+        "out            3         3    0",
+    ]
+    assert re.fullmatch(r"done in \d+\.\d s: 10 rows in, [\d,]+ rows/s", ran.err.splitlines()[-1])
+
+
+def test_quiet_says_nothing_of_a_run_that_goes_well(headrace: Headrace) -> None:
+    ran = headrace("run", write("p.yaml", TEN), "--quiet")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out
+
+
+def test_quiet_leaves_out_warnings_and_keeps_errors(headrace: Headrace) -> None:
+    write("p.yaml", TEN + "settings: {checkpoint: {every: 10s}}\n")
+    assert "nothing acts on it yet" in headrace("run", "p.yaml").err
+    assert headrace("run", "p.yaml", "--quiet").err == ""
+    ran = headrace("run", "p.yaml", "--quiet", "--set", "steps.some.where=z > 6")
+    assert ran.status == 2
+    assert 'unknown column "z"' in ran.err
+
+
+def test_limit_is_the_number_of_rows_read_of_each_source(headrace: Headrace) -> None:
+    ran = headrace("run", write("p.yaml", TEN), "--limit", "8")
+    assert ran.out == '{"x":7,"y":14}\n'
+    assert "8 rows in" in ran.err
+
+
+def test_set_and_parallelism_act(headrace: Headrace) -> None:
+    changed = ("--set", "steps.some.where=x < 4", "--parallelism", "3")
+    ran = headrace("run", write("p.yaml", TEN), *changed)
+    assert sorted(ran.out.splitlines()) == [f'{{"x":{x},"y":{2 * x}}}' for x in range(4)]
+
+
+@pytest.mark.parametrize("buffer", ["{rows: 1}", "{timeout: 20ms}", "{rows: 2, timeout: 1h}"])
+def test_the_buffer_changes_no_rows(headrace: Headrace, buffer: str) -> None:
+    usual = headrace("run", write("p.yaml", TEN)).out
+    ran = headrace("run", write("q.yaml", TEN + f"settings: {{buffer: {buffer}}}\n"), "--quiet")
+    assert (ran.status, ran.out, ran.err) == (0, usual, "")
+
+
+def test_json_tells_start_and_summary(headrace: Headrace) -> None:
+    ran = headrace("run", write("p.yaml", TEN), "--log", "json")
+    start, summary = events(ran.err)
+    assert (start["event"], start["name"]) == ("start", "ten")
+    assert (summary["event"], summary["status"]) == ("summary", "done")
+    assert (summary["rows_in"], summary["rows_out"], summary["bad"]) == (10, 3, 0)
+    parts = summary["parts"]
+    assert isinstance(parts, dict)
+    assert (parts["some"]["rows_in"], parts["some"]["rows_out"]) == (10, 3)
+    assert parts["some"]["backpressure"] == "ok"
+
+
+def test_json_tells_what_is_wrong_with_the_pipeline(headrace: Headrace) -> None:
+    write("p.yaml", TEN.replace("x > 6", "z > 6") + "settings: {state: {memory: 1GB}}\n")
+    ran = headrace("run", "p.yaml", "--log", "json")
+    error, warning = events(ran.err)
+    assert ran.status == 2
+    assert (error["event"], error["line"], error["column"]) == ("error", 5, 32)
+    assert error["message"] == 'unknown column "z"'
+    assert warning["event"] == "warning"
+
+
+def test_an_input_that_matches_nothing_is_refused_with_2(headrace: Headrace) -> None:
+    ran = headrace("run", write("p.yaml", ORDERS))
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("p.yaml: ")
+    assert "in/*.jsonl" in ran.err
+    assert not Path("out").exists()
+
+
+def test_an_output_folder_that_is_not_empty_is_refused_with_3(headrace: Headrace) -> None:
+    write("in/a.jsonl", '{"x": 1}\n')
+    write("p.yaml", ORDERS)
+    assert headrace("run", "p.yaml").status == 0
+    before = sorted(Path("out").iterdir())
+    ran = headrace("run", "p.yaml")
+    assert ran.status == 3
+    assert "mode: overwrite" in ran.err
+    failure = events(headrace("run", "p.yaml", "--log", "json").err)[-1]
+    assert (failure["event"], failure["exit_status"]) == ("failure", 3)
+    assert sorted(Path("out").iterdir()) == before
+
+
+def test_a_bad_record_is_told_once_with_its_place(headrace: Headrace) -> None:
+    write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
+    ran = headrace("run", write("p.yaml", ORDERS))
+    assert ran.status == 1
+    assert ran.err.count("bad record") == 1
+    assert re.match(r"p\.yaml: orders.*: .*in/a\.jsonl at 9: bad record", ran.err)
+    assert "on_error: skip" in ran.err
+    assert not list(Path("out").glob("*"))
+
+
+def test_skipped_records_are_rows_in_that_are_bad(headrace: Headrace) -> None:
+    write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
+    ran = headrace("run", write("p.yaml", ORDERS), "--set", "sources.orders.on_error=skip")
+    assert ran.status == 0
+    orders = next(line for line in ran.err.splitlines() if line.startswith("orders"))
+    assert orders.split()[1:4] == ["2", "1", "1"]
+
+
+MAPPED = TEN.replace("where: x > 6", "map: {python: f.py:f, returns: {x: bigint}, mode: row}")
+
+
+def test_a_function_that_fails_is_told_with_file_line_and_row(headrace: Headrace) -> None:
+    write("f.py", "def f(row):\n    return {'x': 1 // (row['x'] - 5)}\n")
+    ran = headrace("run", write("p.yaml", MAPPED))
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err.startswith("p.yaml: ")
+    assert "f.py:2: ZeroDivisionError" in ran.err
+    assert "'x': 5" in ran.err
+    assert "Traceback" not in ran.err
+    assert ran.err.count("ZeroDivisionError") == 1
+
+
+def test_a_file_of_functions_that_cannot_be_loaded_is_refused_with_2(headrace: Headrace) -> None:
+    write("f.py", "import no_such_module\ndef f(row):\n    return row\n")
+    ran = headrace("run", write("p.yaml", MAPPED))
+    assert (ran.status, ran.out) == (2, "")
+    assert "f.py:1: ModuleNotFoundError" in ran.err

@@ -1,0 +1,96 @@
+"""What is said of a run: literal counts in, literal words out."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.run_progress import Look, Progress
+from headrace.cli.run_text import TextReport, progress_line, summary_lines
+from headrace.connectors.registry import REGISTRY
+from headrace.core.job import Outcome
+from headrace.core.messages import Failure
+from headrace.core.pipeline.load import load
+from headrace.core.plan import Plan, build
+from headrace.core.statistics import PartCounts
+
+TEXT = """\
+name: t
+settings: {parallelism: 2}
+sources: {orders: {generate: {rows: 1, columns: {x: id}}}}
+steps: {some: {from: orders, where: x > 0}}
+sinks: {out: {from: some, console: {}}}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    file = tmp_path / "p.yaml"
+    file.write_text(TEXT)
+    plan, _ = build(load(file, REGISTRY))
+    assert plan is not None
+    return plan
+
+
+def counts(rows_in: int, rows_out: int, bad: int, blocked_s: float) -> dict[str, PartCounts]:
+    return {
+        "orders": PartCounts(rows_in + bad, rows_in, bad),
+        "some": PartCounts(rows_in, rows_out, 0, blocked_s),
+        "out": PartCounts(rows_out, rows_out),
+    }
+
+
+@pytest.fixture
+def look(plan: Plan) -> Look:
+    """The second look, ten seconds after the first."""
+    progress = Progress(plan)
+    progress.look(counts(1000, 500, 0, 1.0), 10.0)
+    return progress.look(counts(5000, 700, 20, 13.0), 20.0)
+
+
+def test_rates_are_those_since_the_last_look(look: Look) -> None:
+    orders, some, out = look.parts
+    assert (orders.in_per_s, some.in_per_s, some.out_per_s, out.in_per_s) == (402, 400, 20, 20)
+    assert (look.rows_in, look.rows_out, look.bad) == (5020, 700, 20)
+
+
+def test_backpressure_is_the_share_of_time_that_a_subtask_waits(look: Look) -> None:
+    assert [round(part.waits, 9) for part in look.parts] == [0, 0.6, 0]
+    assert [part.backpressure for part in look.parts] == ["ok", "high", "ok"]
+
+
+def test_a_line_names_the_part_that_waits_most(look: Look) -> None:
+    assert progress_line(look) == (
+        "20 s  in 5,020 (402/s)  out 700 (20/s)  bad 20  backpressure high at some"
+    )
+
+
+def test_a_line_leaves_out_what_is_not_there(plan: Plan) -> None:
+    line = progress_line(Progress(plan).look(counts(10, 5, 0, 0.0), 10.0))
+    assert line == "10 s  in 10 (1/s)  out 5 (0/s)"
+
+
+def test_the_summary_stands_in_columns(plan: Plan) -> None:
+    whole = counts(1_000_000, 5, 12, 0.0)
+    outcome = Outcome(None, False, whole, 4.0)
+    assert list(summary_lines(outcome, Progress(plan).look(whole, 4.0))) == [
+        "          rows in   rows out  bad   rows/s",
+        "orders  1,000,012  1,000,000   12  250,003",
+        "some    1,000,000          5    0  250,000",
+        "out             5          5    0        1",
+        "done in 4.0 s: 1,000,012 rows in, 250,003 rows/s",
+    ]
+
+
+def test_a_defect_is_told_in_a_line_and_its_traceback_kept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    report = TextReport("p.yaml", quiet=True)
+    report.failure(Failure("KeyError: 'x'", "some", defect="Traceback: where it was"))
+    (kept,) = tmp_path.glob("headrace-defect-*.txt")
+    assert "Traceback: where it was" in kept.read_text()
+    said = capsys.readouterr().err
+    assert said == (
+        "headrace: a defect of ours, not of your files (KeyError: 'x' in some); "
+        f"please report it with {kept}\n"
+    )

@@ -1,0 +1,109 @@
+"""A source waits for more rows as long as it is told to, and no longer. On virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.connectors.memory import Memory
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
+from headrace.core.contracts import Chunk
+from headrace.core.elements import Mark
+from headrace.core.intake import Intake
+from headrace.core.messages import Split
+from headrace.core.plan import nodes
+from headrace.core.task import Flow, Foot
+from tests.runtime.running import plan_of
+from tests.simulation import SimulatedLoop
+
+TEXT = """
+sources: {numbers: {memory: {data: d}, schema: {x: bigint}}}
+sinks: {out: {from: numbers, memory: {data: d}}}
+"""
+
+
+class Timed:
+    """`Reading` of one row at each of these times, and the end at the last of them."""
+
+    def __init__(self, times: Sequence[float]) -> None:
+        self._times = list(times)
+        self._start = asyncio.get_running_loop().time()
+
+    async def next(self) -> Chunk | None:
+        """The row of the next time, when it has come."""
+        at = self._times[0]
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._start + at - loop.time())
+        del self._times[0]
+        frame = pl.DataFrame({"x": [int(at * 1000)]})
+        return Chunk(Split("numbers", "all"), frame, None) if self._times else None
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Seen(Foot):
+    """What came out of the intake: when, and which rows."""
+
+    def __init__(self) -> None:
+        super().__init__({}, None)
+        self.start = asyncio.get_running_loop().time()
+        self.batches: list[tuple[float, list[int]]] = []
+
+    async def rows(self, stream: str, frame: pl.DataFrame) -> None:
+        """Note a batch."""
+        at = asyncio.get_running_loop().time() - self.start
+        self.batches.append((round(at, 6), frame["x"].to_list()))
+
+    async def mark(self, mark: Mark) -> None:
+        """Marks are of no interest here."""
+
+
+def batches(
+    folder: Path, times: Sequence[float], bounds: Bounds, stop_at: float | None = None
+) -> list[tuple[float, list[int]]]:
+    source = plan_of(folder, TEXT, {"memory": Memory({"d": {}}).connector()}).part("numbers")
+    assert isinstance(source, nodes.Source)
+
+    async def main() -> list[tuple[float, list[int]]]:
+        seen, stop = Seen(), asyncio.Event()
+        if stop_at is not None:
+            asyncio.get_running_loop().call_later(stop_at, stop.set)
+        intake = Intake(source, Flow(None, seen, Bench()), lambda: 0, bounds)
+        await intake.pump(Timed(times), stop)
+        return seen.batches
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
+        return runner.run(main())
+
+
+def test_without_a_linger_each_chunk_goes_on_at_once(tmp_path: Path) -> None:
+    assert batches(tmp_path, [0.001, 0.002, 9], Bounds()) == [(0.001, [1]), (0.002, [2])]
+
+
+def test_rows_that_come_in_time_go_on_together(tmp_path: Path) -> None:
+    bounds = Bounds(linger_s=0.01)
+    assert batches(tmp_path, [0.001, 0.005, 0.02, 9], bounds) == [
+        (0.011, [1, 5]),
+        (0.03, [20]),
+    ]
+
+
+def test_a_full_batch_does_not_wait(tmp_path: Path) -> None:
+    bounds = Bounds(rows=2, linger_s=1)
+    assert batches(tmp_path, [0.001, 0.005, 0.02, 9], bounds) == [
+        (0.005, [1, 5]),
+        (1.02, [20]),
+    ]
+
+
+@pytest.mark.parametrize(("end", "stop_at"), [(0.002, None), (9.0, 0.002)])
+def test_the_end_and_a_stop_send_what_is_kept(
+    tmp_path: Path, end: float, stop_at: float | None
+) -> None:
+    assert batches(tmp_path, [0.001, end], Bounds(linger_s=1), stop_at) == [(0.002, [1])]

@@ -2,8 +2,10 @@
 
 Polars reads CSV fast, but fills a short record with nulls and takes a quoted field for null that
 has the text of one. So a block is first looked over by its signs: no quote out of place, as many
-delimiters as its records need, no quoted null. A block that is not in order is read record by
-record here, and gives the same rows, and the bad records beside them.
+delimiters as its records need, no quoted null. Polars itself raises on a record that is too long,
+if it reads all columns and the last record has its line end, so with that none is too short.
+A block that is not in order is read record by record here, and gives the same rows, and the bad
+records beside them.
 """
 
 from __future__ import annotations
@@ -71,10 +73,9 @@ class CsvDecoder:
             return None
         try:
             texts = pl.read_csv(
-                block,
+                block if block.endswith(b"\n") else block + b"\n",
                 has_header=False,
                 schema={str(at): pl.String for at in range(len(self.names))},
-                columns=[at for at, _ in self._wanted] or [0],
                 separator=self.shape.delimiter.decode(),
                 quote_char=self.shape.quote.decode(),
                 null_values=[self.null.decode()] if self.null else None,
@@ -84,7 +85,8 @@ class CsvDecoder:
             return None
         if texts.height != records:
             return None
-        return texts.rename({str(at): name for at, name in self._wanted})
+        named = {str(at): name for at, name in self._wanted}
+        return texts.select(list(named) or "0").rename(named)
 
     def _in_order(self, block: bytes) -> int | None:
         """How many records there are, if all have as many fields as they should."""
@@ -115,7 +117,7 @@ class CsvDecoder:
             pl.Series(name, column, dtype=pl.String)
             for (_, name), column in zip(self._wanted, columns, strict=True)
         ]
-        return pl.DataFrame(texts, height=len(records)), faults
+        return pl.DataFrame(height=len(records)).with_columns(texts), faults
 
     def _values(self, record: bytes) -> list[str | None] | str:
         """The fields of a record, or what is wrong with it."""

@@ -33,7 +33,8 @@ class Shape:
             return end
         whole = 0
         for found in self._record.finditer(data):
-            if data.endswith(b"\n", 0, found.end()) and found.end() > found.start():
+            is_open = found.lastindex is not None
+            if found[0].endswith(b"\n") and not is_open:
                 whole = found.end()
         return whole
 
@@ -80,9 +81,12 @@ class Shape:
 
     @cached_property
     def _record(self) -> re.Pattern[bytes]:
-        """A record with its line end; what a wrong quote leaves is taken to the line's end."""
+        """A record with its line end; what a wrong quote leaves is taken to the line's end.
+
+        A group matches where a quoted field is still open at the end of the data.
+        """
         d, q = self._signs
-        quoted = rb"%b[^%b]*+(?:%b%b[^%b]*+)*+(?:%b[^%b\n]*+)?" % (q, q, q, q, q, q, d)
+        quoted = rb"%b[^%b]*+(?:%b%b[^%b]*+)*+(?:%b[^%b\n]*+|(\Z))" % (q, q, q, q, q, q, d)
         field = rb"(?:%b|[^%b%b\n][^%b\n]*+)?+" % (quoted, q, d, d)
         return re.compile(rb"%b(?:%b%b)*+(?:\n|\Z)" % (field, d, field))
 

@@ -192,6 +192,7 @@ _TESTS: tuple[Function, ...] = (
         overload("istrue(value: boolean) -> boolean", lambda a: a.fill_null(False), nulls="never"),
         example=("(null = 1) is true", "false"),
         more=(("(null = 1) is not true", "true"),),
+        signatures=("value is [not] true -> boolean",),
     ),
     function(
         "is false",
@@ -201,6 +202,7 @@ _TESTS: tuple[Function, ...] = (
             "isfalse(value: boolean) -> boolean", lambda a: (~a).fill_null(False), nulls="never"
         ),
         example=("(1 = 2) is false", "true"),
+        signatures=("value is [not] false -> boolean",),
     ),
 )
 

@@ -17,11 +17,11 @@ Results go to standard output, everything said about them to standard error. So
 
 | exit status | when |
 | --- | --- |
-| 0 | done; for `validate`: no errors |
+| 0 | done, or stopped by the first Ctrl-C or SIGTERM; for `validate`: no errors |
 | 1 | the job failed, or headrace itself did: then a line says where the traceback is kept |
-| 2 | the command line or a pipeline is wrong |
-| 3 | refused because of state that is there |
-| 130 | stopped by Ctrl-C |
+| 2 | the command line or a pipeline is wrong, or an input matches nothing |
+| 3 | refused because of what is there: an output folder that is not empty |
+| 130 | ended at once by a second Ctrl-C; any other command by the first |
 
 | environment | what it does |
 | --- | --- |
@@ -29,6 +29,20 @@ Results go to standard output, everything said about them to standard error. So
 | `HEADRACE_DEBUG=1` | a defect of headrace shows its traceback at once |
 | `HEADRACE_SECRET_<NAME>` | the secret that `${secret:NAME}` stands for |
 | `HEADRACE_SECRETS` | a folder with a file for each secret |
+
+`headrace run --log json` tells a program: an object a line on standard error. Each has `event`,
+`time` and `pipeline`; beside them, by event:
+
+- `start`: `name` and `parts`.
+- `warning`, `error`, one for each problem of the file: `file`, `line`, `column`, `subject`,
+  `message`, `hint`.
+- `progress`, every ten seconds: `seconds`, `rows_in`, `rows_out`, `bad`, `in_per_s`, `out_per_s`;
+  the same for each of `parts`, with `waits` (the share of time) and `backpressure`.
+- `stopping`, at the first Ctrl-C or SIGTERM: nothing more.
+- `failure`, where the job is refused or cannot go on: `message`, `hint`, `exit_status`; where it
+  ran, `step`, `split` and `position`, and as `defect` a traceback if headrace is at fault.
+- `summary`, at the end: `status` (`done`, `stopped` or `failed`), and what `progress` holds, over
+  the whole run.
 
 Not built yet: {later}.
 """

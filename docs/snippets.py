@@ -3,6 +3,8 @@
 In a page, a `yaml` block whose first line is `# NAME` is the file of that name, and of a `console`
 block each line that starts with `$ ` is a command, and what follows it its output. All of a page
 happens in one empty folder, from top to bottom. `make docs` writes what differs, a test compares.
+How long something took, and what is computed from that, differs each time: output that differs in
+nothing else is left as it is.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 _BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TIMED = re.compile(r"(?:(?<=in )|(?<=after ))[\d.]+ s\b|\b[\d,]+ rows/s$|  +[\d,]+$", re.MULTILINE)
 _FILE = re.compile(r"# ([\w.-]+)$", re.MULTILINE)
 
 
@@ -43,14 +46,20 @@ def _block(kind: str, body: str, folder: Path) -> str:
 
 def _outputs(body: str, folder: Path) -> Iterator[str]:
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    for line in body.splitlines():
-        if line.startswith("$ "):
-            ran = subprocess.run(
-                ["bash", "-c", line[2:]],
-                cwd=folder,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            yield f"{line}\n{ran.stdout}"
+    for said in re.findall(r"^\$ .*\n(?:(?!\$ ).*\n)*", body, re.MULTILINE):
+        line, _, before = said.partition("\n")
+        ran = subprocess.run(
+            ["bash", "-c", line[2:]],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        same = _untimed(ran.stdout) == _untimed(before)
+        yield f"{line}\n{before if same else ran.stdout}"
+
+
+def _untimed(output: str) -> str:
+    """The output without what a summary says of time: seconds, and the last column."""
+    return _TIMED.sub("", output) if "rows/s" in output else output

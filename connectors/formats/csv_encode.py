@@ -1,8 +1,8 @@
 """Frames to CSV, by RFC 4180 but with plain line ends.
 
 A field is quoted where it must be: if it has a delimiter, a quote or a line end in it, or is the
-empty text, which is not null. Where null has a text of its own, all fields but whole numbers are
-quoted, so that none is mistaken for it. Values other than text are written as in JSON.
+empty text, which is not null. Where null has a text of its own, every other field is quoted, so
+that none is mistaken for it. Values that are no text are written as in JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.csv_shape import RFC_4180, Shape
-from headrace.core.types import BINARY, DOUBLE, FLOAT, Field, Schema
+from headrace.core.types import BINARY, DOUBLE, FLOAT, Field, Schema, is_numeric
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,7 +57,8 @@ class CsvEncoder:
             return column.bin.encode("base64")
         if field.type in (FLOAT, DOUBLE) and (self.null or column.is_infinite().any()):
             return column.cast(pl.String).replace(WORDS)
-        return column
+        # Polars quotes everything but numbers.
+        return column.cast(pl.String) if self.null and is_numeric(field.type) else column
 
     def _written(self, frame: pl.DataFrame, *, include_header: bool) -> bytes:
         out = BytesIO()

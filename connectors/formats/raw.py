@@ -53,7 +53,7 @@ class RawDecoder:
         field = self.schema.fields[0]
         if field.type != STRING:
             return pl.DataFrame({field.name: pl.Series(found, dtype=pl.Binary)}), ()
-        texts = pl.Series(field.name, found, dtype=pl.Binary).cast(pl.String, strict=False)
+        texts = pl.Series(field.name, map(_text, found), dtype=pl.String)
         faults = Faults(dict.fromkeys(texts.is_null().arg_true(), "wanted UTF-8"))
         frame = texts.str.strip_suffix("\r").to_frame()
         starts = list(accumulate((len(text) + 1 for text in found), initial=offset))
@@ -83,3 +83,10 @@ class RawEncoder:
         out = BytesIO()
         column.fill_null("").to_frame().write_csv(out, include_header=False, quote_style="never")
         return out.getvalue()
+
+
+def _text(line: bytes) -> str | None:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return None

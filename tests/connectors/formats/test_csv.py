@@ -294,6 +294,13 @@ def test_the_text_of_a_value(type: str, value: object, text: str) -> None:
     assert CsvEncoder(columns).encode(rows).decode() == f"{text},1\n"
 
 
+def test_where_null_has_a_text_every_other_field_is_quoted() -> None:
+    columns = schema(a="bigint", b="decimal(3,2)", c="double", d="string", e="boolean", f="date")
+    rows = frame(columns, [(1, Decimal("1.1"), 1.0, "1", True, date(2026, 1, 31)), (None,) * 6])
+    encoder = CsvEncoder(columns, null="1")
+    assert encoder.encode(rows) == b'"1","1.10","1.0","1","true","2026-01-31"\n1,1,1,1,1,1\n'
+
+
 def test_a_header_is_written_once_and_quoted_like_a_record() -> None:
     encoder = CsvEncoder(schema(**{"a": "bigint", 'b"c,d': "string"}))
     assert encoder.header() == b'a,"b""c,d"\n'

@@ -25,10 +25,10 @@ FAMILY = "dates"
 def _part(
     name: str, doc: str, form: Form, example: str, *, aliases: tuple[str, ...] = ()
 ) -> Function:
-    """A row for a part of a date, as an int."""
-    call = f"{name}(date '2024-05-06')"
-    signature = f"{name}(date: date) -> int"
-    row = overload(signature, build=repeating(form), nulls="strict")
+    """A row for a part of a date, as an int; only the year names the date twice."""
+    signature, call = f"{name}(date: date) -> int", f"{name}(date '2024-05-06')"
+    build = repeating(form) if name == "year" else lambda bound: form
+    row = overload(signature, build=build, nulls="strict")
     return function(name, FAMILY, doc, row, example=(call, example), aliases=aliases)
 
 

@@ -116,10 +116,12 @@ def _months(frame: pl.DataFrame, rounded: bool) -> pl.Series:
 
 
 def _second_of_month(time: pl.Expr) -> pl.Expr:
+    """Null on the first of all days, which has no midnight: Spark fails there."""
     import polars as pl
 
     day = calendar.folded_time(time).dt.day().cast(pl.Int64)
-    return day * 86_400 + _time_of_day(time) // calendar.SECOND_US
+    since = calendar.micros(time) - calendar.micros(calendar.midnight(calendar.date_of(time)))
+    return day * 86_400 + since // calendar.SECOND_US
 
 
 SPANS: tuple[Function, ...] = (

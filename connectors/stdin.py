@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from headrace.connectors.files.reader import BLOCK, LONGEST, first_records
+from headrace.connectors.files import BLOCK
+from headrace.connectors.files.reader import LONGEST, first_records
 from headrace.connectors.formats import decoder
 from headrace.connectors.formats.contract import Decoder
 from headrace.connectors.incoming import Incoming
@@ -29,10 +30,9 @@ class Stdin:
 
     def discover(self) -> Sequence[Split]:
         """The one split."""
-        try:
-            os.fstat(self.descriptor)
-        except OSError:
-            raise ConnectorError("standard input is closed", exit_status=2) from None
+        # Where it is closed, its number may by now belong to another file.
+        if sys.stdin is None:
+            raise ConnectorError("standard input is closed", exit_status=2)
         return [Split(self.source.name, NAME)]
 
     def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:

@@ -10,11 +10,25 @@ from headrace.core.types import Schema
 FORMATS = ("json", "csv", "parquet", "raw")
 
 
-def _source(source: nodes.Source, surroundings: Surroundings) -> Source:
-    # Loaded when a pipeline runs, so that help and completion stay fast.
-    from headrace.connectors.files.source import open_source
+BLOCK = 4 << 20
+"""How much text is decoded at once: below, what a call costs shows; above, memory does."""
 
-    return open_source(source, surroundings)
+
+def files(block: int = BLOCK) -> Connector:
+    """The connector, reading blocks of that size."""
+
+    def source(source: nodes.Source, surroundings: Surroundings) -> Source:
+        # Loaded when a pipeline runs, so that help and completion stay fast.
+        from headrace.connectors.files.source import open_source
+
+        return open_source(source, surroundings, block)
+
+    return Connector(
+        "files",
+        "Files in a folder.",
+        source=SourceSide(FilesSource, FORMATS, open=source),
+        sink=SinkSide(FilesSink, FORMATS, open=_sink),
+    )
 
 
 def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
@@ -23,9 +37,4 @@ def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
     return open_sink(sink, schema, surroundings)
 
 
-FILES = Connector(
-    "files",
-    "Files in a folder.",
-    source=SourceSide(FilesSource, FORMATS, open=_source),
-    sink=SinkSide(FilesSink, FORMATS, open=_sink),
-)
+FILES = files()

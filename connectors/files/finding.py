@@ -45,13 +45,14 @@ def _check(whole: str, name: str) -> None:
         raise ConnectorError(f"{name} is not a regular file", hint, exit_status=2)
 
 
-def base(folder: str, path: str) -> str:
-    """The folder in which a path begins to be a pattern; a folder is its own."""
-    if os.path.isdir(os.path.join(folder, path)):
-        return path
+def base(path: str) -> str:
+    """The path up to where it begins to be a pattern.
+
+    >>> base("in/*/a.jsonl"), base("in"), base("*")
+    ('in', 'in', '')
+    """
     plain = itertools.takewhile(lambda name: not is_magic(name), PurePath(path).parts)
-    at = os.path.join("", *plain)
-    return at if at != str(PurePath(path)) else os.path.dirname(at)
+    return os.path.join("", *plain)
 
 
 def nothing(folder: str, path: str) -> ConnectorError:
@@ -71,15 +72,16 @@ def nothing(folder: str, path: str) -> ConnectorError:
 
 def _hint(here: str, shown: str, name: str) -> str:
     """What there is instead of a name or pattern that matches nothing in a folder."""
-    names = _names(here)
-    if not names:
-        return f"{shown} is empty" if shown else "the folder is empty"
+    if not os.path.isdir(here):
+        return f"{shown} is a file"
     if "{" in name:
         return "a pattern has *, ?, [...] and **, no {...}"
-    near = "" if is_magic(name) else did_you_mean(name, names)
+    names = [name for name in _names(here) if not name.startswith((".", "_"))]
+    if not names:
+        return f"{shown or 'the folder'} is empty"
     listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" * (len(names) > SHOWN))
     there = f"{shown} holds {listed}" if shown else f"there are {listed}"
-    return near or there
+    return there if is_magic(name) else did_you_mean(name, names) or there
 
 
 def _names(folder: str) -> list[str]:

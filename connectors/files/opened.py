@@ -37,7 +37,13 @@ class Opened:
         with telling(f"read {self._name}", self._name, position):
             data = self._read(position, size)
             self._check(position)
+        if not data and position > self._end():
+            self._fail("is shorter than it was: it ends before what was read", position)
         return data
+
+    def _end(self) -> int:
+        """Where the text ends, once it has been read to there."""
+        return self._seen.st_size
 
     def fitting(self, position: int, size: int) -> int:
         """A little less than the size, so that a line ends there, where that is seen cheaply.
@@ -55,8 +61,6 @@ class Opened:
             more := os.pread(number, size - len(data), position + len(data))
         ):
             data += more
-        if not data and position > os.fstat(number).st_size:
-            self._fail("is shorter than it was: it ends before what was read", position)
         return data
 
     def _check(self, position: int) -> None:
@@ -95,7 +99,10 @@ class Unpacked(Opened):
     def _read(self, position: int, size: int) -> bytes:
         if not self._seen.st_size:
             raise EOFError("it is empty, which no compressed file is")
-        self._skip_to(position)
+        while self._end() < position and self._skip(position - self._end()):
+            pass
+        if self._end() < position:
+            return b""
         pieces = [self._kept[position - self._kept_at :]]
         missing = size - len(pieces[0])
         while missing > 0 and (piece := self._text.read(missing)):
@@ -104,11 +111,13 @@ class Unpacked(Opened):
         self._kept, self._kept_at = b"".join(pieces), position
         return self._kept
 
-    def _skip_to(self, position: int) -> None:
-        while (end := self._kept_at + len(self._kept)) < position:
-            self._kept, self._kept_at = self._text.read(min(PIECE, position - end)), end
-            if not self._kept:
-                self._fail("is shorter than it was: it ends before what was read", position)
+    def _skip(self, size: int) -> bool:
+        """Go forward by as much; whether there was anything left."""
+        self._kept, self._kept_at = self._text.read(min(PIECE, size)), self._end()
+        return bool(self._kept)
+
+    def _end(self) -> int:
+        return self._kept_at + len(self._kept)
 
 
 @contextmanager

@@ -32,6 +32,8 @@ class Quota:
         """Wait until a split may be read; false when no row is wanted any more."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.left <= 0 or self._order[0] == name)
+            if self.left <= 0:
+                self._changed.notify_all()
         return self.left > 0
 
     async def done(self, name: str) -> None:

@@ -17,7 +17,6 @@ from headrace.connectors.formats.contract import Decoder
 from headrace.core.contracts import Chunk, ConnectorError
 from headrace.core.messages import Position, Split
 
-BLOCK = 4 << 20
 LONGEST = 256 << 20
 
 
@@ -27,8 +26,9 @@ class FileReader:
 
     folder: str
     decoder: Decoder
-    block: int = BLOCK
+    block: int
     quota: Quota | None = None
+    longest: int = LONGEST
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """The chunks from a byte on."""
@@ -65,7 +65,7 @@ class FileReader:
         if wanted is not None and wanted <= 0:
             return b""
         size = self.block
-        while size < 2 * LONGEST:
+        while size < 2 * self.longest:
             fitting = text.fitting(at, size)
             data = text.at(at, fitting)
             ended = len(data) < fitting
@@ -75,7 +75,7 @@ class FileReader:
                 return data if wanted is None else first_records(data, wanted, self.decoder.cut)
             size *= 2
         raise ConnectorError(
-            f"{split.name} has a record longer than {LONGEST >> 20} MB",
+            f"{split.name} has a record longer than {self.longest >> 20} MB",
             "a record ends in a newline; in CSV, a quote may lack its partner",
             split=split.name,
             position=at,

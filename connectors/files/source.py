@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.connectors.files.finding import find, nothing
 from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.quota import Quota
-from headrace.connectors.files.reader import BLOCK, FileReader
+from headrace.connectors.files.reader import FileReader
 from headrace.connectors.files.turns import InTurn
 from headrace.connectors.files.watching import Watched
 from headrace.connectors.threaded import Threaded
@@ -42,7 +42,7 @@ class Files:
         return Threaded(self.reader, assigned, self.surroundings, in_order=True)
 
 
-def open_source(source: nodes.Source, surroundings: Surroundings, block: int = BLOCK) -> Source:
+def open_source(source: nodes.Source, surroundings: Surroundings, block: int) -> Source:
     """The source that the plan describes."""
     from headrace.connectors.formats import decoder
 

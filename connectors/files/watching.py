@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.connectors.files.finding import base, find, nothing
+from headrace.connectors.files.matching import is_magic
 from headrace.connectors.files.reader import FileReader
 from headrace.connectors.files.turns import InTurn
 from headrace.core.contracts import Reading, Surroundings
@@ -42,7 +43,8 @@ class Watched:
     def discover(self) -> Sequence[Split]:
         """A split for each file that is ready now."""
         folder = self.reader.folder
-        if not os.path.isdir(os.path.join(folder, base(folder, self.path))):
+        below, is_pattern = os.path.join(folder, base(self.path)), is_magic(self.path)
+        if not (os.path.isdir(below) if is_pattern else os.path.exists(below)):
             raise nothing(folder, self.path)
         return self._look()
 

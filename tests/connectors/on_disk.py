@@ -1,0 +1,101 @@
+"""Pipelines over real files, run with the real runtime; and sources and sinks opened alone."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from headrace.connectors.files import BLOCK, files
+from headrace.connectors.memory import Memory
+from headrace.connectors.registry import REGISTRY
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
+from headrace.core.compile import Setting
+from headrace.core.contracts import Chunk, Connectors, Reader, Sink, Source, Surroundings
+from headrace.core.job import Job, Outcome
+from headrace.core.messages import Position, Split
+from headrace.core.plan import nodes
+from tests.runtime.running import plan_of
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+PACK = {"": bytes, ".gz": gzip.compress, ".zst": zstd.compress}
+UNPACK = {"": bytes, ".gz": gzip.decompress, ".zst": zstd.decompress}
+
+JOB = "0123456789abcdef" * 2
+OTHER_JOB = "fedcba9876543210" * 2
+
+
+def connectors_of(memory: Memory | None = None, block: int = BLOCK) -> Connectors:
+    """All there are; files are read in blocks of that size."""
+    return {
+        **REGISTRY,
+        "files": files(block),
+        "memory": (memory or Memory()).connector(),
+    }
+
+
+def run(
+    folder: Path,
+    text: str,
+    *,
+    memory: Memory | None = None,
+    block: int = BLOCK,
+    limit: int | None = None,
+    job: str = JOB,
+) -> Outcome:
+    """Run a pipeline in threads; raises ConnectorError for what is refused before it begins."""
+    connectors = connectors_of(memory, block)
+    plan = plan_of(folder, text, connectors)
+    read = frozenset(edge.stream for edge in plan.edges)
+    setting = Setting(lambda: 0, folder, read)
+    with ThreadPoolExecutor(4) as executor:
+        surroundings = Surroundings(folder, job, Bench(executor), limit)
+        return asyncio.run(Job(plan, connectors, surroundings, setting, Bounds()).run())
+
+
+def source_of(
+    folder: Path, text: str, *, block: int = BLOCK, limit: int | None = None
+) -> tuple[Source, Reader]:
+    """The source `s` of `sources:`, opened alone, and its reader; work is done on the loop."""
+    connectors = connectors_of(block=block)
+    plan = plan_of(
+        folder, f"sources:\n  s: {text}\nsinks:\n  o: {{from: s, console: {{}}}}", connectors
+    )
+    node = plan.part("s")
+    assert isinstance(node, nodes.Source)
+    side = connectors[node.connector].source
+    assert side is not None and side.open is not None
+    source = side.open(node, Surroundings(folder, JOB, Bench(), limit))
+    return source, source.reader  # type: ignore[attr-defined]
+
+
+def chunks(reader: Reader, split: Split, position: Position = None) -> list[Chunk]:
+    """Everything from a position on."""
+    return list(reader.read(split, position))
+
+
+def values(found: list[Chunk]) -> list[tuple[object, ...]]:
+    """The rows of chunks."""
+    return [row for chunk in found for row in chunk.frame.rows()]
+
+
+def sink_of(
+    folder: Path, text: str, schema: str = "{id: bigint, name: string}", job: str = JOB
+) -> Sink:
+    """The sink `o` of `sinks:`, opened alone; work is done on the loop."""
+    connectors = connectors_of()
+    source = f"sources:\n  s: {{memory: {{data: x}}, schema: {schema}}}"
+    plan = plan_of(folder, f"{source}\nsinks:\n  o: {text}", connectors)
+    node = plan.part("o")
+    assert isinstance(node, nodes.Sink)
+    side = connectors[node.connector].sink
+    assert side is not None and side.open is not None
+    schema_of = plan.streams[node.input].schema
+    return side.open(node, schema_of, Surroundings(folder, job, Bench()))

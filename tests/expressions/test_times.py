@@ -141,6 +141,7 @@ def test_what_does_not_fit_is_refused_where_it_stands(
         "timestampadd(YEAR, 292277, timestamp '2024-01-31 00:00:00')",
         "timestampdiff(MICROSECOND, timestamp_micros(-9223372036854775808), timestamp_micros(1))",
         "months_between(date_from_unix_date(2147483647), date '2024-01-01')",
+        "months_between(timestamp_micros(-9223372036854775808), date '2024-01-01')",
         "to_timestamp('+294248-01-01', 'yyyy-MM-dd')",
         "to_date('+999999-01-01', 'yyyy-MM-dd')",
         "to_timestamp('9999999999999999999', 'y')",

@@ -27,6 +27,7 @@ class InTurn:
         self._reader = reader
         self._surroundings = surroundings
         self._more = more
+        self._has_turn = False
         self._waiting: deque[tuple[str, Threaded]] = deque()
         for split, position in assigned:
             self._add(split, position)
@@ -45,12 +46,15 @@ class InTurn:
                     break
                 self._add(split, None)
             name, reading = self._waiting[0]
-            if quota and not await quota.turn(name):
+            # A file that was begun is read to its end: a chunk of it may be waiting already.
+            if quota and not self._has_turn and not await quota.turn(name):
                 break
+            self._has_turn = True
             chunk = await reading.next()
             if chunk is not None:
                 return chunk
             self._waiting.popleft()
+            self._has_turn = False
             if quota:
                 await quota.done(name)
         return None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gzip
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeAlias
 
 from headrace.connectors.files import BLOCK, files
 from headrace.connectors.memory import Memory
@@ -18,15 +20,16 @@ from headrace.core.contracts import Chunk, Connectors, Reader, Sink, Source, Sur
 from headrace.core.job import Job, Outcome
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
-from tests.runtime.running import plan_of
+from tests.runtime.running import plan_of, rows
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-PACK = {"": bytes, ".gz": gzip.compress, ".zst": zstd.compress}
-UNPACK = {"": bytes, ".gz": gzip.decompress, ".zst": zstd.decompress}
+Coding: TypeAlias = Callable[[bytes], bytes]
+PACK: dict[str, Coding] = {"": bytes, ".gz": gzip.compress, ".zst": zstd.compress}
+UNPACK: dict[str, Coding] = {"": bytes, ".gz": gzip.decompress, ".zst": zstd.decompress}
 
 JOB = "0123456789abcdef" * 2
 OTHER_JOB = "fedcba9876543210" * 2
@@ -99,3 +102,8 @@ def sink_of(
     assert side is not None and side.open is not None
     schema_of = plan.streams[node.input].schema
     return side.open(node, schema_of, Surroundings(folder, job, Bench()))
+
+
+def ids(memory: Memory, name: str = "out") -> list[int]:
+    """The first column of what was committed, sorted."""
+    return sorted(int(str(row[0])) for row in rows(memory, name).elements())

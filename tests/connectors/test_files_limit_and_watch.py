@@ -12,7 +12,7 @@ import pytest
 
 from headrace.connectors.memory import Memory
 from headrace.core.contracts import ConnectorError, Reading
-from tests.connectors.on_disk import run, source_of
+from tests.connectors.on_disk import ids, run, source_of
 from tests.runtime.running import rows
 from tests.simulation import SimulatedLoop
 
@@ -43,7 +43,7 @@ def test_a_limit_is_the_first_rows_of_all_files_in_order(
     memory = Memory()
     text = TEXT.format(parallelism=parallelism, format="json")
     assert run(tmp_path, text, memory=memory, block=block, limit=limit).failure is None
-    assert sorted(id for id, _ in rows(memory, "out").elements()) == list(range(min(limit, 50)))
+    assert ids(memory) == list(range(min(limit, 50)))
 
 
 @pytest.mark.parametrize("limit", [1, 3, 4])
@@ -65,7 +65,7 @@ def test_a_limit_counts_records_and_not_lines(tmp_path: Path) -> None:
         memory = Memory()
         text = TEXT.format(parallelism=2, format="csv")
         assert run(tmp_path, text, memory=memory, limit=limit).failure is None
-        assert sorted(id for id, _ in rows(memory, "out")) == list(range(limit))
+        assert ids(memory) == list(range(limit))
 
 
 def simulate(work: Callable[[], Coroutine[None, None, T]], seed: int = 1) -> T:

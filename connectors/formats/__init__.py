@@ -1,8 +1,12 @@
-"""Formats: how records are written as bytes, for any connector that carries bytes."""
+"""Formats: how records are written as bytes, for any connector that carries bytes.
+
+Lines of JSON, CSV and raw text are decoded in blocks and encoded in batches; Parquet is read by row
+and written by file, for its rows do not stand for themselves.
+"""
 
 from __future__ import annotations
 
 from headrace.connectors.formats.contract import BytesEncoder, Decoder
-from headrace.connectors.formats.opening import decoder, encoder
+from headrace.connectors.formats.opening import decoder, encoder, parquet_encoder, parquet_reader
 
-__all__ = ["BytesEncoder", "Decoder", "decoder", "encoder"]
+__all__ = ["BytesEncoder", "Decoder", "decoder", "encoder", "parquet_encoder", "parquet_reader"]

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from headrace.connectors.formats.contract import Decoded
 from headrace.connectors.formats.csv_header import names_in
 from headrace.connectors.formats.csv_shape import RFC_4180, Shape
-from headrace.connectors.formats.faults import Faults, missing, parted, short, unfit
+from headrace.connectors.formats.faults import Faults, parted, short, unfit
 from headrace.connectors.formats.lines import Line, without_mark
+from headrace.connectors.formats.required import lacking
 from headrace.connectors.formats.texts import typed
 from headrace.core.types import Field, Schema
 
@@ -142,9 +143,8 @@ class CsvDecoder:
         column = typed(texts, field.type)
         for row in (column.is_null() & texts.is_not_null()).arg_true():
             faults.setdefault(row, unfit(field, f'"{short(texts[row])}"'))
-        if not field.nullable and column.null_count():
-            for row in column.is_null().arg_true():
-                faults.setdefault(row, missing(field))
+        for row, why in lacking(field, column).items():
+            faults.setdefault(row, why)
         return column
 
     @cached_property

@@ -25,11 +25,6 @@ def unfit(field: Field, got: str) -> str:
     return f'column "{field.name}": wanted {field.type}, got {got}'
 
 
-def missing(field: Field) -> str:
-    """A field that must hold something is null, or not there at all."""
-    return f'column "{field.name}": wanted {field.type} not null, got null'
-
-
 def short(text: str) -> str:
     """The text, if it is long only its beginning."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import json_exact, lines
 from headrace.connectors.formats.contract import Decoded
-from headrace.connectors.formats.faults import Faults, missing, parted
+from headrace.connectors.formats.faults import Faults, parted
 from headrace.connectors.formats.json_explain import misfit
 from headrace.connectors.formats.json_halves import has_lone_half
 from headrace.connectors.formats.json_read import read, wires
 from headrace.connectors.formats.json_sorting import sort_out
 from headrace.connectors.formats.json_wire import converted, is_plain
 from headrace.connectors.formats.lines import Block, without_mark
+from headrace.connectors.formats.required import lacking
 from headrace.core.types import Field, Schema
 
 if TYPE_CHECKING:
@@ -94,7 +95,6 @@ class JsonDecoder:
             column, wrong = converted(raw, field.type, self.epoch)
             for row in wrong:
                 faults.setdefault(row, misfit(field, block.texts[row]))
-        if not field.nullable and column.null_count():
-            for row in column.is_null().arg_true():
-                faults.setdefault(row, missing(field))
+        for row, why in lacking(field, column).items():
+            faults.setdefault(row, why)
         return column

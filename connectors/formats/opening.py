@@ -8,6 +8,9 @@ from headrace.connectors.formats.csv_encode import CsvEncoder
 from headrace.connectors.formats.csv_options import dialect
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import JsonEncoder
+from headrace.connectors.formats.json_wire import is_nested
+from headrace.connectors.formats.parquet_read import ParquetReader
+from headrace.connectors.formats.parquet_write import ParquetEncoder
 from headrace.connectors.formats.raw import RawDecoder, RawEncoder
 from headrace.core.contracts import ConnectorError
 from headrace.core.pipeline.formats import JsonOptions
@@ -24,6 +27,7 @@ def decoder(source: nodes.Source) -> Decoder:
             options = format.options
             return JsonDecoder(schema, options.epoch if isinstance(options, JsonOptions) else None)
         case "csv":
+            _check_single(source)
             habits = dialect(format.options)
             names = () if habits.has_header else source.schema.names
             return CsvDecoder(schema, source.schema, names, habits.shape, habits.null.encode())
@@ -46,11 +50,29 @@ def encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
     raise _unknown(sink.name, format)
 
 
+def parquet_reader(source: nodes.Source) -> ParquetReader:
+    """What reads the rows of a source whose files are Parquet."""
+    return ParquetReader(decoded(source), source.schema)
+
+
+def parquet_encoder(schema: Schema) -> ParquetEncoder:
+    """What writes files of Parquet."""
+    return ParquetEncoder(schema)
+
+
 def decoded(source: nodes.Source) -> Schema:
     """The columns that are decoded; those that a record must have are not nullable."""
     needed = source.checked | ({source.event_time} if source.event_time else frozenset())
     fields = (source.schema.get(name) for name in source.columns)
     return Schema(tuple(Field(f.name, f.type, f.name not in needed) for f in fields if f))
+
+
+def _check_single(source: nodes.Source) -> None:
+    """CSV has no notation for arrays and structs."""
+    for field in source.schema:
+        if is_nested(field.type):
+            message = f'csv cannot hold "{field.name}" of type {field.type}'
+            raise ConnectorError(message, "format: json can", exit_status=2)
 
 
 def _unknown(name: str, format: nodes.Format) -> ConnectorError:

@@ -77,7 +77,7 @@ def _values(type: Type) -> st.SearchStrategy[object]:
     if type in BITS:
         limit = 2 ** (BITS[type] - 1)
         return st.integers(-limit, limit - 1)
-    return {
+    plain: dict[Type, st.SearchStrategy[object]] = {
         BOOLEAN: st.booleans(),
         FLOAT: st.floats(width=32),
         DOUBLE: st.floats(),
@@ -85,7 +85,8 @@ def _values(type: Type) -> st.SearchStrategy[object]:
         BINARY: st.binary(max_size=8),
         DATE: st.dates(date(1, 1, 1), date(9999, 12, 31)),
         TIMESTAMP: st.datetimes(datetime(1, 1, 2), timezones=st.just(UTC)),
-    }[type]
+    }
+    return plain[type]
 
 
 TEXTS = (

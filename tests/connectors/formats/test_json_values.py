@@ -178,6 +178,19 @@ def test_null_is_bad_where_it_must_not_be(type: str) -> None:
     assert bad[0].error == f'column "a": wanted {decoder_type(type)} not null, got null'
 
 
+def test_a_field_within_must_not_be_null_if_the_struct_is_not() -> None:
+    decoder = JsonDecoder(schema(a="array<struct<x:bigint not null,y:struct<z:string not null>>>"))
+    lines = (
+        *('{"a":null}', '{"a":[]}', '{"a":[null]}', '{"a":[{"x":1}]}'),
+        *('{"a":[{"x":1,"y":{"z":"q"}}]}', '{"a":[{}]}', '{"a":[{"x":null}]}'),
+        *('{"a":[{"x":1},{}]}', '{"a":[{"x":1,"y":{}}]}'),
+    )
+    frame, bad = decoder.decode("\n".join(lines).encode(), 0)
+    assert frame.height == 5
+    assert [record.raw for record in bad] == list(lines[5:])
+    assert bad[0].error.endswith(", got null within")
+
+
 def decoder_type(text: str) -> str:
     return str(schema(a=text).fields[0].type)
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from headrace.connectors.formats import decoder, encoder
+from headrace.connectors.formats import decoder, encoder, parquet_encoder, parquet_reader
 from headrace.core.contracts import ConnectorError
 from headrace.core.plan import nodes
+from tests.connectors.formats.schemas import schema
 from tests.plan.pipelines import plan_of
-
-STEPS = """
-sinks: {out: {from: orders, files: {path: out}, %s}}
-"""
 
 
 def source(
-    folder: Path, more: str, schema: str = "{a: bigint not null, at: timestamp}"
+    folder: Path, more: str, columns: str = "{a: bigint not null, at: timestamp}"
 ) -> nodes.Source:
     text = f"""name: test
-sources: {{orders: {{files: {{path: in}}, schema: {schema}, {more}}}}}
+sources: {{orders: {{files: {{path: in}}, schema: {columns}, {more}}}}}
 sinks: {{out: {{from: orders, files: {{path: out}}}}}}
 """
     part = plan_of(folder, text).part("orders")
@@ -104,6 +102,19 @@ def test_csv_options_that_contradict_each_other(tmp_path: Path, options: str, me
     with pytest.raises(ConnectorError) as raised:
         encoder(part, source(tmp_path, "on_error: skip").schema)
     assert (raised.value.message, raised.value.exit_status) == (message, 2)
+
+
+def test_csv_has_no_arrays(tmp_path: Path) -> None:
+    columns = schema(a="bigint", b="array<bigint>")
+    part = replace(source(tmp_path, "format: csv"), schema=columns)
+    with pytest.raises(ConnectorError, match='csv cannot hold "b" of type array<bigint>'):
+        decoder(part)
+
+
+def test_parquet_is_read_and_written_by_file(tmp_path: Path) -> None:
+    reader = parquet_reader(source(tmp_path, "format: parquet, event_time: at"))
+    assert str(reader.schema) == "a bigint not null, at timestamp not null"
+    assert parquet_encoder(reader.schema).file().end().startswith(b"PAR1")
 
 
 def test_parquet_has_no_decoder(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Which of a file's types a declared one can stand for: those whose every value it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.types import (
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTEGER_DIGITS,
+    INTEGERS,
+    SMALLINT,
+    TINYINT,
+    Array,
+    Decimal,
+    Struct,
+    Type,
+    to_polars,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+    from polars._typing import PolarsDataType
+
+
+def holds(wanted: Type, found: Type) -> bool:
+    """Whether every value of one type is a value of the other.
+
+    >>> from headrace.core.types import BIGINT, STRING
+    >>> holds(BIGINT, INT), holds(INT, BIGINT), holds(STRING, INT)
+    (True, False, False)
+    """
+    match wanted, found:
+        case Array(element), Array(other):
+            return holds(element, other)
+        case Struct(fields), Struct(others):
+            types = {field.name: field.type for field in others}
+            return all(f.name in types and holds(f.type, types[f.name]) for f in fields)
+        case Decimal(precision, scale), Decimal(digits, places):
+            return scale >= places and precision - scale >= digits - places
+        case Decimal(precision, scale), _ if found in INTEGER_DIGITS:
+            return precision - scale >= min(INTEGER_DIGITS[found], 19)
+    if wanted in INTEGERS and found in INTEGERS:
+        return INTEGERS.index(wanted) >= INTEGERS.index(found)
+    if wanted == DOUBLE:
+        return found in (TINYINT, SMALLINT, INT, FLOAT, DOUBLE)
+    return wanted == found
+
+
+def converted(value: pl.Expr, found: pl.DataType, type: Type) -> pl.Expr:
+    """A value as the type that holds it."""
+    import polars as pl
+
+    if isinstance(type, Array) and isinstance(found, pl.Array | pl.List):
+        listed = value.arr.to_list() if isinstance(found, pl.Array) else value
+        return listed.list.eval(converted(pl.element(), _of(found.inner), type.element))
+    if isinstance(type, Struct) and isinstance(found, pl.Struct):
+        dtypes = {field.name: _of(field.dtype) for field in found.fields}
+        fields = [
+            converted(value.struct.field(f.name), dtypes[f.name], f.type).alias(f.name)
+            for f in type.fields
+        ]
+        return pl.when(value.is_not_null()).then(pl.struct(fields))
+    return value.cast(to_polars(type))
+
+
+def _of(dtype: PolarsDataType) -> pl.DataType:
+    """The type itself, where Polars also takes its class."""
+    return dtype() if isinstance(dtype, type) else dtype

@@ -1,0 +1,125 @@
+"""Frames to Parquet, as bytes that can be written as they come.
+
+A Parquet file is its row groups and then a footer that says where everything stands. Polars writes
+files, not row groups: so each group is written as a file of its own, in memory, of which the groups
+are kept, and the footers are joined to one in which the places are those in the whole file. So a
+file takes no more memory than one group, and no second copy on disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats import thrift
+from headrace.connectors.formats.thrift import Value
+from headrace.core.types import Schema, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MAGIC = b"PAR1"
+GROUP_ROWS = 1 << 18
+GROUP_BYTES = 64 << 20
+
+# The numbers of fields, from the format's `parquet.thrift`.
+FILE_ROWS, FILE_GROUPS = 3, 4
+GROUP_COLUMNS, GROUP_OFFSET, GROUP_ORDINAL = 1, 5, 7
+COLUMN_OFFSET, COLUMN_DATA, COLUMN_INDEXES = 2, 3, (4, 5, 6, 7)
+DATA_OFFSETS = (9, 10, 11, 14)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetEncoder:
+    """Writes rows of this schema, a file at a time."""
+
+    schema: Schema
+
+    @property
+    def suffix(self) -> str:
+        """As files of Parquet are called."""
+        return ".parquet"
+
+    def file(self) -> ParquetFile:
+        """A file, from its beginning."""
+        return ParquetFile(self.schema)
+
+
+@dataclass(slots=True)
+class ParquetFile:
+    """One file: what `put` returns, one after the other, and then what `end` returns."""
+
+    schema: Schema
+    _waiting: list[pl.DataFrame] = field(default_factory=list)
+    _rows: int = 0
+    _bytes: int = 0
+    _size: int = 0
+    _footer: thrift.Struct | None = None
+
+    def put(self, frame: pl.DataFrame) -> bytes:
+        """The bytes that are ready with these rows: of a whole row group, or none."""
+        columns = frame.select(self.schema.names)
+        self._waiting.append(columns)
+        self._rows += columns.height
+        self._bytes += int(columns.estimated_size())
+        if self._rows < GROUP_ROWS and self._bytes < GROUP_BYTES:
+            return b""
+        return self._group()
+
+    def end(self) -> bytes:
+        """The last rows, and the footer."""
+        last = self._group() if self._rows or self._footer is None else b""
+        assert self._footer is not None
+        footer = thrift.write(self._footer)
+        return b"".join((last, footer, len(footer).to_bytes(4, "little"), MAGIC))
+
+    def _group(self) -> bytes:
+        import polars as pl
+
+        types = {f.name: to_polars(f.type) for f in self.schema}
+        frame = pl.concat([pl.DataFrame(schema=types), *self._waiting])
+        self._waiting, self._rows, self._bytes = [], 0, 0
+        out = BytesIO()
+        frame.write_parquet(out)
+        data = out.getvalue()
+        length = int.from_bytes(data[-8:-4], "little")
+        footer = thrift.read(data[-8 - length : -8])
+        start = 0 if self._footer is None else len(MAGIC)
+        groups = data[start : -8 - length]
+        self._footer = _joined(self._footer, footer, self._size - start)
+        self._size += len(groups)
+        return groups
+
+
+def _joined(whole: thrift.Struct | None, more: thrift.Struct, shift: int) -> thrift.Struct:
+    """A footer with the row groups of another, which stand so many bytes further on."""
+    groups = more[FILE_GROUPS].items
+    before = whole[FILE_GROUPS].items if whole else []
+    for ordinal, group in enumerate(groups, len(before)):
+        assert isinstance(group, dict)
+        _move(group, GROUP_OFFSET, shift)
+        if GROUP_ORDINAL in group:
+            group[GROUP_ORDINAL].plain = ordinal
+        for column in group[GROUP_COLUMNS].items:
+            assert isinstance(column, dict)
+            _move_column(column, shift)
+    if whole is None:
+        return more
+    before.extend(groups)
+    rows = whole[FILE_ROWS].number + more[FILE_ROWS].number
+    return {**whole, FILE_ROWS: Value(thrift.I64, rows)}
+
+
+def _move_column(column: thrift.Struct, shift: int) -> None:
+    """A column's places, further on; indexes have places within, and are left out."""
+    _move(column, COLUMN_OFFSET, shift)
+    for offset in DATA_OFFSETS:
+        _move(column[COLUMN_DATA].struct, offset, shift)
+    for index in COLUMN_INDEXES:
+        column.pop(index, None)
+
+
+def _move(struct: thrift.Struct, id: int, shift: int) -> None:
+    if id in struct and struct[id].number:
+        struct[id].plain = struct[id].number + shift

@@ -1,0 +1,48 @@
+"""Values that must not be null, of a column or of a struct's field somewhere within it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.types import Array, Field, Struct, Type
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def lacking(field: Field, column: pl.Series) -> dict[int, str]:
+    """The rows of a column in which a value is null that must not be, and what to say of each."""
+    import polars as pl
+
+    found: dict[int, str] = {}
+    wanted = f'column "{field.name}": wanted {field.type}'
+    if has_required(field.type):
+        within = column.to_frame("v").select(_lacks(pl.col("v"), field.type)).to_series()
+        found = dict.fromkeys(within.arg_true(), f"{wanted}, got null within")
+    if not field.nullable and column.null_count():
+        found |= dict.fromkeys(column.is_null().arg_true(), f"{wanted} not null, got null")
+    return found
+
+
+def has_required(type: Type) -> bool:
+    """Whether a struct somewhere within has a field that must not be null."""
+    match type:
+        case Array(element):
+            return has_required(element)
+        case Struct(fields):
+            return any(not field.nullable or has_required(field.type) for field in fields)
+    return False
+
+
+def _lacks(value: pl.Expr, type: Type) -> pl.Expr:
+    """Whether something is missing within a value; not that it is null itself."""
+    import polars as pl
+
+    match type:
+        case Array(element):
+            return value.list.eval(_lacks(pl.element(), element)).list.any().fill_null(False)
+        case Struct(fields):
+            parts = [_lacks(value.struct.field(field.name), field.type) for field in fields]
+            nulls = [value.struct.field(f.name).is_null() for f in fields if not f.nullable]
+            return value.is_not_null() & pl.any_horizontal([*parts, *nulls])
+    return pl.lit(False)

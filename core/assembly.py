@@ -155,7 +155,7 @@ class Assembly:
             if edge.producer in task.parts and not self._inside(edge):
                 outlets.setdefault(edge.stream, []).append(self._outlet(at, edge, index))
         if isinstance(last, nodes.Sink):
-            return Foot(outlets, self._ends.sinks[last.name].writer(index), last.input)
+            return Foot(outlets, self._ends.sinks[last.name].writer(index), last.input, last.name)
         return Foot(outlets, None)
 
     def _outlet(self, at: int, edge: nodes.Edge, index: int) -> Outlet:

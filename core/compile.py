@@ -105,7 +105,7 @@ def _operator(
             return Route(step.name, operation, setting.read)
         case nodes.Map():
             failed = partial(_fail, step, setting, compiled) if step.on_error != "fail" else None
-            return Map(leaves, operation, setting.folder, failed)
+            return Map(step.name, leaves, operation, setting.folder, failed)
     raise AssertionError(operation)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core import dead_letters
+from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
 from headrace.core.contracts import Chunk, ConnectorError, Reading
 from headrace.core.elements import EVENT_TIME, FOREVER_US, End, Watermark
@@ -38,7 +39,7 @@ class Intake:
         """Read to the end, or until somebody asks to stop; then say that nothing comes any more."""
         arrivals = Arrivals(reading, asyncio.create_task(stop.wait()))
         try:
-            while (chunk := await arrivals.next()) is not None:
+            while (chunk := await self._next(arrivals)) is not None:
                 await self._take(chunk)
                 if self._kept:
                     await self._linger(arrivals)
@@ -52,16 +53,21 @@ class Intake:
         """Take what comes in time to the rows that are kept, then send them."""
         until = asyncio.get_running_loop().time() + self.bounds.linger_s
         while self._kept_rows < self.bounds.rows and await arrivals.comes_before(until):
-            chunk = await arrivals.next()
+            chunk = await self._next(arrivals)
             if chunk is None:
                 break
             await self._take(chunk)
         await self._send()
 
+    async def _next(self, arrivals: Arrivals) -> Chunk | None:
+        with blamed(self.source.name):
+            return await arrivals.next()
+
     async def _take(self, chunk: Chunk) -> None:
         self.rows_in += chunk.frame.height
         if chunk.bad:
-            await self._bad(chunk)
+            with blamed(self.source.name):
+                await self._bad(chunk)
         if chunk.frame.height:
             self._kept.append(chunk.frame)
             self._kept_rows += chunk.frame.height

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.core.bench import Bench
+from headrace.core.blame import blamed
 from headrace.core.contracts import Writer
 from headrace.core.elements import Batch, End, Mark, Watermark
 from headrace.core.gate import Gate
@@ -32,13 +33,16 @@ class Foot:
     writer: Writer | None
     writes: str = ""
     """The stream that the writer takes."""
+    sink: str = ""
+    """Whose writer it is."""
     rows_out: dict[str, int] = field(default_factory=dict)
 
     async def rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Hand rows of a stream on."""
         self.rows_out[stream] = self.rows_out.get(stream, 0) + frame.height
         if self.writer is not None and stream == self.writes:
-            await self.writer.write(frame)
+            with blamed(self.sink):
+                await self.writer.write(frame)
         for outlet in self.outlets.get(stream, ()):
             await outlet.rows(frame)
 
@@ -50,7 +54,10 @@ class Foot:
 
     async def prepared(self) -> Handle | None:
         """What a commit of all that was written needs."""
-        return await self.writer.prepare() if self.writer else None
+        if self.writer is None:
+            return None
+        with blamed(self.sink):
+            return await self.writer.prepare()
 
 
 @dataclass(slots=True)

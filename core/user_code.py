@@ -72,6 +72,9 @@ def where(error: BaseException, path: Path) -> str:
     """The last place in the user's file that the exception passed, as `file.py:12`."""
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{Path(error.filename or path).name}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if Path(frame.filename).resolve() == path.resolve()]
-    return f"{path.name}:{inside[-1].lineno}" if inside else path.name
+    lines = [
+        line
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == str(path)
+    ]
+    return f"{path.name}:{lines[-1]}" if lines else path.name

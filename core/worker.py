@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from headrace.core.assembly import Assembly, Ends, Subtask
 from headrace.core.bench import Bench
+from headrace.core.blame import part_of
 from headrace.core.contracts import ConnectorError, Sink
 from headrace.core.messages import (
     Abort,
@@ -97,7 +98,7 @@ class Worker:
 
 def failure(error: Exception, task: nodes.Task) -> Failure:
     """What a user is told of an exception: a line of theirs and the world's, all of ours."""
-    where = " > ".join(task.parts)
+    where = part_of(error) or " > ".join(task.parts)
     match error:
         case ConnectorError():
             return Failure(error.message, where, error.split, error.position, error.hint)

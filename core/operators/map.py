@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.blame import blamed
 from headrace.core.elements import DELETE, EVENT_TIME
 from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
 from headrace.core.plan import nodes
@@ -38,11 +39,13 @@ class Map(Stateless):
 
     def __init__(
         self,
+        step: str,
         stream: str,
         operation: nodes.Map,
         folder: Path,
         failed: Callable[[list[FailedRow]], Iterator[Output]] | None = None,
     ) -> None:
+        self._step = step
         self._stream = stream
         self._path = folder / operation.file
         self._name = f"{Path(operation.file).name}:{operation.function}"
@@ -55,6 +58,10 @@ class Map(Stateless):
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """What the function makes of the rows."""
+        with blamed(self._step):
+            yield from self._made(frame)
+
+    def _made(self, frame: pl.DataFrame) -> Iterator[Output]:
         if not frame.height:
             return
         shown = frame.drop(EVENT_TIME, DELETE, strict=False)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 SUFFIXES: dict[Compression, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 
 GZIP_LEVEL, ZSTD_LEVEL = 6, 3
+HELD: dict[Compression, int] = {"none": 0, "gzip": 1 << 18, "zstd": 3 << 19}
+"""How much memory a compressor takes, measured."""
 
 Unpack: TypeAlias = Callable[[IO[bytes]], IO[bytes]]
 

@@ -28,7 +28,7 @@ class Opened:
 
     def __init__(self, file: io.FileIO, path: str, name: str) -> None:
         self._file = file
-        self._path = path
+        self.path = path
         self._name = name
         self._seen = os.fstat(file.fileno())
 
@@ -36,7 +36,7 @@ class Opened:
         """So many bytes of the text from a position on; fewer only where it ends."""
         with telling(f"read {self._name}", self._name, position):
             data = self._read(position, size)
-            self._check(position)
+        self.check(position)
         if not data and position > self._end():
             self._fail("is shorter than it was: it ends before what was read", position)
         return data
@@ -63,13 +63,14 @@ class Opened:
             data += more
         return data
 
-    def _check(self, position: int) -> None:
-        """The file is still the one that was opened, and holds what was read."""
-        now, seen = os.fstat(self._file.fileno()), self._seen
-        try:
-            there = os.stat(self._path)
-        except FileNotFoundError:
-            self._fail("vanished while it was read", position)
+    def check(self, position: int) -> None:
+        """Notice that the file is no more the one that was opened, or does not hold what it did."""
+        with telling(f"read {self._name}", self._name, position):
+            now, seen = os.fstat(self._file.fileno()), self._seen
+            try:
+                there = os.stat(self.path)
+            except (FileNotFoundError, NotADirectoryError):
+                self._fail("vanished while it was read", position)
         if (there.st_dev, there.st_ino) != (now.st_dev, now.st_ino):
             self._fail("was replaced by another file while it was read", position)
         if now.st_size < seen.st_size:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from headrace.connectors.files.compression import Packer
+from headrace.connectors.files.body import Body
 from headrace.connectors.files.disk import append, make_folder, sync
 from headrace.connectors.files.failing import telling
 from headrace.connectors.files.names import hidden
 from headrace.core.contracts import ConnectorError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(slots=True)
@@ -20,7 +24,7 @@ class Part:
     """The sink's folder."""
     path: str
     """The part's path within it, once it is committed."""
-    packer: Packer | None
+    body: Body
     since_s: float
     rows: int = 0
     size: int = 0
@@ -33,13 +37,20 @@ class Part:
         """Where it is written."""
         return os.path.join(self.folder, hidden(self.path))
 
-    def put(self, data: bytes, rows: int) -> int:
-        """Take bytes; how many have come of them, compressed."""
-        packed = self.packer.compress(data) if self.packer else data
-        self.waiting.append(packed)
-        self.rows += rows
-        self.size += len(packed)
-        return len(packed)
+    def put(self, frame: pl.DataFrame) -> int:
+        """Take rows; how many bytes have come of them by now."""
+        self.rows += frame.height
+        return self._gather(self.body.put(frame))
+
+    def rest(self) -> int:
+        """Take the bytes of all rows, so that none are held back; how many they are."""
+        return self._gather(self.body.rest())
+
+    def _gather(self, data: bytes) -> int:
+        if data:
+            self.waiting.append(data)
+            self.size += len(data)
+        return len(data)
 
     def flush(self) -> None:
         """Write what waits."""
@@ -61,10 +72,7 @@ class Part:
 
     def finish(self) -> None:
         """Write the end, and wait until the file is safe."""
-        if self.packer:
-            end = self.packer.flush()
-            self.size += len(end)
-            self.waiting.append(end)
+        self._gather(self.body.end())
         self.flush()
         with telling(f"write {self.hidden}"):
             sync(self.hidden)

@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from headrace.connectors.files.body import Bodies, Text
+from headrace.connectors.files.compression import SUFFIXES
 from headrace.connectors.files.disk import append, make_folder, name_part, remove, sync
 from headrace.connectors.files.failing import telling
 from headrace.connectors.files.folders import spreading
 from headrace.connectors.files.names import HIDDEN, hidden, is_hidden, of_job, output_in
-from headrace.connectors.files.options import FilesSink
+from headrace.connectors.files.options import Compression, FilesSink
 from headrace.connectors.files.writer import FilesWriter, Output
+from headrace.connectors.formats import encoder, parquet_encoder
 from headrace.core.contracts import ConnectorError, Sink, Surroundings, Writer
 from headrace.core.messages import Handle
 from headrace.core.plan import nodes
@@ -127,21 +130,32 @@ def _parts(handle: Handle) -> Iterator[tuple[str, int]]:
 
 def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
     """The sink that the plan describes."""
-    from headrace.connectors.formats import encoder
-
     options = sink.options
     assert isinstance(options, FilesSink)
     folders = [str(name) for name in options.partition_by or ()]
     kept = Schema(tuple(field for field in schema if field.name not in folders))
+    bodies, suffix = _bodies(sink, options.compression, kept)
     output = Output(
         folder=os.path.join(surroundings.folder, str(options.path)),
         job=surroundings.job[:8],
         columns=schema.names,
         spread=spreading(schema, folders),
-        encoder=encoder(sink, kept),
-        compression=options.compression,
+        bodies=bodies,
+        suffix=suffix,
         roll=options.roll,
         bench=surroundings.bench,
         replaces=options.mode == "overwrite",
     )
     return FilesOut(output, str(options.path), options.mode)
+
+
+def _bodies(sink: nodes.Sink, compression: Compression, schema: Schema) -> tuple[Bodies, str]:
+    """What begins a file, and how its name ends."""
+    if sink.format and sink.format.name == "parquet":
+        if compression != "none":
+            message = f'"{sink.name}": compression is for text, Parquet is compressed inside'
+            raise ConnectorError(message, "leave it away", exit_status=2)
+        parquet = parquet_encoder(schema)
+        return parquet.file, parquet.suffix
+    text = encoder(sink, schema)
+    return lambda: Text(text, compression), text.suffix + SUFFIXES[compression]

@@ -9,8 +9,10 @@ from headrace.connectors.files.finding import find, nothing
 from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.quota import Quota
 from headrace.connectors.files.reader import FileReader
+from headrace.connectors.files.rows import AnyReader, RowReader
 from headrace.connectors.files.turns import InTurn
 from headrace.connectors.files.watching import Watched
+from headrace.connectors.formats import decoder, parquet_reader
 from headrace.connectors.threaded import Threaded
 from headrace.core.contracts import Reading, Source, Surroundings
 from headrace.core.messages import Position, Split
@@ -23,7 +25,7 @@ class Files:
 
     name: str
     path: str
-    reader: FileReader
+    reader: AnyReader
     surroundings: Surroundings
 
     def discover(self) -> Sequence[Split]:
@@ -44,13 +46,17 @@ class Files:
 
 def open_source(source: nodes.Source, surroundings: Surroundings, block: int) -> Source:
     """The source that the plan describes."""
-    from headrace.connectors.formats import decoder
-
     options = source.options
     assert isinstance(options, FilesSource)
     quota = Quota(surroundings.limit) if surroundings.limit is not None else None
-    reader = FileReader(str(surroundings.folder), decoder(source), block, quota)
+    reader = _reader(source, str(surroundings.folder), block, quota)
     if options.watch is None:
         return Files(source.name, str(options.path), reader, surroundings)
     every_s = options.watch.total_seconds()
     return Watched(source.name, str(options.path), reader, surroundings, every_s)
+
+
+def _reader(source: nodes.Source, folder: str, block: int, quota: Quota | None) -> AnyReader:
+    if source.format and source.format.name == "parquet":
+        return RowReader(folder, parquet_reader(source), quota=quota)
+    return FileReader(folder, decoder(source), block, quota)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from headrace.connectors.files.reader import FileReader
+from headrace.connectors.files.rows import AnyReader
 from headrace.connectors.threaded import Threaded
 from headrace.core.contracts import Chunk, Surroundings
 from headrace.core.messages import Position, Split
@@ -19,7 +19,7 @@ class InTurn:
 
     def __init__(
         self,
-        reader: FileReader,
+        reader: AnyReader,
         assigned: Sequence[tuple[Split, Position]],
         surroundings: Surroundings,
         more: Callable[[], Awaitable[Split | None]] | None = None,

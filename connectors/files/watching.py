@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from headrace.connectors.files.finding import base, find, nothing
 from headrace.connectors.files.matching import is_magic
-from headrace.connectors.files.reader import FileReader
+from headrace.connectors.files.rows import AnyReader
 from headrace.connectors.files.turns import InTurn
 from headrace.core.contracts import Reading, Surroundings
 from headrace.core.messages import Position, Split
@@ -32,7 +32,7 @@ class Watched:
 
     name: str
     path: str
-    reader: FileReader
+    reader: AnyReader
     surroundings: Surroundings
     every_s: float
     _ready: set[str] = field(default_factory=set)

@@ -15,14 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.connectors.columns import visible
-from headrace.connectors.files.compression import SUFFIXES, packer
+from headrace.connectors.files.body import Bodies
 from headrace.connectors.files.disk import remove, sync
 from headrace.connectors.files.failing import telling
 from headrace.connectors.files.folders import Spread
 from headrace.connectors.files.names import PartName
-from headrace.connectors.files.options import Compression, Roll
+from headrace.connectors.files.options import Roll
 from headrace.connectors.files.part import Part
-from headrace.connectors.formats.contract import BytesEncoder
 from headrace.core.bench import Bench
 from headrace.core.messages import Handle
 
@@ -31,6 +30,10 @@ if TYPE_CHECKING:
 
 ENOUGH = 4 << 20
 """So many bytes are worth a visit to the disk."""
+SAMPLE = 1000
+"""So many rows show how many bytes a row becomes."""
+MOST_HELD = 128 << 20
+"""So much memory may be taken by what is not bytes yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,8 @@ class Output:
     job: str
     columns: tuple[str, ...]
     spread: Spread
-    encoder: BytesEncoder
-    compression: Compression
+    bodies: Bodies
+    suffix: str
     roll: Roll
     bench: Bench
     replaces: bool
@@ -73,7 +76,9 @@ class FilesWriter:
 
     async def prepare(self) -> Handle | None:
         """End all parts: safe on disk, hidden, and named in the handle."""
-        parts = await self._output.bench.blocking(self._finish)
+        await self._output.bench.blocking(self._finish)
+        # Until here, `close` would remove them.
+        parts, self._done = self._done, []
         if not parts and (self._prepared or not self._output.replaces):
             return None
         self._prepared = True
@@ -84,15 +89,23 @@ class FilesWriter:
         await self._output.bench.blocking(self._drop)
 
     def _take(self, frame: pl.DataFrame, now_s: float) -> None:
-        for folder, part in list(self._open.items()):
-            every = self._output.roll.every
-            if every and now_s - part.since_s >= every.total_seconds():
-                self._full.append(self._open.pop(folder))
+        for folder in self._old(now_s):
+            self._full.append(self._open.pop(folder))
         for folder, rows in self._output.spread(frame):
             for piece, part in self._pieces(folder, rows, now_s):
-                came = part.put(self._output.encoder.encode(piece), piece.height)
-                self._waiting += came
-                self._row_bytes = came / piece.height
+                self._waiting += part.put(piece)
+                self._learn(part, piece)
+        if sum(part.body.held for part in self._open.values()) > MOST_HELD:
+            for part in self._open.values():
+                self._waiting += part.rest()
+
+    def _old(self, now_s: float) -> list[str]:
+        """The folders whose part has been open for so long that it is full."""
+        every = self._output.roll.every
+        if every is None:
+            return []
+        since_s = now_s - every.total_seconds()
+        return [folder for folder, part in self._open.items() if part.since_s <= since_s]
 
     def _pieces(
         self, folder: str, rows: pl.DataFrame, now_s: float
@@ -107,55 +120,61 @@ class FilesWriter:
                 self._full.append(self._open.pop(folder))
 
     def _part(self, folder: str, now_s: float) -> Part:
-        if folder in self._open:
-            return self._open[folder]
-        output = self._output
-        suffix = output.encoder.suffix + SUFFIXES[output.compression]
-        name = PartName(output.job, self._subtask, self._sequence, suffix)
-        self._sequence += 1
-        part = Part(
-            output.folder, os.path.join(folder, str(name)), packer(output.compression), now_s
-        )
-        self._open[folder] = part
-        if header := output.encoder.header():
-            self._waiting += part.put(header, 0)
+        part = self._open.get(folder)
+        if part is None:
+            output = self._output
+            name = PartName(output.job, self._subtask, self._sequence, output.suffix)
+            self._sequence += 1
+            path = os.path.join(folder, str(name))
+            part = self._open[folder] = Part(output.folder, path, output.bodies(), now_s)
         return part
 
     def _room(self, part: Part, rows: pl.DataFrame) -> int:
-        """How many of these rows the part takes, by the bytes that rows had before."""
+        """How many of these rows the part takes; of bytes, by what rows have become so far."""
         roll, room = self._output.roll, rows.height
         if roll.rows:
             room = min(room, roll.rows - part.rows)
         if roll.bytes:
-            each = self._row_bytes or rows.estimated_size() / rows.height
-            room = min(room, int((roll.bytes - part.size) / max(each, 1)))
+            known = self._row_bytes
+            room = min(room, int((roll.bytes - self._size(part)) / known) if known else SAMPLE)
         return max(room, 1)
+
+    def _learn(self, part: Part, piece: pl.DataFrame) -> None:
+        """How many bytes a row becomes; where they are held back, the last part says it best."""
+        if not part.body.held:
+            self._row_bytes = part.size / part.rows
+        elif not self._row_bytes:
+            self._row_bytes = piece.estimated_size() / piece.height
 
     def _is_full(self, part: Part) -> bool:
         roll = self._output.roll
         by_rows = roll.rows and part.rows >= roll.rows
-        by_bytes = roll.bytes and part.size + self._row_bytes > roll.bytes
+        by_bytes = roll.bytes and self._size(part) + self._row_bytes > roll.bytes
         return bool(by_rows or by_bytes)
+
+    def _size(self, part: Part) -> float:
+        """About how large a part is; what it holds back counts as rows did before."""
+        return max(part.size, part.rows * self._row_bytes if part.body.held else 0)
 
     def _flush(self) -> None:
         """Write what waits, and end the parts that are full."""
         while self._full:
-            self._full[-1].finish()
+            part = self._full[-1]
+            part.finish()
+            self._row_bytes = part.size / part.rows
             self._done.append(self._full.pop())
         for part in self._open.values():
             if part.waiting:
                 part.flush()
         self._waiting = 0
 
-    def _finish(self) -> list[Part]:
+    def _finish(self) -> None:
         self._full.extend(self._open.values())
         self._open.clear()
         self._flush()
-        done, self._done = self._done, []
         with telling(f"write into {self._output.folder}"):
-            for folder in {os.path.dirname(part.hidden) for part in done}:
+            for folder in {os.path.dirname(part.hidden) for part in self._done}:
                 sync(folder)
-        return done
 
     def _drop(self) -> None:
         for part in (*self._open.values(), *self._full, *self._done):

@@ -67,6 +67,15 @@ class ParquetFile:
             return b""
         return self._group()
 
+    @property
+    def held(self) -> int:
+        """About how much memory the rows take that are in no row group yet."""
+        return self._bytes
+
+    def rest(self) -> bytes:
+        """A row group of these rows; more may come."""
+        return self._group() if self._rows else b""
+
     def end(self) -> bytes:
         """The last rows, and the footer."""
         last = self._group() if self._rows or self._footer is None else b""

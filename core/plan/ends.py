@@ -15,6 +15,8 @@ from headrace.core.problems import did_you_mean
 from headrace.core.types import (
     BIGINT,
     BINARY,
+    DOUBLE,
+    FLOAT,
     INT,
     STRING,
     TIMESTAMP,
@@ -145,6 +147,12 @@ def check_sink(sink: Sink, known: Known, report: Report) -> None:
         if field and isinstance(field.type, Array | Struct):
             report.add(
                 f'partition_by: "{name}" of type {field.type} is no single value', name.locate()
+            )
+        elif field and field.type in (FLOAT, DOUBLE, BINARY):
+            report.add(
+                f'partition_by: "{name}" of type {field.type} cannot name a folder',
+                name.locate(),
+                "cast it in a step before",
             )
     _check_format(sink, Known(Schema(left), known.broken, known.open), report)
 

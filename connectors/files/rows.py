@@ -1,0 +1,56 @@
+"""Reads a Parquet file: so many rows at a time; a position is the number of the next row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headrace.connectors.files.opened import Opened, opened
+from headrace.connectors.files.quota import Quota
+from headrace.connectors.files.reader import FileReader
+from headrace.connectors.formats.parquet_read import ROWS, ParquetReader
+from headrace.core.contracts import Chunk, ConnectorError
+from headrace.core.messages import Position, Split
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Reads files of a folder; can be pickled, but for its quota, which is one process's."""
+
+    folder: str
+    parquet: ParquetReader
+    rows: int = ROWS
+    quota: Quota | None = None
+
+    def read(self, split: Split, position: Position) -> Iterator[Chunk]:
+        """The chunks from a row on."""
+        at = position if isinstance(position, int) else 0
+        with opened(os.path.join(self.folder, split.name), split.name) as file:
+            while True:
+                wanted = min(self.rows, self.quota.left) if self.quota else self.rows
+                if wanted <= 0:
+                    return
+                chunk, rows = self._chunk(file, split, at, wanted)
+                yield chunk
+                del chunk
+                if rows < wanted:
+                    return
+                at += rows
+
+    def _chunk(self, file: Opened, split: Split, at: int, wanted: int) -> tuple[Chunk, int]:
+        """So many rows, and how many there were."""
+        try:
+            (frame, bad), rows = self.parquet.read(file.path, at, wanted)
+        except ConnectorError as error:
+            file.check(at)
+            message = f"{split.name}: {error.message}"
+            raise ConnectorError(message, error.hint, split=split.name, position=at) from error
+        file.check(at)
+        if self.quota:
+            self.quota.take(frame.height)
+        return Chunk(split, frame, at + rows, bad), rows
+
+
+AnyReader: TypeAlias = FileReader | RowReader

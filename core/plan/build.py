@@ -58,6 +58,7 @@ class Builder:
     def parts(self) -> tuple[nodes.PlanPart, ...]:
         """Sources, steps in an order in which inputs come first, sinks."""
         self._check_circles()
+        self._check_sinks()
         sources = [self._source(source) for source in self.pipeline.sources.values()]
         reads = {name: self._below(step) for name, step in self.pipeline.steps.items()}
         steps = [self._step(self.pipeline.steps[name]) for name in in_order(reads)]
@@ -81,6 +82,15 @@ class Builder:
     def _parts(self) -> frozenset[str]:
         pipeline = self.pipeline
         return frozenset((*pipeline.sources, *pipeline.steps, *pipeline.sinks))
+
+    def _check_sinks(self) -> None:
+        """A sink's name is its own: state, figures and messages are filed under names."""
+        for sink in self.pipeline.sinks.values():
+            if sink.name in self.pipeline.sources or sink.name in self.pipeline.steps:
+                self.report.about = _subject(sink)
+                kind = "source" if sink.name in self.pipeline.sources else "step"
+                message = f'the name "{sink.name}" is taken by a {kind}'
+                self.report.add(message, sink.name.locate(), "give the sink another name")
 
     def _below(self, step: Step) -> list[str]:
         """The steps that a step reads from."""
@@ -166,14 +176,15 @@ class Builder:
             return self.known[name]
         owner = name.partition(".")[0]
         broken = self.loaded.broken
-        if name not in self.owners and owner not in broken and not nearest(name, broken):
+        lost = self.loaded.names_lost or owner in broken or nearest(name, broken)
+        if name not in self.owners and not lost:
             streams = tuple(self.owners)
             self.meant.update(missing(name, streams, self.pipeline.sinks, self.report))
         return UNKNOWN
 
     def _check_readers(self) -> None:
         """A stream that nobody reads is lost; with a part broken, nobody can tell."""
-        if self.loaded.broken or self.circular:
+        if self.loaded.broken or self.loaded.names_lost or self.circular:
             return
         steps, sinks = self.pipeline.steps.values(), self.pipeline.sinks.values()
         read = {

@@ -66,6 +66,7 @@ def type_text(text: Text, known: Known, report: Report) -> Typed | None:
     try:
         tree = parse(text.reveal())
         if _unknowable(tree, known):
+            _report(text, _certainly_unknown(tree, known), report)
             return None
         return Resolver(known.schema).resolve(tree)
     except ExpressionError as error:
@@ -78,6 +79,21 @@ def type_text(text: Text, known: Known, report: Report) -> Typed | None:
 def _unknowable(tree: Node, known: Known) -> bool:
     names = {node.name for node in walk(tree) if isinstance(node, Name)}
     return any(known.may_have(name) and name not in known.schema for name in names)
+
+
+def _certainly_unknown(tree: Node, known: Known) -> tuple[ExpressionError, ...]:
+    """Columns that are not there whatever the broken ones may turn out to be."""
+    if known.open:
+        return ()
+    resolver = Resolver(known.schema)
+    errors = []
+    for node in walk(tree):
+        if isinstance(node, Name) and not known.may_have(node.name):
+            try:
+                resolver.column(node)
+            except ExpressionError as error:
+                errors.append(error)
+    return tuple(errors)
 
 
 def _report(text: Text, errors: tuple[ExpressionError, ...], report: Report) -> None:

@@ -63,49 +63,57 @@ def _exchange(edge: Edge) -> str:
 
 def _mermaid(plan: Plan) -> str:
     shapes = {"source": ("([", "])"), "step": ("[", "]"), "sink": ("[(", ")]")}
+    ids = {part.name: f"n{number}" for number, part in enumerate(plan)}
     lines = ["flowchart LR"]
     for number, task in enumerate(plan.tasks, 1):
         lines.append(f'  subgraph task{number}["task {number}, parallelism {task.parallelism}"]')
         for name in task.parts:
             left, right = shapes[describe.kind(plan.part(name))]
-            lines.append(f'    {_id(name)}{left}"{_label(plan.part(name), "<br/>")}"{right}')
+            label = "<br/>".join(map(_mermaid_text, _label(plan.part(name))))
+            lines.append(f'    {ids[name]}{left}"{label}"{right}')
         lines.append("  end")
     for edge in plan.edges:
-        label = (
-            _exchange(edge) if edge.stream == edge.producer else f"{edge.stream}: {_exchange(edge)}"
-        )
-        lines.append(f'  {_id(edge.producer)} -->|"{label}"| {_id(edge.consumer)}')
+        label = _mermaid_text(_edge_label(edge))
+        lines.append(f'  {ids[edge.producer]} -->|"{label}"| {ids[edge.consumer]}')
     return "\n".join(lines) + "\n"
 
 
+def _mermaid_text(text: str) -> str:
+    """Text inside a quoted label: Mermaid's entities for what would end it or be markup."""
+    entities = {'"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", "&": "#amp;"}
+    return "".join(entities.get(character, character) for character in text)
+
+
 def _dot(plan: Plan) -> str:
-    lines = [f"digraph {json.dumps(plan.name)} {{", "  rankdir=LR; node [shape=box];"]
+    lines = [f"digraph {_dot_text(plan.name)} {{", "  rankdir=LR; node [shape=box];"]
     for number, task in enumerate(plan.tasks, 1):
         title = f"task {number}, parallelism {task.parallelism}"
-        lines.append(f"  subgraph cluster_{number} {{ label={json.dumps(title)};")
+        lines.append(f"  subgraph cluster_{number} {{ label={_dot_text(title)};")
         for name in task.parts:
-            label = _label(plan.part(name), "\\n")
-            lines.append(f'    {json.dumps(name)} [label="{label}"];')
+            label = _dot_text(*_label(plan.part(name)))
+            lines.append(f"    {_dot_text(name)} [label={label}];")
         lines.append("  }")
     for edge in plan.edges:
-        ends = f"{json.dumps(edge.producer)} -> {json.dumps(edge.consumer)}"
-        lines.append(f'  {ends} [label="{_exchange(edge)}"];')
+        ends = f"{_dot_text(edge.producer)} -> {_dot_text(edge.consumer)}"
+        lines.append(f"  {ends} [label={_dot_text(_edge_label(edge))}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _id(name: str) -> str:
-    """A name as Mermaid takes it: the prefix keeps it from being one of its own words."""
-    return "n_" + name.replace("-", "_dash_")
+def _dot_text(*lines: str) -> str:
+    """Lines as a quoted string of DOT, in which only quotes and backslashes are special."""
+    escaped = (line.replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    return '"' + "\\n".join(escaped) + '"'
 
 
-def _label(part: PlanPart, newline: str) -> str:
-    """Name and work of a part, quotes and brackets made harmless for Mermaid and DOT alike."""
+def _edge_label(edge: Edge) -> str:
+    exchange = _exchange(edge)
+    return exchange if edge.stream == edge.producer else f"{edge.stream}: {exchange}"
+
+
+def _label(part: PlanPart) -> list[str]:
+    """Name and work of a part, a line each."""
     work = [line for line in describe.lines(part) if not line.startswith("from ")]
-    text = [f"{describe.kind(part)} {part.name}", *work]
-    safe = [line.replace("\\", "/").replace('"', "'") for line in text]
-    if newline == "<br/>":
-        safe = [line.replace("<", "#lt;").replace(">", "#gt;") for line in safe]
-    return newline.join(safe)
+    return [f"{describe.kind(part)} {part.name}", *work]
 
 
 def _json(plan: Plan) -> str:

@@ -70,8 +70,13 @@ def missing(
         hint = f"one of {', '.join(outputs)}"
         report.add(f'"{name}" is a route and has only named outputs', name.locate(), hint)
         return outputs
+    step = name.partition(".")[0]
+    if step != name and step in streams:
+        report.add(f'"{step}" is no route and has no outputs', name.locate(), f"write {step}")
+        return (step,)
     near = nearest(name, streams)
     known = f"there are {', '.join(streams)}" if streams else "there are no sources"
     hint = f'did you mean "{near}"?' if near else known
     report.add(f'unknown source or step "{name}"', name.locate(), hint)
-    return (near,) if near else ()
+    siblings = tuple(stream for stream in streams if stream.startswith(f"{step}."))
+    return (near, *siblings) if near else siblings

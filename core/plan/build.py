@@ -71,12 +71,13 @@ class Builder:
         owners: dict[str, str] = {}
         for part, stream in _declared(self.pipeline):
             self.report.about = _subject(part)
-            taken = stream in owners or (stream != part.name and stream in self._parts())
-            if taken:
-                other = owners.get(stream, stream)
+            of_a_part = stream != part.name and stream in self._parts()
+            if stream in owners or of_a_part:
+                other = f'a stream of "{owners[stream]}"' if stream in owners else "another part"
                 hint = "every stream needs a name of its own; from: [a, b] unites two"
-                self.report.add(f'the name "{stream}" is taken by "{other}"', stream.locate(), hint)
-            owners.setdefault(stream, part.name)
+                self.report.add(f'the name "{stream}" is taken by {other}', stream.locate(), hint)
+            if not of_a_part:
+                owners.setdefault(stream, part.name)
         return owners
 
     def _parts(self) -> frozenset[str]:

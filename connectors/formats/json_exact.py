@@ -49,12 +49,12 @@ def cut_out(fields: Sequence[Field], block: Block, *, sound: bool) -> list[list[
     def alone(record: bytes) -> msgspec.Struct:
         try:
             return decoder.decode(record)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             return unreadable
 
     try:
         rows = decoder.decode_lines(block.data) if sound else None
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         rows = None
     if rows is None:
         rows = [alone(text) for text in block.texts]
@@ -106,7 +106,7 @@ def _merged(type: Type, read: Value, written: bytes) -> Value:
             return {
                 f.name: _merged(f.type, read[f.name], texts.get(f.name, NULL)) for f in type.fields
             }
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Unfit from error
     raise Unfit
 
@@ -122,7 +122,7 @@ def _text(type: Type, written: bytes) -> str:
         return number
     try:
         return msgspec.json.decode(written, type=str)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         raise Unfit from error
 
 

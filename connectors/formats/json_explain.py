@@ -34,7 +34,7 @@ def is_doubtful(record: bytes) -> bool:
 
     try:
         msgspec.json.decode(record, type=msgspec.Raw)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return True
     return False
 
@@ -46,5 +46,5 @@ def _shown(name: str, record: bytes) -> str:
     try:
         fields: dict[str, msgspec.Raw] = msgspec.json.decode(record, type=dict[str, msgspec.Raw])
         return short(bytes(fields[name]).decode("utf-8", "replace"))
-    except (msgspec.MsgspecError, KeyError, RecursionError):
+    except (msgspec.MsgspecError, LookupError, ValueError, RecursionError):
         return "something else"

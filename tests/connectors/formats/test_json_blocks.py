@@ -150,3 +150,24 @@ def test_a_decoder_can_be_pickled() -> None:
     assert again == decoder
     assert again.decode(block, 0)[0].equals(decoder.decode(block, 0)[0])
     assert (again.has_header, again.begin(b"x")) == (False, again)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b'{"d":1,"g":{"z":["\xed\xa0\x80"]}}',
+        b'{"d":"\x90"}',
+        b'{"\xff":1,"d":"x"}',
+        b'{"d":1.5,"d":"\xff"}',
+        b'{"g":{"z":["\\ud83d"]}}',
+        b'{"g":%b1%b}' % (b"[" * 1000, b"]" * 1000),
+        b'{"d":%b}' % (b"9" * 400),
+        b'{"d":1e99999999999999999999}',
+        b'{"d":-}',
+        b'{"d":1 2}',
+    ],
+)
+def test_nothing_in_a_record_raises(record: bytes) -> None:
+    decoder = JsonDecoder(schema(d="decimal(10,2)", g="struct<z:array<binary>>"))
+    frame, bad = decoder.decode(b'{"d":1}\n' + record + b"\n{}", 0)
+    assert (frame["d"].to_list(), len(bad)) == ([1, None], 1)

@@ -30,7 +30,7 @@ def make_folder(path: str) -> None:
         os.mkdir(path)
     except FileExistsError:
         if not os.path.isdir(path):
-            raise
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path) from None
     sync(above or ".")
 
 

@@ -1,0 +1,342 @@
+"""Files as a sink: what happens to output of other runs, and what survives which crash."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.connectors.files.names import hidden
+from headrace.connectors.memory import Memory
+from headrace.core.contracts import ConnectorError, Sink
+from headrace.core.messages import Handle
+from tests.connectors.on_disk import JOB, OTHER_JOB, run, sink_of
+from tests.connectors.test_files_sink import FRAME, MINE, OTHER, names, numbers, written
+
+TEXT = "{{from: s, files: {{path: out, mode: {}, roll: {{rows: 4}}}}}}"
+
+
+def sink(folder: Path, mode: str = "error", job: str = JOB) -> Sink:
+    return sink_of(folder, TEXT.format(mode), job=job)
+
+
+@pytest.fixture
+def used(tmp_path: Path) -> Path:
+    """A folder with output of another run, and things that are none."""
+    other = sink(tmp_path, job=OTHER_JOB)
+    other.check()
+    other.commit(written(other, FRAME))
+    written(other, FRAME, subtask=1)
+    (tmp_path / "out/_SUCCESS").touch()
+    (tmp_path / "out/notes.txt").touch()
+    (tmp_path / "out/day=1").mkdir()
+    (tmp_path / "out/day=1/part-00000-of-spark.json").touch()
+    return tmp_path
+
+
+OLD = ["day=1/part-00000-of-spark.json", *(f"{OTHER}-0-{at}.jsonl" for at in range(3))]
+NONE = ["_SUCCESS", "notes.txt"]
+NOT_COMMITTED = [f".inprogress-{OTHER}-1-{at}.jsonl" for at in range(3)]
+NEW = [f"{MINE}-0-{at}.jsonl" for at in range(3)]
+
+
+def test_output_of_another_run_is_refused(used: Path) -> None:
+    with pytest.raises(ConnectorError) as raised:
+        sink(used).check()
+    assert raised.value.message == f"out holds output of another run: {OLD[0]} and 3 more"
+    assert raised.value.hint == "mode: append writes beside it, mode: overwrite in its place"
+    assert raised.value.exit_status == 3
+    assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED])
+
+
+def test_what_is_no_output_is_not_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "out/sub").mkdir(parents=True)
+    for name in (*NONE, NOT_COMMITTED[0], "sub/part-1", "data.jsonl"):
+        (tmp_path / "out" / name).touch()
+    sink(tmp_path).check()
+
+
+def test_append_writes_beside_what_is_there(used: Path) -> None:
+    out = sink(used, "append")
+    out.check()
+    out.commit(written(out, FRAME))
+    assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED, *NEW])
+
+
+def test_overwrite_removes_the_old_parts_at_the_first_commit(used: Path) -> None:
+    out = sink(used, "overwrite")
+    out.check()
+    handle = written(out, FRAME)
+    later = [hidden(name) for name in NEW]
+    assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED, *later])
+    out.commit(handle)
+    assert names(used / "out") == sorted([*NONE, *NOT_COMMITTED, *NEW])
+    (used / "out" / OLD[1]).touch()
+    out.commit(written(out, FRAME, subtask=1))
+    assert OLD[1] in names(used / "out"), "what came since the start is not ours to remove"
+
+
+def test_overwrite_without_rows_leaves_none(used: Path) -> None:
+    memory = Memory(inputs={"in": {"a": [FRAME.clear()]}})
+    text = """
+sources:
+  s: {memory: {data: in}, schema: {id: bigint, name: string}}
+sinks:
+  o: {from: s, files: {path: out, mode: overwrite}}
+"""
+    assert run(used, text, memory=memory).failure is None
+    assert names(used / "out") == sorted([*NONE, *NOT_COMMITTED])
+
+
+def test_a_run_that_fails_leaves_the_old_output(used: Path) -> None:
+    memory = Memory(inputs={"in": {"a": [FRAME, FRAME]}})
+    (used / "f.py").write_text("def f(row):\n    return {'id': 1 // (row['id'] - 9)}\n")
+    text = """
+sources:
+  s: {memory: {data: in}, schema: {id: bigint, name: string}}
+steps:
+  m: {from: s, map: {python: f.py:f, returns: {id: bigint}, mode: row}}
+sinks:
+  o: {from: m, files: {path: out, mode: overwrite}}
+"""
+    outcome = run(used, text, memory=memory)
+    assert outcome.failure is not None and "ZeroDivisionError" in outcome.failure.message
+    assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED])
+
+
+def crashed(folder: Path, handle: Handle) -> Iterator[None]:
+    """Every state in which a crash can leave the parts of a commit, one after the other."""
+    parts = [str(part["path"]) for part in handle["parts"]]  # type: ignore[attr-defined]
+    texts = [(folder / hidden(part)).read_bytes() for part in parts]
+    for states in itertools.product(("hidden", "both", "named"), repeat=len(parts)):
+        for part, text, state in zip(parts, texts, states, strict=True):
+            (folder / part).unlink(missing_ok=True)
+            (folder / hidden(part)).unlink(missing_ok=True)
+            (folder / (part if state == "named" else hidden(part))).write_bytes(text)
+            if state == "both":
+                os.link(folder / hidden(part), folder / part)
+        yield
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_commit_can_be_repeated_after_any_crash(used: Path, mode: str) -> None:
+    out = used / "out"
+    handle = written(sink(used, mode), FRAME)
+    old = {name: (out / name).read_bytes() for name in OLD}
+    for _ in crashed(out, handle):
+        for name, text in old.items():
+            (out / name).parent.mkdir(exist_ok=True)
+            (out / name).write_bytes(text)
+        sink(used, mode).commit(handle)
+        kept = [] if mode == "overwrite" else OLD
+        assert names(out) == sorted([*kept, *NONE, *NOT_COMMITTED, *NEW])
+
+
+def test_a_name_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
+    out = sink(tmp_path)
+    handle = written(out, FRAME)
+    (tmp_path / "out" / NEW[1]).write_text("something else")
+    with pytest.raises(ConnectorError, match="is there already, and is another file"):
+        out.commit(handle)
+    assert (tmp_path / "out" / NEW[1]).read_text() == "something else"
+    (tmp_path / "out" / hidden(NEW[1])).unlink()
+    with pytest.raises(ConnectorError, match="is there already, and is another file"):
+        out.commit(handle)
+
+
+def test_a_name_taken_by_the_same_bytes_is_as_good(tmp_path: Path) -> None:
+    out = sink(tmp_path)
+    handle = written(out, FRAME)
+    (tmp_path / "out" / NEW[1]).write_bytes((tmp_path / "out" / hidden(NEW[1])).read_bytes())
+    out.commit(handle)
+    assert names(tmp_path / "out") == NEW
+
+
+def test_prepared_output_that_is_gone_or_cut_short_is_told(tmp_path: Path) -> None:
+    out = sink(tmp_path)
+    handle = written(out, FRAME)
+    os.truncate(tmp_path / "out" / hidden(NEW[1]), 5)
+    with pytest.raises(ConnectorError, match="is not what was prepared"):
+        out.commit(handle)
+    (tmp_path / "out" / hidden(NEW[1])).unlink()
+    with pytest.raises(ConnectorError, match="was prepared, and is gone"):
+        out.commit(handle)
+    assert NEW[1] not in names(tmp_path / "out")
+
+
+def test_a_sequence_rises_above_all_that_is_there(used: Path) -> None:
+    for first in (0, 3, 6):
+        out = sink(used, "append")
+        out.check()
+        out.commit(written(out, FRAME))
+        expected = [f"{MINE}-0-{at}.jsonl" for at in range(first + 3)]
+        assert [name for name in names(used / "out") if name.startswith(MINE)] == expected
+        first += 3
+
+
+def test_what_a_dead_run_of_this_job_left_is_removed(used: Path) -> None:
+    out = sink(used, "append")
+    out.check()
+    written(out, FRAME)
+    assert hidden(NEW[0]) in names(used / "out")
+    sink(used, "append").check()
+    assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED])
+
+
+def test_two_sinks_in_one_folder_are_noticed(tmp_path: Path) -> None:
+    memory = Memory(inputs={"in": {"a": [FRAME]}})
+    text = """
+sources:
+  s: {memory: {data: in}, schema: {id: bigint, name: string}}
+sinks:
+  o: {from: s, files: {path: out}}
+  p: {from: s, files: {path: ./out/}}
+"""
+    failure = run(tmp_path, text, memory=memory).failure
+    assert failure is not None and failure.message.endswith("is there already")
+    assert failure.hint.startswith("another sink, or another run, writes into this folder")
+    assert not [name for name in names(tmp_path / "out") if name.startswith("part")]
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "status"),
+    [
+        ("file", "file is a file, wanted a folder", 2),
+        ("file/out", "cannot write into file/out: not a directory", 1),
+        ("x" * 300, f"cannot write into {'x' * 300}: file name too long", 1),
+    ],
+)
+def test_what_cannot_be_a_folder(tmp_path: Path, path: str, said: str, status: int) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConnectorError) as raised:
+        sink_of(tmp_path, f"{{from: s, files: {{path: {path}}}}}").check()
+    assert (raised.value.message, raised.value.exit_status) == (said, status)
+
+
+AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from headrace.core.contracts import ConnectorError, Sink
+from tests.connectors.on_disk import sink_of
+
+sink = sink_of(Path(sys.argv[1]), "{from: s, files: {path: %s}}" % sys.argv[2])
+if os.getuid() == 0:
+    os.setuid(65534)
+try:
+    sink.check()
+except ConnectorError as error:
+    print(error.message, error.exit_status)
+"""
+
+
+@pytest.mark.parametrize("path", ["closed", "closed/out", "unreadable"])
+def test_a_folder_that_may_not_be_written(path: str) -> None:
+    # Not under pytest's own folder, which nobody else may enter.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "p.yaml").touch()
+        for made, mode in (("closed", 0o555), ("unreadable", 0o333)):
+            (folder / made).mkdir()
+            (folder / made).chmod(mode)
+        arguments = [sys.executable, "-c", AS_NOBODY, name, path]
+        ran = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == f"cannot write into {path}: permission denied 1"
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+import polars as pl
+from headrace.connectors.memory import Memory
+from tests.connectors.on_disk import run
+
+if "limit" in sys.argv:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+rows = pl.DataFrame({"id": range(1000), "name": ["x" * 50] * 1000})
+memory = Memory(inputs={"in": {"a": [rows] * 100}})
+text = '''
+sources:
+  s: {memory: {data: in}, schema: {id: bigint, name: string}}
+sinks:
+  o: {from: s, files: {path: full, roll: {rows: %s}}}
+'''
+failure = run(Path(sys.argv[1]), text % sys.argv[2], memory=memory).failure
+print(failure and failure.message)
+"""
+
+
+@pytest.mark.parametrize("rows", ["10M", "1000"])
+def test_a_file_that_gets_too_large_leaves_nothing(tmp_path: Path, rows: str) -> None:
+    arguments = [sys.executable, "-c", FULL, str(tmp_path), rows, "limit"]
+    ran = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    if rows == "10M":
+        assert ran.stdout.endswith(f"{MINE}-0-0.jsonl: file too large\n")
+        assert names(tmp_path / "full") == []
+    else:
+        assert ran.stdout == "None\n"
+        assert len(names(tmp_path / "full")) == 100
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk")
+@pytest.mark.parametrize("rows", ["10M", "1000"])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, rows: str) -> None:
+    disk = tmp_path / "full"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        arguments = [sys.executable, "-c", FULL, str(tmp_path), rows]
+        ran = subprocess.run(arguments, capture_output=True, text=True, check=True)
+        assert ran.stdout.startswith(f"cannot write {disk}/.inprogress-")
+        assert ran.stdout.endswith("no space left on device\n")
+        assert names(disk) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+KILLED = """
+import asyncio, json, sys
+from pathlib import Path
+from tests.connectors.on_disk import sink_of
+from tests.connectors.test_files_sink import FRAME
+
+async def main():
+    sink = sink_of(Path(sys.argv[1]), "{from: s, files: {path: out, roll: {rows: 3}}}")
+    sink.check()
+    writer = sink.writer(0)
+    while True:
+        await writer.write(FRAME)
+        handle = await writer.prepare()
+        print(json.dumps(handle), flush=True)
+        sink.commit(handle)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("commits", [1, 7, 20])
+def test_a_killed_process_leaves_whole_parts_and_nothing_else(tmp_path: Path, commits: int) -> None:
+    arguments = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(commits)]
+        process.kill()
+        # A line that the kill cut off was never handed to anybody.
+        lines += [line for line in process.stdout if line.endswith("\n")]
+    seen = numbers(tmp_path / "out")
+    assert len(seen) >= 10 * (len(lines) - 1)
+    again = sink_of(tmp_path, "{from: s, files: {path: out, roll: {rows: 3}}}")
+    for line in lines:
+        again.commit(json.loads(line))
+    again.check()
+    assert numbers(tmp_path / "out") == sorted([*range(10)] * len(lines))
+    assert all(name.startswith(MINE) for name in names(tmp_path / "out"))

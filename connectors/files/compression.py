@@ -73,11 +73,10 @@ def _unzstd(file: IO[bytes]) -> IO[bytes]:
     return cast(IO[bytes], _zstd().ZstdFile(file))
 
 
-_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-
-
 def _zstd() -> ModuleType:
     """Python's own from 3.14 on, and before that the same from a package."""
-    from importlib import import_module
-
-    return import_module(_ZSTD)
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd

@@ -9,7 +9,9 @@ from tests.cli.ran import Headrace
 def test_every_function_is_listed_with_its_sentence(headrace: Headrace) -> None:
     ran = headrace("functions")
     assert (ran.status, ran.err) == (0, "")
-    listed = {line[2:].split("  ")[0]: line for line in ran.out.splitlines() if line.startswith("  ")}
+    listed = {
+        line[2:].split("  ")[0]: line for line in ran.out.splitlines() if line.startswith("  ")
+    }
     for row in ENTRIES:
         assert listed[row.name].endswith(row.doc)
 

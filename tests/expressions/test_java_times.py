@@ -5,6 +5,8 @@ Texts are held against Spark's in tests/spark/cases/java_times.json.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 import pytest
 
@@ -14,13 +16,13 @@ from headrace.core.expressions.java_time.writing import writer
 from headrace.core.types import TIMESTAMP, to_polars
 
 
-def read(pattern: str, texts: list[str | None]) -> list[int | None]:
+def read(pattern: str, texts: Sequence[str | None]) -> list[int | None]:
     """What the texts say, in microseconds."""
     frame = pl.DataFrame({"s": texts}, schema={"s": pl.String})
     return frame.select(reader(pattern)(pl.col("s")).to_physical())["s"].to_list()
 
 
-def written(pattern: str, micros: list[int | None]) -> list[str | None]:
+def written(pattern: str, micros: Sequence[int | None]) -> list[str | None]:
     """The times as text."""
     times = pl.Series("t", micros, dtype=pl.Int64).cast(to_polars(TIMESTAMP))
     return pl.DataFrame([times]).select(writer(pattern)(pl.col("t")).alias("r"))["r"].to_list()

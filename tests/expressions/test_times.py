@@ -26,6 +26,7 @@ from headrace.core.types import (
     Decimal,
     Field,
     Schema,
+    Type,
     to_polars,
 )
 
@@ -48,13 +49,14 @@ BIGINTS = (0, 1, -1, 2**63 - 1, -(2**63), 8_210_266_876_800_000_000, 10**15, -(1
 
 def frame(**columns: list[object]) -> pl.DataFrame:
     """A frame of some columns of the schema."""
-    physical = {DATE: pl.Int32, TIMESTAMP: pl.Int64}
+    physical: dict[Type, type[pl.DataType]] = {DATE: pl.Int32, TIMESTAMP: pl.Int64}
     made = []
     for name, values in columns.items():
         field = SCHEMA.get(name)
         assert field
         type = to_polars(field.type)
-        made.append(pl.Series(name, values, dtype=physical.get(field.type, type)).cast(type))
+        coded = pl.Series(name, values, dtype=physical.get(field.type) or type)
+        made.append(coded.cast(type))
     return pl.DataFrame(made)
 
 

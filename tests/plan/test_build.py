@@ -158,7 +158,8 @@ sinks:
   all: {from: orders, console: {}}
 """,
     ) == [
-        '10: step "a": steps read each other in a circle: a from c from b from a [start from a source]',
+        '10: step "a": steps read each other in a circle: a from c from b from a'
+        " [start from a source]",
     ]
 
 

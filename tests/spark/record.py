@@ -17,10 +17,11 @@ os.environ["TZ"] = "UTC"
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
-from tests.spark.coding import decode, encode
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
+
+from tests.spark.coding import decode, encode
 
 HERE = Path(__file__).parent
 AT_ONCE = 40

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from headrace.connectors.formats.contract import Decoded
 from headrace.connectors.formats.csv_header import names_in
 from headrace.connectors.formats.csv_shape import RFC_4180, Shape
-from headrace.connectors.formats.faults import Faults, parted, short, unfit
+from headrace.connectors.formats.faults import Faults, framed, parted, short, unfit
 from headrace.connectors.formats.lines import Line, without_mark
 from headrace.connectors.formats.required import lacking
 from headrace.connectors.formats.texts import typed
@@ -61,7 +61,7 @@ class CsvDecoder:
         if texts is None:
             texts, faults = self._one_by_one(self._records(block, offset))
         columns = [self._finished(field, texts[field.name], faults) for field in self.schema]
-        frame = texts.drop(texts.columns).with_columns(columns)
+        frame = framed(columns, texts.height)
         records = self._records(block, offset) if faults else []
         return parted(frame, faults, records.__getitem__)
 

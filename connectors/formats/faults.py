@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.contract import Decoded
@@ -28,6 +28,13 @@ def unfit(field: Field, got: str) -> str:
 def short(text: str) -> str:
     """The text, if it is long only its beginning."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def framed(columns: Sequence[pl.Series], rows: int) -> pl.DataFrame:
+    """A frame of these columns; of none, the rows are still there."""
+    import polars as pl
+
+    return pl.DataFrame(columns) if columns else pl.DataFrame(height=rows)
 
 
 def parted(frame: pl.DataFrame, faults: Faults, record: Callable[[int], Line]) -> Decoded:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import json_exact, lines
 from headrace.connectors.formats.contract import Decoded
-from headrace.connectors.formats.faults import Faults, parted
+from headrace.connectors.formats.faults import Faults, framed, parted
 from headrace.connectors.formats.json_explain import misfit
 from headrace.connectors.formats.json_halves import has_lone_half
 from headrace.connectors.formats.json_read import read, wires
@@ -58,7 +58,7 @@ class JsonDecoder:
             raw, faults = sort_out(self.schema, self.epoch, lines.texts)
         raw = self._with_exact(raw, lines, faults)
         columns = [self._finished(field, raw[field.name], lines, faults) for field in self.schema]
-        frame = raw.drop(raw.columns).with_columns(columns)
+        frame = framed(columns, raw.height)
         return parted(frame, faults, lines.record)
 
     def _at_once(self, block: Block) -> pl.DataFrame | None:

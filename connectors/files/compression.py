@@ -59,7 +59,7 @@ def errors() -> tuple[type[Exception], ...]:
 
     known: tuple[type[Exception], ...] = (EOFError, zlib.error)
     # Nothing of it was raised where it was never loaded.
-    zstd = sys.modules.get(_ZSTD)
+    zstd = sys.modules.get("compression.zstd") or sys.modules.get("backports.zstd")
     return (*known, zstd.ZstdError) if zstd else known
 
 

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -31,7 +32,7 @@ def table(columns: dict[str, str], room: int | None = None) -> tuple[Table, dict
 
 
 def shown(
-    columns: dict[str, str], *batches: list[tuple[object, ...]], room: int | None = None
+    columns: dict[str, str], *batches: Sequence[tuple[object, ...]], room: int | None = None
 ) -> list[str]:
     """The lines of batches of rows."""
     made, types = table(columns, room)

@@ -18,7 +18,7 @@ from headrace.connectors.formats.contract import Decoded
 from headrace.connectors.formats.csv_header import names_in
 from headrace.connectors.formats.csv_shape import RFC_4180, Shape
 from headrace.connectors.formats.faults import Faults, framed, parted, short, unfit
-from headrace.connectors.formats.lines import Line, without_mark
+from headrace.connectors.formats.lines import BYTE_ORDER_MARK, Line, without_mark
 from headrace.connectors.formats.required import lacking
 from headrace.connectors.formats.texts import typed
 from headrace.core.types import Field, Schema
@@ -52,7 +52,9 @@ class CsvDecoder:
 
     def cut(self, data: bytes) -> int:
         """Up to the last line end that is not within quotes."""
-        return self.shape.cut(data)
+        mark = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
+        whole = self.shape.cut(data[mark:])
+        return whole + mark if whole else 0
 
     def decode(self, block: bytes, offset: int) -> Decoded:
         """Read the block at once, or record by record where something is out of order."""

@@ -228,6 +228,8 @@ def test_null_has_its_text_only_unquoted_in_any_block() -> None:
         (b'a,"b"', 0),
         (b'5" x\na\n"b\n', 7),
         (b"\n\n", 2),
+        (b'\xef\xbb\xbf"a\nb"\nc', 9),
+        (b'\xef\xbb\xbf"a\nb', 0),
     ],
 )
 def test_a_cut_is_behind_the_last_line_end_that_is_not_quoted(data: bytes, length: int) -> None:

@@ -14,7 +14,7 @@ from headrace.core.aggregates.table import TABLE
 from headrace.core.expressions import syntax
 from headrace.core.expressions.function import Call
 from headrace.core.expressions.parser import parse
-from headrace.core.expressions.resolve import Resolver
+from headrace.core.expressions.resolve import CLOCK, Resolver, clock
 from headrace.core.expressions.typed import (
     Column,
     ExpressionError,
@@ -69,6 +69,8 @@ class _GroupResolver(Resolver):
         if node.name in self.rows.schema:
             message = f'column "{node.name}" is neither a key nor inside an aggregate'
             raise ExpressionError(message, node.span, f"first({node.name}), or add it to key")
+        if node.name.lower() in CLOCK:
+            return clock(node)
         known = (*self.schema.names, *self.rows.schema.names)
         near = did_you_mean(node.name, known)
         hint = near or f"the columns are {', '.join(dict.fromkeys(known))}"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.syntax import Call, Cast, Literal, Node
+from headrace.core.expressions.syntax import Call, Cast, Literal, Name, Node
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import STRING, Type
@@ -74,16 +74,21 @@ def _trim(parser: Parser, start: Token) -> Node:
 
 
 def _unit_first(parser: Parser, start: Token) -> Node:
-    """`timestampdiff(MINUTE, a, b)`: the unit is a bare word; without one it is a plain call."""
-    unit = parser.current
+    """`timestampdiff(MINUTE, a, b)`: the unit is a bare word, and the first of three arguments; in
+    `datediff(day, at)` it is a column."""
+    unit, always = parser.current, start.text.lower() in ("timestampdiff", "timestampadd")
     if not (unit.text.lower() in _UNITS and unit.kind == "word" and parser.ahead.text == ","):
-        if start.text.lower() in ("timestampdiff", "timestampadd"):
+        if always:
             raise parser.unexpected("a unit such as day, without quotes,")
         return _rest(parser, start)
     parser.take()
-    node = _rest(parser, start, Literal(unit.span, unit.text.upper(), STRING))
+    node = _rest(parser, start, Name(unit.span, unit.value))
+    if len(node.arguments) != 3 and not always:
+        return node
+    word = Literal(unit.span, unit.text.upper(), STRING)
     difference = start.text.lower() in ("timestampdiff", "datediff", "date_diff")
-    return replace(node, name="timestampdiff" if difference else "timestampadd")
+    name = "timestampdiff" if difference else "timestampadd"
+    return replace(node, name=name, arguments=(word, *node.arguments[1:]))
 
 
 _UNITS = frozenset(

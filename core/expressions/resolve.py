@@ -17,7 +17,7 @@ from headrace.core.expressions.typed import (
     Typed,
 )
 from headrace.core.problems import did_you_mean
-from headrace.core.types import STRING, Schema
+from headrace.core.types import STRING, Array, Schema, Struct
 
 
 class Resolver:
@@ -56,6 +56,8 @@ class Resolver:
     def column(self, node: syntax.Name) -> Typed:
         """The column of that name."""
         field = self.schema.get(node.name)
+        if field is None and node.name.lower() in CLOCK:
+            return clock(node)
         if field is None:
             near = did_you_mean(node.name, self.schema.names)
             raise ExpressionError(
@@ -70,9 +72,17 @@ class Resolver:
         return f"the columns are {shown}; text goes in quotes: '{name}'"
 
     def _member(self, node: syntax.Member) -> Typed:
-        base = self.resolve(node.base)
-        name = Constant(STRING, False, node.name_span, node.name)
-        return TABLE["."].resolve(function.Call(".", (base, name), node.span))
+        base, name = node.base, node.name
+        if isinstance(base, syntax.Name) and base.name not in self.schema and name in self.schema:
+            message = f'unknown column "{base.name}"'
+            raise ExpressionError(message, base.span, f"write {name}: names have no table before")
+        of = self.resolve(base)
+        if not isinstance(of.type, Struct | Array) and name.lower() in TABLE:
+            message = f'no field "{name}": {of.type} has no fields'
+            written = base.name if isinstance(base, syntax.Name) else "..."
+            raise ExpressionError(message, node.name_span, f"write {name.lower()}({written})")
+        field = Constant(STRING, False, node.name_span, name)
+        return TABLE["."].resolve(function.Call(".", (of, field), node.span))
 
     def call(self, node: syntax.Call) -> Typed:
         """A call of a function or operator of the table."""
@@ -100,6 +110,14 @@ class Resolver:
         return tuple(typed)
 
 
+CLOCK = ("current_timestamp", "current_date")
+
+
+def clock(node: syntax.Name) -> Typed:
+    """`current_timestamp` and `current_date` are calls also without parentheses."""
+    return TABLE[node.name.lower()].resolve(function.Call(node.name.lower(), (), node.span))
+
+
 def unknown_function(node: syntax.Call) -> ExpressionError:
     """Why there is no such function: misspelt, an aggregate, or one that is not built yet."""
     from headrace.core.aggregates import TABLE as AGGREGATES
@@ -109,8 +127,15 @@ def unknown_function(node: syntax.Call) -> ExpressionError:
         hint = "it stands under aggregate: of a step"
         return ExpressionError(f"{name} is an aggregate", node.name_span, hint)
     known = (*filter(str.isidentifier, TABLE), "cast", "extract")
-    near = did_you_mean(name, known)
     if name in LATER:
-        return ExpressionError(f'function "{name}" is not built yet', node.name_span, near)
-    hint = near or "headrace functions lists them"
+        # Such a name is no slip of the fingers: only another spelling of it is worth a word.
+        other = next((k for k in known if _bare(k) == _bare(name)), None)
+        hint = f'did you mean "{other}"?' if other else ""
+        return ExpressionError(f'function "{name}" is not built yet', node.name_span, hint)
+    hint = did_you_mean(name, known) or "headrace functions lists them"
     return ExpressionError(f'unknown function "{name}"', node.name_span, hint)
+
+
+def _bare(name: str) -> str:
+    """A name without what its spellings differ in: underscores and the plural."""
+    return name.replace("_", "").removesuffix("s")

@@ -77,11 +77,20 @@ class _Sorting:
         try:
             return self.lenient(self.texts)
         except PolarsError:
-            rows = range(len(self.texts))
-            for row in rows:
-                if is_doubtful(self.texts[row]):
-                    self.isolated([row], self.lenient, malformed)
-            return self.isolated(rows, self.lenient, malformed)
+            for row, text in enumerate(self.texts):
+                if is_doubtful(text) and not self.is_object(text):
+                    self.give_up(row, malformed(text))
+            return self.isolated(range(len(self.texts)), self.lenient, malformed)
+
+    def is_object(self, text: bytes) -> bool:
+        """Whether Polars takes it for a JSON object."""
+        from polars.exceptions import PolarsError
+
+        try:
+            read(text, {}, lenient=True)
+        except PolarsError:
+            return False
+        return True
 
     def lenient(self, texts: list[bytes]) -> pl.DataFrame:
         """The records' single values."""

@@ -188,14 +188,20 @@ class Composer:
         is_mapping = isinstance(done.event, MappingStartEvent)
         tag = done.event.tag
         flow = bool(done.event.flow_style)
+        rejoined = lost.to_commas(done.items, mapping=is_mapping) if flow else None
+        items = done.items
+        if rejoined:
+            subject = self._subject()
+            self.problems += (replace(problem, subject=subject) for problem in rejoined.problems)
+            items = done.items if rejoined.lost else rejoined.nodes
         whole: Node
         if is_mapping:
-            whole = Mapping(self.file, start, end, tuple(self._entries(done.items)), flow)
+            whole = Mapping(self.file, start, end, tuple(self._entries(items)), flow)
         else:
-            whole = Sequence(self.file, start, end, tuple(done.items), flow)
+            whole = Sequence(self.file, start, end, tuple(items), flow)
         if tag and tag not in ("!", f"{CORE}{'map' if is_mapping else 'seq'}"):
             return self._refused(tag, start, end, whole)
-        return self._refuse(lost.to_commas(done.items) if flow else None, whole) or whole
+        return Refused(self.file, start, end, whole) if rejoined and rejoined.lost else whole
 
     def _refuse(self, problem: Problem | None, node: Node) -> Node | None:
         """If there is a problem with the node, note it and put a refused one in its place."""

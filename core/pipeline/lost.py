@@ -2,21 +2,25 @@
 
 Inside brackets a comma ends a value, also the comma of `coalesce(a, b)` and `decimal(10,2)`; and a
 "#" behind a space begins a comment, also inside an expression's own quotes. What YAML then makes of
-the rest is never what was meant, so it is said here, once, and the pieces are not looked at.
+the rest is never what was meant, so it is said here, once. What commas cut is put together again,
+and reading goes on with the value that was meant; what a comment swallowed is not looked at.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from headrace.core.pipeline.nodes import Node, Scalar
+from headrace.core.pipeline.offsets import content_start, folded
 from headrace.core.pipeline.quoting import quote_hint
 from headrace.core.problems import Problem
 
 SQL_QUOTED = re.compile(r"'[^']*'")
 BRACKETS = re.compile(r"[()<>]")
 GENERIC = re.compile(r"\b(?:array|struct|map)<", re.IGNORECASE)
+TYPE = re.compile(r"(?:(?:array|struct|map)\s*<|(?:decimal|numeric|dec)\s*\()", re.IGNORECASE)
 MAX_PIECES = 50
 
 
@@ -34,22 +38,62 @@ def to_comment(scalar: Scalar) -> Problem | None:
     return Problem(message, scalar.file.place(at, at + 1), hint)
 
 
-def to_commas(nodes: Sequence[Node]) -> Problem | None:
-    """Among what stands between brackets, a plain value that a comma of its own cut in pieces."""
-    first: Scalar | None = None
-    depth = pieces = 0
-    for node in nodes:
-        if not isinstance(node, Scalar) or node.style or pieces > MAX_PIECES:
-            first, depth, pieces = None, 0, 0
+@dataclass(slots=True)
+class Rejoined:
+    """What stands between two brackets, with the values whole that commas of theirs had cut."""
+
+    nodes: list[Node] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    lost: bool = False
+    """Pieces are left that make no whole."""
+
+
+def to_commas(nodes: Sequence[Node], *, mapping: bool) -> Rejoined:
+    """Put together what commas cut; a mapping's keys and values take turns in `nodes`."""
+    done = Rejoined()
+    at = 0
+    while at < len(nodes):
+        end = _last(nodes, at)
+        if not end:
+            done.nodes.append(nodes[at])
+            at += 1
             continue
-        opens = _opens(node.value)
-        if first is None and opens > 0:
-            first, depth, pieces = node, opens, 0
-        elif first is not None:
-            depth, pieces = depth + opens, pieces + 1
-            if depth <= 0:
-                return _cut(first, node)
-    return None
+        first, last = nodes[at], nodes[end]
+        assert isinstance(first, Scalar) and isinstance(last, Scalar)
+        done.problems.append(_cut(first, last))
+        done.nodes.append(_whole(first, last))
+        # A value that ends in what YAML took for a key leaves that key's empty value behind.
+        behind = nodes[end + 1] if mapping and at % 2 and not end % 2 else None
+        odd = mapping and end % 2 and not at % 2
+        comment = re.search(r"\s#", first.file.text[first.start : last.end])
+        done.lost |= bool(odd or comment) or not (behind is None or _is_nothing(behind))
+        at = end + (1 if behind is None else 2)
+    return done
+
+
+def _last(nodes: Sequence[Node], first: int) -> int:
+    """The last piece of the value whose first piece this is; 0 if it is whole."""
+    node = nodes[first]
+    depth = _opens(node.value) if isinstance(node, Scalar) and not node.style else 0
+    if depth <= 0:
+        return 0
+    for at in range(first + 1, min(len(nodes), first + MAX_PIECES)):
+        node = nodes[at]
+        if not isinstance(node, Scalar):
+            return 0
+        depth += 0 if node.style else _opens(node.value)
+        if depth <= 0:
+            return at
+    return 0
+
+
+def _is_nothing(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.nothing
+
+
+def _whole(first: Scalar, last: Scalar) -> Scalar:
+    value = folded(first.file.text, content_start(first), last.end)
+    return Scalar(first.file, first.start, last.end, value, is_text=True)
 
 
 def _opens(value: str) -> int:
@@ -66,6 +110,7 @@ def _opens(value: str) -> int:
 def _cut(first: Scalar, last: Scalar) -> Problem:
     text = first.file.text
     comma = first.end + text[first.end : last.end].find(",")
-    message = "inside of brackets a comma ends the value, but this one stands in an expression"
+    what = "a type" if TYPE.match(first.value) else "an expression"
+    message = f"inside of brackets a comma ends the value, but this one stands in {what}"
     hint = quote_hint(text[first.start : last.end])
     return Problem(message, first.file.place(comma, comma + 1), hint)

@@ -84,6 +84,11 @@ def _plain(text: str, start: int, end: int) -> Iterator[Char]:
         at += width
 
 
+def folded(text: str, start: int, end: int) -> str:
+    """The value of a plain scalar that stands there."""
+    return "".join(char.value for char in fold(_plain(text, start, end)))
+
+
 def _single(text: str, start: int, end: int) -> Iterator[Char]:
     chars = _plain(text, start, end)
     for char in chars:

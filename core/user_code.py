@@ -7,6 +7,7 @@ What goes wrong inside is told with the user's file, line and row, never with ou
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -72,9 +73,11 @@ def where(error: BaseException, path: Path) -> str:
     """The last place in the user's file that the exception passed, as `file.py:12`."""
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{Path(error.filename or path).name}:{error.lineno}"
+    # A loaded file's code names it by its absolute path.
+    loaded = os.path.abspath(path)
     lines = [
         line
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if frame.f_code.co_filename == str(path)
+        if frame.f_code.co_filename == loaded
     ]
     return f"{path.name}:{lines[-1]}" if lines else path.name

@@ -85,8 +85,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def sort_problems(problems: Iterable[Problem]) -> list[Problem]:
-    """By place in the file, each said once; arguments and what has no place come first."""
-    return sorted(dict.fromkeys(problems), key=_order)
+    """By place in the file, each said once; arguments and what has no place come first.
+
+    What two parts share, by an anchor, is said of the first of them.
+    """
+    once: dict[object, Problem] = {}
+    for problem in problems:
+        about = problem.subject if problem.place is None else ""
+        once.setdefault((problem.message, problem.place, problem.severity, about), problem)
+    return sorted(once.values(), key=_order)
 
 
 def _order(problem: Problem) -> tuple[int, int]:

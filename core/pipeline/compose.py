@@ -196,7 +196,11 @@ class Composer:
             items = done.items if rejoined.lost else rejoined.nodes
         whole: Node
         if is_mapping:
-            whole = Mapping(self.file, start, end, tuple(self._entries(items)), flow)
+            before = len(self.problems)
+            entries = tuple(self._entries(items))
+            refused = any(isinstance(key, Refused) for key in items[::2])
+            more = refused or len(self.problems) > before
+            whole = Mapping(self.file, start, end, entries, flow, more)
         else:
             whole = Sequence(self.file, start, end, tuple(items), flow)
         if tag and tag not in ("!", f"{CORE}{'map' if is_mapping else 'seq'}"):

@@ -56,6 +56,8 @@ class Mapping(Written):
 
     entries: tuple[Entry, ...]
     flow: bool = False
+    lost: bool = False
+    """There was more in it, with keys that could not be taken; that has been reported."""
 
     def get(self, name: str) -> Entry | None:
         """The first entry of that key."""

@@ -47,6 +47,12 @@ class Head(Part):
     name: Name = Field(description="The job's name: its state is kept under it.")
 
 
+def _has_steps(node: Node) -> bool:
+    """Whether there are steps or sinks in it, under whatever key it stands."""
+    inner = [entry.value for entry in node.entries] if isinstance(node, MappingNode) else []
+    return any(isinstance(part, MappingNode) and part.get("from") for part in inner)
+
+
 class Reader:
     """Reads one document; gathers the names of what is broken."""
 
@@ -102,10 +108,13 @@ class Reader:
             if near:
                 hint = f'did you mean "{near}"?'
                 sections.setdefault(near, entry)
+            elif not hint and _has_steps(entry.value):
+                self.names_lost = True
             known = f"the keys are {', '.join(SECTIONS)}"
             self.findings.add(f"unknown key {named(key)}", key.locate(), hint or known)
+        self.names_lost |= root.lost or "sources" not in sections or "sinks" not in sections
         for needed, why in REQUIRED.items():
-            if needed not in sections:
+            if needed not in sections and not root.lost:
                 place = root.file.place(root.start, root.start + 1)
                 self.findings.add(f'missing key "{needed}"', place, why)
         return sections
@@ -149,7 +158,8 @@ class Reader:
 
     def _empty(self, entry: Entry, what: str) -> None:
         key = Text(entry.key.value, entry.key)
-        self.findings.add(f"{key}: wanted {what}, got nothing", key.locate(), "or remove the key")
+        hint = REQUIRED.get(what, "or remove the key")
+        self.findings.add(f"{key}: wanted {what}, got nothing", key.locate(), hint)
 
     def _parts(
         self, sections: Mapping[str, Entry], of: str, read: Callable[[Section], T | None]
@@ -176,14 +186,17 @@ class Reader:
             yield key, found
 
     def _has_parts(self, entry: Entry, of: str) -> bool:
-        """Whether the section is a mapping with something in it."""
+        """Whether the section is a mapping with something in it; steps there may be none."""
         match entry.value:
-            case MappingNode(entries=(_, *_)):
+            case MappingNode(entries=(_, *_), lost=lost):
+                self.names_lost |= lost
                 return True
-            case Refused():
+            case Refused() | MappingNode(lost=True):
                 pass
             case Scalar(nothing=True) | MappingNode():
-                self._empty(entry, of)
+                if of != "steps":
+                    self._empty(entry, of)
+                    self.names_lost = True
                 return False
             case _:
                 spot = find(Section(Text(entry.key.value, entry.key), entry.value), ())

@@ -124,9 +124,11 @@ class Report:
         if kind == "extra_forbidden":
             self._unknown(at)
         elif kind == "missing":
-            if at not in self.meant:
-                place = find(self.section, at[:-1]).key.locate()
-                self._add(at[:-1], f'missing key "{at[-1]}"', place, self._needed(at))
+            spot = find(self.section, at[:-1])
+            lost = isinstance(spot.node, MappingNode) and spot.node.lost
+            if at not in self.meant and not lost:
+                message = f'missing key "{at[-1]}"'
+                self._add(at[:-1], message, spot.key.locate(), self._needed(at))
         elif value is not BROKEN:
             message = f"wanted {self._mapping(at)}, got {described(value)}"
             place = find(self.section, at).place()

@@ -227,7 +227,7 @@ def _flag(text: Text) -> bool:
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 MAX_NAME = 100
-LETTERS = "a name has letters, digits, _ and -, and begins with a letter or _"
+LETTERS = "a name has letters (a-z, A-Z), digits, _ and -, and begins with a letter or _"
 
 
 def _name(text: Text) -> Text:

@@ -24,6 +24,7 @@ from headrace.core.expressions.signature import (
     Mismatch,
     Signature,
     bind,
+    legend,
     parse_signature,
 )
 from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Span, Typed
@@ -137,7 +138,7 @@ def choose(call: Call, signatures: Sequence[Signature]) -> tuple[int, Bound]:
 def _refusal(
     call: Call, signatures: Sequence[Signature], mismatches: list[Mismatch]
 ) -> ExpressionError:
-    forms = " or ".join(signature.text for signature in signatures)
+    forms = " or ".join(signature.text for signature in signatures) + legend(signatures)
     closest = max(mismatches, key=lambda m: -1 if m.index is None else m.index)
     if closest.index is None:
         came = len(call.arguments)

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from headrace.core.expressions import habits
 from headrace.core.expressions.typed import ExpressionError, Span
 
 Kind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "end"]
@@ -33,6 +34,7 @@ _TOKEN = re.compile(
     | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|bd|Bd|bD|[LlSsYyFfDd])?(?!\w))
     | (?P<string>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?"(?:[^"\\]|\\.|"")*")
     | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<wrong>===|!==|=!=?|=<|\*\*|//(?!\*))  # habits of other languages
     | (?P<word>\w+)  # letters beyond ASCII are taken here to be refused as one word
     | (?P<symbol>(?!/\*)(?:<=>|>>>|<>|!=|<=|>=|==|\|\||<<|>>|->|=>|::|[-+*/%&|^~!=<>()\[\].,:]))
     """,
@@ -40,7 +42,6 @@ _TOKEN = re.compile(
 )
 _RAW = re.compile(r"""[rR]('[^']*'|"[^"]*")""")
 
-_INSTEAD = {"&&": "and", "?": "case when", ";": "", "{": "named_struct(...)"}
 _UNCLOSED = {"'": "a string", '"': "a string", "`": "a quoted name"}
 
 
@@ -55,7 +56,7 @@ def tokens(text: str) -> list[Token]:
     while at < len(text):
         raw = _RAW.match(text, at)
         match = raw or _TOKEN.match(text, at)
-        if match is None:
+        if match is None or match.lastgroup == "wrong":
             raise _no_word(text, at)
         kind = "string" if raw else match.lastgroup
         if kind != "space":
@@ -87,14 +88,11 @@ def _no_word(text: str, at: int) -> ExpressionError:
         return ExpressionError(
             f"{_UNCLOSED[text[at]]} starts here and does not end",
             Span(at, len(text)),
-            f"close it with {text[at]}",
+            habits.unclosed(text[at:], text[at]),
         )
     if text.startswith("/*", at):
         return ExpressionError("a comment starts here and does not end", Span(at, len(text)))
-    wrong = next((word for word in _INSTEAD if text.startswith(word, at)), text[at])
-    instead = _INSTEAD.get(wrong)
-    hint = f'write "{instead}"' if instead else ""
-    return ExpressionError(f'"{wrong}" means nothing here', Span(at, at + len(wrong)), hint)
+    return habits.no_word(text, at)
 
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)

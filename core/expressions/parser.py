@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from headrace.core.expressions import special
+from headrace.core.expressions import habits, special
 from headrace.core.expressions.keyword_calls import type_name
 from headrace.core.expressions.lexer import Token, tokens
 from headrace.core.expressions.literals import number
@@ -49,12 +49,6 @@ _MAX_DEPTH = 150
 # Words that go on with an expression, so that they never are the name of a column by themselves.
 _INFIX = frozenset("and or between in like ilike rlike regexp is escape then when else end".split())
 _ALSO_CALLS = ("like", "ilike", "rlike", "regexp")
-_HABITS = {
-    "&": 'write "and"',
-    "|": 'write "or"',
-    "as": "the name goes before the colon",
-    "=>": 'write ">="',
-}
 
 
 def parse(text: str) -> Node:
@@ -140,9 +134,7 @@ class Parser:
         span = (
             token.span if token.kind != "end" else Span(self.previous.span.end - 1, token.span.end)
         )
-        twice = token.text == self.previous.text and token.span.start == self.previous.span.end
-        habit = twice or token.kind == "word" or token.text == "=>"
-        hint = _HABITS.get(token.text.lower(), "") if habit else ""
+        hint = habits.hint(self)
         if wanted == "a value" and token.text.lower() in _INFIX:
             hint = f"a column of that name is written `{token.text}`"
         return ExpressionError(f"wanted {wanted}, got {token}", span, hint)
@@ -218,7 +210,11 @@ class Parser:
                 end = self.expect("]")
                 node = Call(node.span.to(end.span), "[]", word.span, (node, index))
             elif self.accept("."):
+                if self.at("*"):
+                    raise habits.star(node.span, self.current.span)
                 name = self.name("the name of a field")
+                if self.at("("):
+                    raise habits.method(self, node, name.value)
                 node = Member(node.span.to(name.span), node, name.value, name.span)
             elif self.accept("::"):
                 type = type_name(self)
@@ -248,6 +244,8 @@ class Parser:
             return number(self.take(), minus)
         if self.accept("("):
             return self._parenthesis(token)
+        if self.at("*") and self.ahead.kind in ("end", "symbol"):
+            raise habits.star(token.span, token.span)
         raise self.unexpected("a value")
 
     def _string(self) -> Node:
@@ -289,6 +287,8 @@ class Parser:
         if word in _CONSTANTS and self.ahead.text != "(":
             self.take()
             return Literal(token.span, *_CONSTANTS[word])
+        if word in ("select", "distinct") and (error := habits.query(self)):
+            raise error
         if form := special.form(self):
             return form
         if word in _INFIX and not (word in _ALSO_CALLS and self.ahead.text == "("):

@@ -12,7 +12,7 @@ before anything runs, `x: exact date` takes a date as it is, and no timestamp or
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from headrace.core.expressions.coercion import coerce, common_type_of
@@ -126,6 +126,13 @@ def parse_signature(text: str) -> Signature:
         tuple(map(_parse_parameter, parts)),
         _parse_pattern(match["result"]),
     )
+
+
+def legend(signatures: Iterable[Signature]) -> str:
+    """What the letters of the signatures mean, to be said behind them."""
+    used = {name for signature in signatures for name in re.findall(r"\b[A-Z]\b", signature.text)}
+    words = [f"{name} is {LETTERS[name][0]}" for name in sorted(used & LETTERS.keys())]
+    return f"; {', '.join(words)}" if words else ""
 
 
 def _parse_parameter(text: str) -> Parameter:

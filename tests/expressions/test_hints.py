@@ -1,5 +1,6 @@
 """A mistake that habits from elsewhere lead to is met with what to write here, at its place."""
 
+# ruff: noqa: RUF001 - the look-alikes of plain signs are what this is about
 from __future__ import annotations
 
 import pytest
@@ -24,6 +25,49 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("hours(at)", 'function "hours" is not built yet', "hours", 'did you mean "hour"?'),
         ("o.id", 'unknown column "o"', "o", "write id: names have no table before"),
         ("s.length", 'no field "length": string has no fields', "length", "write length(s)"),
+        # What would be NULL for every row.
+        ("s = null", "= with null is null", "null", 'write "is null"'),
+        ("null == n", "= with null is null", "null", 'write "is null"'),
+        ("s != null", "<> with null is null", "null", 'write "is not null"'),
+        ("x < (null)", "< with null is null", "(null)", 'write "is null"'),
+        ("case n when null then 1 end", "= with null is null", "null", 'write "is null"'),
+        ("date_trunc('FORTNIGHT', at)", "'FORTNIGHT' is no unit", "'FORTNIGHT'", "MONTH, QUARTER"),
+        ("trunc(day, 'hour')", "'hour' is no unit", "'hour'", "WEEK, MONTH, QUARTER, YEAR"),
+        ("next_day(day, 'foo')", "'foo' is no day of the week", "'foo'", "MONDAY"),
+        # Types.
+        ("a || b", "|| joins texts, got two booleans", "a || b", 'write "or"'),
+        ("date_add(day, s)", "date_add wants an integer", "s", "I is an integer"),
+        ("abs()", "abs takes 1 argument", "abs()", "-> N; N is a number"),
+        # Words and signs of other languages.
+        ("(select max(id) from t)", "a query has no place", "select", "a step of its own"),
+        ("id in (select id from t)", "a query has no place", "select", "a step of its own"),
+        ("select * from t", "starts without select", "select", "behind it"),
+        ("id;", '";" means nothing here', ";", "an expression ends without it"),
+        ("s = ‘a’", '"‘" means nothing here', "‘", "plain quotes"),
+        ("s = “a”", '"“" means nothing here', "“", "plain quotes"),
+        ("s = 'a’", "does not end", "'a’", "close it with ', not with ’"),
+        ("s === 'a'", '"===" means nothing here', "===", 'write "="'),
+        ("a =! b", '"=!" means nothing here', "=!", 'write "<>"'),
+        ("a <> = b", 'wanted a value, got "="', "=", 'write "<>"'),
+        ("x < = 1", 'wanted a value, got "="', "=", 'write "<="'),
+        ("n =< 1", '"=<" means nothing here', "=<", 'write "<="'),
+        ("n ≥ 1", '"≥" means nothing here', "≥", 'write ">="'),
+        ("x ** 2", '"**" means nothing here', "**", "power(a, b)"),
+        ("n // 2", '"//" means nothing here', "//", "a div b"),
+        ("x if a else n", 'got "if"', "if", "if(condition, value, other)"),
+        ("if a then x else n", 'got "a"', "a", "if(condition, value, other)"),
+        ("a ? x : n", '"?" means nothing here', "?", "if(condition, value, other)"),
+        ("s.upper()", "a value has no methods", "s.upper(", "write upper(s)"),
+        ("s.left(2)", "a value has no methods", "s.left(", "write left(s, ...)"),
+        ("distinct id", "only inside an aggregate", "distinct", "count(distinct id)"),
+        ("o.*", "* is no value", "o.*", "each column by its name"),
+        ("*", "* is no value", "*", "each column by its name"),
+        ("n + {{ id }}", '"{{ id }}" means nothing', "{{ id }}", "its plain name: id"),
+        ("${id} + 1", '"${id}" means nothing', "${id}", "its plain name: id"),
+        ("@id", '"@id" means nothing', "@id", "its plain name: id"),
+        ("id is not None", 'got "None"', "None", "no value is null"),
+        ("s in ['a']", 'wanted "(", got "["', "[", "in ('a', 'b')"),
+        ("s contains 'a'", 'got "contains"', "contains", "write contains(text, part)"),
     ],
 )
 def test_a_habit_is_answered_with_what_to_write(
@@ -59,3 +103,18 @@ def test_the_clock_is_read_without_parentheses(text: str) -> None:
 def test_a_column_comes_before_the_clock() -> None:
     schema = Schema((Field("current_date", *parse_type("int")),))
     assert str(type_expression("current_date", schema).type) == "int"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["select", "select * 2", "select is null", "(select)", "distinct = 1", "n-(-n)", "n/ /**/ n"],
+)
+def test_what_looks_like_a_habit_but_is_spark_stays(text: str) -> None:
+    names = ("select", "distinct", "n")
+    schema = Schema(tuple(Field(name, *parse_type("int")) for name in names))
+    assert type_expression(text, schema)
+
+
+@pytest.mark.parametrize("text", ["True", 's = "text"', "len(s) > 0", "a = FALSE"])
+def test_habits_that_spark_shares_work(text: str) -> None:
+    assert str(type_expression(text, SCHEMA).type) == "boolean"

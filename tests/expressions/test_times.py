@@ -259,8 +259,6 @@ def test_the_clock_is_the_processing_time_of_the_batch() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "next_day(date '2024-05-06', 'nosuch')",
-        "date_trunc('nosuch', timestamp '2024-05-06 07:08:09')",
         "make_date(2024, 5, 6)",
         "make_timestamp(2024, 5, 6, 7, 8, 9.5)",
         "to_timestamp('6.5.2024', 'd.M.yyyy')",

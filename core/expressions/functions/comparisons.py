@@ -14,7 +14,7 @@ from headrace.core.expressions.coercion import common_type_of
 from headrace.core.expressions.function import Call, Function, function
 from headrace.core.expressions.functions.meeting import how_to_meet, meet, to_type
 from headrace.core.expressions.functions.membership import MEMBERSHIP
-from headrace.core.expressions.typed import Apply, ExpressionError, Form, Typed
+from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Typed
 from headrace.core.types import BOOLEAN, FLOATS, NULL, Type, is_ordered
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def _comparison(
     null_safe: bool = False,
 ) -> Function:
     def resolve(call: Call) -> Typed:
+        if not null_safe:
+            _no_null(call)
         left, right = pair(call, ordered=letter == "C")
         nullable = not null_safe and (left.nullable or right.nullable)
         return Apply(BOOLEAN, nullable, call.span, call.name, (left, right), form)
@@ -57,6 +59,15 @@ def _comparison(
         resolve=resolve,
         signatures=(text,),
     )
+
+
+def _no_null(call: Call) -> None:
+    """Refuses a NULL written beside the operator: Spark answers NULL for every row."""
+    for side in call.arguments:
+        if isinstance(side, Constant) and side.type == NULL:
+            instead = "is not null" if call.name == "<>" else "is null"
+            message = f"{call.name} with null is null for every row"
+            raise ExpressionError(message, side.span, f'write "{instead}"')
 
 
 def _extreme(name: str, build: Callable[[Type], Form]) -> Callable[[Call], Typed]:
@@ -103,7 +114,6 @@ COMPARISONS: tuple[Function, ...] = (
         "Whether both are the same value; NULL when one of them is NULL. == is the same.",
         lambda a, b: a == b,
         ("1 = 1.0", "true"),
-        ("null = 1", "NULL"),
         ("date '2024-01-02' = '2024-1-2'", "true"),
         letter="T",
     ),

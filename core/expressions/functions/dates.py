@@ -72,29 +72,29 @@ _WEEKDAYS = {
 }
 
 
-def _next_day(bound: Bound) -> Form:
+def _known_day(bound: Bound) -> None:
     name = bound.constants[1]
-    day = _WEEKDAYS.get(name.upper()) if isinstance(name, str) else None
+    if isinstance(name, str) and name.upper() not in _WEEKDAYS:
+        hint = "the days are MO or MON or MONDAY, and so on"
+        raise ExpressionError(f"'{name}' is no day of the week", bound.arguments[1].span, hint)
 
-    def form(date: pl.Expr, _: str) -> pl.Expr:
-        import polars as pl
 
-        if day is None:
-            return pl.lit(None, dtype=pl.Date)
-        return calendar.to_date(next_weekday(calendar.days(date), day))
+def _next_day(bound: Bound) -> Form:
+    day = _WEEKDAYS.get(str(bound.constants[1]).upper(), THURSDAY)
+    return lambda date, _: calendar.to_date(next_weekday(calendar.days(date), day))
 
-    return form
+
+def _known_unit(bound: Bound) -> None:
+    unit = bound.constants[1]
+    if isinstance(unit, str) and not first_day(unit):
+        hint = "the units are WEEK, MONTH, QUARTER, YEAR; date_trunc takes shorter ones"
+        raise ExpressionError(f"'{unit}' is no unit here", bound.arguments[1].span, hint)
 
 
 def _trunc(bound: Bound) -> Form:
     level = first_day(bound.constants[1])
-
-    def form(date: pl.Expr, _: str) -> pl.Expr:
-        import polars as pl
-
-        return level(date) if level else pl.lit(None, dtype=pl.Date)
-
-    return form
+    assert level, "checked"
+    return lambda date, _: level(date)
 
 
 def _make_date(frame: pl.DataFrame) -> pl.Series:
@@ -206,15 +206,19 @@ DATES: tuple[Function, ...] = (
     function(
         "next_day",
         FAMILY,
-        "The first day after the date of that name, as 'MO', 'Mon' or 'monday'; NULL for no name.",
-        overload("next_day(start: date, day: constant string) -> date", build=_next_day),
+        "The first day after the date of that name, as 'MO', 'Mon' or 'monday'.",
+        overload(
+            "next_day(start: date, day: constant string) -> date", build=_next_day, check=_known_day
+        ),
         example=("next_day(date '2024-05-06', 'Mon')", "2024-05-13"),
     ),
     function(
         "trunc",
         FAMILY,
-        "The first day of the date's year, quarter, month or week; NULL for any other unit.",
-        overload("trunc(date: date, unit: constant string) -> date", build=_trunc),
+        "The first day of the date's year, quarter, month or week.",
+        overload(
+            "trunc(date: date, unit: constant string) -> date", build=_trunc, check=_known_unit
+        ),
         example=("trunc(date '2024-05-06', 'MONTH')", "2024-05-01"),
     ),
     function(

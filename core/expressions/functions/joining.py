@@ -15,7 +15,7 @@ from headrace.core.expressions.function import Call, Function, function, overloa
 from headrace.core.expressions.functions.arguments import literal_text, natural, repeating
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Typed
-from headrace.core.types import BINARY, INTERVALS, STRING, Array, Struct
+from headrace.core.types import BINARY, BOOLEAN, INTERVALS, STRING, Array, Struct
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +32,9 @@ def _concat(call: Call) -> Typed:
         return _apply(call, call.arguments, lambda *b: reduce(lambda x, y: x + y, b))
     if not call.arguments:
         return Constant(STRING, False, call.span, "")
+    if call.name == "||" and types == {BOOLEAN}:
+        hint = 'write "or"; concat(...) puts them together as text'
+        raise ExpressionError("|| joins texts, got two booleans", call.span, hint)
     texts = tuple(_as_text(call, argument) for argument in call.arguments)
     return _apply(call, texts, lambda *parts: pl.concat_str(parts))
 

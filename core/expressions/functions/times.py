@@ -34,18 +34,22 @@ def _part(name: str, doc: str, whole: str, unit: str, example: str) -> Function:
     return function(name, FAMILY, doc, row, example=(call, example))
 
 
+def _known_unit(bound: Bound) -> None:
+    unit = bound.constants[0]
+    if isinstance(unit, str) and not (units.first_day(unit) or units.length(unit)):
+        hint = f"the units are {', '.join((*units.MICROSECONDS, *units.MONTHS))}"
+        raise ExpressionError(f"'{unit}' is no unit here", bound.arguments[0].span, hint)
+
+
 def _date_trunc(bound: Bound) -> Form:
     """Units of a day and less are cut off; longer ones begin with a day."""
     unit = bound.constants[0]
     first, length = units.first_day(unit), units.length(unit)
 
     def form(_: str, time: pl.Expr) -> pl.Expr:
-        import polars as pl
-
         if first:
             return calendar.midnight(first(calendar.date_of(time)))
-        if not length:
-            return pl.lit(None, dtype=pl.Datetime("us", "UTC"))
+        assert length, "checked"
         rest = calendar.micros(time) % length
         return calendar.to_timestamp(calendar.wide(calendar.micros(time)) - rest)
 
@@ -101,9 +105,11 @@ TIMES: tuple[Function, ...] = (
         "date_trunc",
         FAMILY,
         "The start of the unit that the time is in, from MICROSECOND to DAY, WEEK (from Monday),"
-        " MONTH, QUARTER and YEAR; NULL for any other unit.",
+        " MONTH, QUARTER and YEAR.",
         overload(
-            "date_trunc(unit: constant string, time: timestamp) -> timestamp", build=_date_trunc
+            "date_trunc(unit: constant string, time: timestamp) -> timestamp",
+            build=_date_trunc,
+            check=_known_unit,
         ),
         example=("date_trunc('HOUR', timestamp '2024-05-06 07:08:09')", "2024-05-06 07:00:00"),
         more=(("date_trunc('WEEK', timestamp '2024-05-08 07:08:09')", "2024-05-06 00:00:00"),),

@@ -46,6 +46,8 @@ class SourceSide:
     columns: Callable[[Part], Schema] | None = None
     expressions: tuple[ExpressionOption, ...] = ()
     open: Callable[[nodes.Source, Surroundings], Source] | None = None
+    place: Callable[[Part], str] | None = None
+    """What two sources of a pipeline cannot share, as it is called."""
 
     @property
     def declares_columns(self) -> bool:
@@ -61,6 +63,8 @@ class SinkSide:
     formats: tuple[str, ...] = ()
     expressions: tuple[ExpressionOption, ...] = ()
     open: Callable[[nodes.Sink, Schema, Surroundings], Sink] | None = None
+    place: Callable[[Part], str] | None = None
+    """What two sinks of a pipeline cannot share, as it is called."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.core.contracts import Connector, Sink, SinkSide, Source, SourceSide, Surroundings
+from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
 from headrace.core.types import Schema
 
@@ -27,8 +30,14 @@ def files(block: int = BLOCK) -> Connector:
         "files",
         "Files in a folder.",
         source=SourceSide(FilesSource, FORMATS, open=source),
-        sink=SinkSide(FilesSink, FORMATS, open=_sink),
+        sink=SinkSide(FilesSink, FORMATS, open=_sink, place=_place),
     )
+
+
+def _place(options: Part) -> str:
+    """The folder: two sinks would give their parts the same names."""
+    assert isinstance(options, FilesSink)
+    return f"the folder {os.path.normpath(options.path)}"
 
 
 def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:

@@ -84,6 +84,8 @@ class FileReader:
 
 def first_records(data: bytes, records: int, cut: Callable[[bytes], int]) -> bytes:
     """At most so many records from the head of whole ones, and at least one."""
+    if data.count(b"\n") < records:
+        return data
     end = lines = whole = 0
     while lines < records or not whole:
         end = data.find(b"\n", end) + 1

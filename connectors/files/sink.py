@@ -144,6 +144,7 @@ def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> S
         suffix=suffix,
         roll=options.roll,
         bench=surroundings.bench,
+        weight=50 if folders else 1,
         replaces=options.mode == "overwrite",
     )
     return FilesOut(output, str(options.path), options.mode)

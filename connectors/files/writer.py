@@ -48,6 +48,8 @@ class Output:
     suffix: str
     roll: Roll
     bench: Bench
+    weight: int
+    """How much longer a row takes than usual: with folders, a few rows may be as many files."""
     replaces: bool
     """Whether old output goes at the first commit, even where no rows come in its place."""
 
@@ -70,7 +72,7 @@ class FilesWriter:
         """Take rows."""
         output, now_s = self._output, asyncio.get_running_loop().time()
         rows = visible(frame, output.columns)
-        await output.bench.run(rows.height, partial(self._take, rows, now_s))
+        await output.bench.run(rows.height * output.weight, partial(self._take, rows, now_s))
         if self._waiting >= ENOUGH or self._full:
             await output.bench.blocking(self._flush)
 

@@ -59,6 +59,7 @@ class Builder:
         """Sources, steps in an order in which inputs come first, sinks."""
         self._check_circles()
         self._check_sinks()
+        self._check_places()
         sources = [self._source(source) for source in self.pipeline.sources.values()]
         reads = {name: self._below(step) for name, step in self.pipeline.steps.items()}
         steps = [self._step(self.pipeline.steps[name]) for name in in_order(reads)]
@@ -92,6 +93,23 @@ class Builder:
                 kind = "source" if sink.name in self.pipeline.sources else "step"
                 message = f'the name "{sink.name}" is taken by a {kind}'
                 self.report.add(message, sink.name.locate(), "give the sink another name")
+
+    def _check_places(self) -> None:
+        """Two sinks cannot write into one folder, nor two sources read one standard input."""
+        taken: dict[tuple[str, str], str] = {}
+        ends: list[Source | Sink] = [*self.pipeline.sources.values()]
+        for end in (*ends, *self.pipeline.sinks.values()):
+            is_source = isinstance(end, Source)
+            side = end.connector.source if is_source else end.connector.sink
+            if side is None or side.place is None:
+                continue
+            self.report.about = _subject(end)
+            place = side.place(end.options)
+            other = taken.setdefault((type(end).__name__.lower(), place), end.name)
+            if other != end.name:
+                message = f'{place} is taken by the {type(end).__name__.lower()} "{other}"'
+                hint = "several steps can read one source" if is_source else "a step can unite both"
+                self.report.add(message, end.name.locate(), hint)
 
     def _below(self, step: Step) -> list[str]:
         """The steps that a step reads from."""

@@ -18,7 +18,16 @@ from headrace.connectors.memory import Memory
 from headrace.core.contracts import ConnectorError, Sink
 from headrace.core.messages import Handle
 from tests.connectors.on_disk import JOB, OTHER_JOB, run, sink_of
-from tests.connectors.test_files_sink import FRAME, MINE, OTHER, names, numbers, written
+from tests.connectors.test_files_sink import (
+    FRAME,
+    MINE,
+    OTHER,
+    fill,
+    names,
+    numbers,
+    simulate,
+    written,
+)
 
 TEXT = "{{from: s, files: {{path: out, mode: {}, roll: {{rows: 4}}}}}}"
 
@@ -190,19 +199,28 @@ def test_what_a_dead_run_of_this_job_left_is_removed(used: Path) -> None:
     assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED])
 
 
-def test_two_sinks_in_one_folder_are_noticed(tmp_path: Path) -> None:
-    memory = Memory(inputs={"in": {"a": [FRAME]}})
-    text = """
+def test_a_part_that_another_run_is_writing_is_noticed(tmp_path: Path) -> None:
+    sinks = (sink(tmp_path), sink(tmp_path))
+    writers = [one.writer(0) for one in sinks]
+    simulate(lambda: fill(writers[0], [FRAME]))
+    with pytest.raises(ConnectorError, match="is there already") as raised:
+        simulate(lambda: fill(writers[1], [FRAME]))
+    assert raised.value.hint.startswith("another sink, or another run, writes into this folder")
+    simulate(writers[1].close)
+    assert names(tmp_path / "out") == [hidden(name) for name in NEW]
+
+
+@pytest.mark.parametrize("path", ["out", "./out/"])
+def test_two_sinks_cannot_have_one_folder(tmp_path: Path, path: str) -> None:
+    text = f"""
 sources:
-  s: {memory: {data: in}, schema: {id: bigint, name: string}}
+  s: {{memory: {{data: in}}, schema: {{id: bigint}}}}
 sinks:
-  o: {from: s, files: {path: out}}
-  p: {from: s, files: {path: ./out/}}
+  o: {{from: s, files: {{path: out}}}}
+  p: {{from: s, files: {{path: {path}}}}}
 """
-    failure = run(tmp_path, text, memory=memory).failure
-    assert failure is not None and failure.message.endswith("is there already")
-    assert failure.hint.startswith("another sink, or another run, writes into this folder")
-    assert not [name for name in names(tmp_path / "out") if name.startswith("part")]
+    with pytest.raises(AssertionError, match='the folder out is taken by the sink "o"'):
+        run(tmp_path, text)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,20 @@ def test_a_file_can_be_standard_input(tmp_path: Path, block: int, limit: int | N
     assert bad == ([] if limit else ["oops"])
 
 
+def test_two_sources_cannot_read_it(tmp_path: Path) -> None:
+    text = f"""
+sources:
+  s: {JSON}
+  t: {CSV}
+steps:
+  u: {{from: [s, t]}}
+sinks:
+  o: {{from: u, console: }}
+"""
+    with pytest.raises(AssertionError, match='standard input is taken by the source "s"'):
+        run(tmp_path, text)
+
+
 def test_nothing_can_be_standard_input(tmp_path: Path) -> None:
     descriptor = os.open(os.devnull, os.O_RDONLY)
     assert asyncio.run(all_of(stdin_of(tmp_path, CSV, descriptor))) == []

@@ -14,6 +14,9 @@ from headrace.core.pipeline.model import Function
 from headrace.core.problems import did_you_mean
 
 MAX_BYTES = 2**20
+MAPS = "map.python"
+WANTED = "wanted a function of one argument"
+HINT = "as in def score(rows): ... return rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class Names:
 
     functions: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
+    unfit: tuple[tuple[str, str], ...] = ()
+    """Functions that cannot be called with one argument and return a value, and why."""
     problem: str = ""
 
 
@@ -40,6 +45,9 @@ def check(function: Function, folder: Path, key: str, subject: str, findings: Fi
         findings.add(message, file_place, _neighbour(path), subject)
     elif names.problem:
         findings.add(f'{key}: "{function.file}" {names.problem}', file_place, "", subject)
+    elif key == MAPS and function.name in dict(names.unfit):
+        message = f"{key}: {WANTED}, but {dict(names.unfit)[function.name]}"
+        findings.add(message, text.locate(file_end + 1), HINT, subject)
     elif function.name not in names.functions:
         what = dict(names.others).get(function.name)
         if what == "":
@@ -84,8 +92,46 @@ def _defined(path: Path, changed: int, size: int) -> Names:
     except OSError as error:
         return Names(problem=f"cannot be read: {(error.strerror or 'unknown reason').lower()}")
     found = dict(_names(tree.body))
+    unfit = {n.name: _unfit(n) for n in tree.body if isinstance(n, ast.FunctionDef)}
     functions = tuple(name for name, what in found.items() if what == "function")
-    return Names(functions, tuple((n, what) for n, what in found.items() if what != "function"))
+    return Names(
+        functions,
+        tuple((n, what) for n, what in found.items() if what != "function"),
+        tuple((n, why) for n, why in unfit.items() if why and found[n] == "function"),
+    )
+
+
+def _unfit(function: ast.FunctionDef) -> str:
+    """Why a call with one argument fails or gives no rows; a decorator may change all that."""
+    if function.decorator_list:
+        return ""
+    taken = function.args
+    names = [arg.arg for arg in (*taken.posonlyargs, *taken.args)]
+    needed = names[: len(names) - len(taken.defaults)]
+    keywords = [
+        arg.arg
+        for arg, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
+        if default is None
+    ]
+    if keywords:
+        return f'"{function.name}" needs {" and ".join(keywords)} by name'
+    if len(needed) > 1:
+        return f'"{function.name}" needs {" and ".join(needed)}'
+    if not names and not taken.vararg:
+        return f'"{function.name}" takes none'
+    return f'"{function.name}" yields, and does not return' if _yields(function.body) else ""
+
+
+def _yields(body: Iterable[ast.AST]) -> bool:
+    """Whether a yield stands there, and not in a function inside."""
+    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+    left = list(body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        left += () if isinstance(node, inner) else ast.iter_child_nodes(node)
+    return False
 
 
 def _names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
@@ -114,6 +160,8 @@ def _bound(statement: ast.stmt) -> Iterator[tuple[str, str]]:
                     yield from _names([inner])
                 elif isinstance(inner, ast.ExceptHandler):
                     yield from _names(inner.body)
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant()):
+            yield name, "a constant"
         case ast.Assign() | ast.AnnAssign():
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

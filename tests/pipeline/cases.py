@@ -29,6 +29,10 @@ BROKEN = Path(__file__).parent / "broken"
 FILES = {
     "scoring.py": "from os import getcwd\n\ndef score(rows):\n    return rows\n\n"
     "class Scorer:\n    pass\n\nasync def later(rows):\n    return rows\n",
+    "shapes.py": "none = None\nlimit = 3\n\ndef none_at_all(): pass\n\ndef two(a, b): return a\n\n"
+    "def named(*, rows): return rows\n\ndef each(rows):\n    if rows: yield rows\n\n"
+    "def fine(rows, limit=3, *, deep=True):\n    def inner():\n        yield 1\n    return rows\n\n"
+    "def any_number(*rows): return rows[0]\n\n@cached\ndef wrapped(a, b): return a\n",
     "unfinished.py": "def score(:\n",
     "query.sql": "price > 0\n",
 }

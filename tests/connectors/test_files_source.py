@@ -7,11 +7,14 @@ import os
 import pickle
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from headrace.connectors.files.reader import FileReader
+from headrace.connectors.files.rows import RowReader
 from headrace.connectors.memory import Memory
 from headrace.core.contracts import ConnectorError
 from headrace.core.messages import Split
@@ -215,3 +218,61 @@ def test_what_is_said_where_nothing_can_be_read(
 def test_a_url_is_refused_by_name(tmp_path: Path, path: str, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         source_of(tmp_path, f"{{files: {{path: '{path}'}}, {SCHEMA}}}")
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    names = [None if id % 4 == 3 else f"n{id}" for id in range(20)]
+    pl.DataFrame({"id": range(20), "name": names}).write_parquet(tmp_path / "a.parquet")
+    return tmp_path
+
+
+PARQUET = "{files: {path: a.parquet}, format: parquet, schema: {id: bigint, name: %s}}"
+
+
+@pytest.mark.parametrize("rows", [1, 3, 20, 100])
+def test_parquet_is_read_from_any_row_on(parquet: Path, rows: int) -> None:
+    _, reader = source_of(parquet, PARQUET % "string")
+    assert isinstance(reader, RowReader)
+    reader = pickle.loads(pickle.dumps(replace(reader, rows=rows)))
+    found = chunks(reader, Split("s", "a.parquet"))
+    assert [id for id, _ in values(found)] == list(range(20))
+    for chunk in found:
+        rest = chunks(reader, Split("s", "a.parquet"), chunk.position)
+        assert [id for id, _ in values(rest)] == list(range(int(str(chunk.position)), 20))
+
+
+def test_a_bad_row_of_parquet_has_its_number(parquet: Path) -> None:
+    _, reader = source_of(parquet, PARQUET % "string not null")
+    assert isinstance(reader, RowReader)
+    found = chunks(replace(reader, rows=6), Split("s", "a.parquet"))
+    bad = [bad for chunk in found for bad in chunk.bad]
+    assert [one.position for one in bad] == [3, 7, 11, 15, 19]
+    assert bad[0].raw == '{"id":3,"name":null}'
+    assert len(values(found)) == 15
+
+
+@pytest.mark.parametrize("limit", [1, 7, 20, 50])
+def test_a_limit_counts_rows_of_parquet(parquet: Path, limit: int) -> None:
+    _, reader = source_of(parquet, PARQUET % "string", limit=limit)
+    assert len(values(chunks(reader, Split("s", "a.parquet")))) == min(limit, 20)
+
+
+def test_damaged_parquet_is_told_with_its_file(parquet: Path) -> None:
+    _, reader = source_of(parquet, PARQUET % "string")
+    (parquet / "a.parquet").write_bytes(b"PAR1 nonsense PAR1")
+    with pytest.raises(ConnectorError) as raised:
+        chunks(reader, Split("s", "a.parquet"))
+    assert raised.value.message.startswith("a.parquet: the file cannot be read as Parquet")
+    assert (raised.value.split, raised.value.position) == ("a.parquet", 0)
+
+
+def test_parquet_that_changes_while_it_is_read(parquet: Path) -> None:
+    _, reader = source_of(parquet, PARQUET % "string")
+    assert isinstance(reader, RowReader)
+    reading = replace(reader, rows=5).read(Split("s", "a.parquet"), None)
+    next(reading)
+    (parquet / "a.parquet").unlink()
+    with pytest.raises(ConnectorError, match="vanished while it was read") as raised:
+        list(reading)
+    assert raised.value.position == 5

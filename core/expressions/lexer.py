@@ -112,6 +112,20 @@ def _content(text: str) -> str:
     return _ESCAPE.sub(_escaped, joined)
 
 
+_LOST = re.compile(r"\\(?:[ntr0Z\\'\"%_]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})|(\\.)")
+
+
+def lost_escape(text: str) -> str:
+    r"""The first escape of a string that a pattern would know and the string does not, like `\d`.
+
+    >>> lost_escape(r"'a\\b\n\d'"), lost_escape(r"r'\d'"), lost_escape("'d'")
+    ('\\d', '', '')
+    """
+    if text[0] in "rR":
+        return ""
+    return next((found[1] for found in _LOST.finditer(text[1:-1]) if found[1]), "")
+
+
 def _whole(text: str, span: Span) -> str:
     """The text with surrogate pairs (from two escapes) joined; half a pair is no character."""
     try:

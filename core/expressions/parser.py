@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from headrace.core.expressions import habits, special
 from headrace.core.expressions.keyword_calls import type_name
-from headrace.core.expressions.lexer import Token, tokens
+from headrace.core.expressions.lexer import Token, lost_escape, tokens
 from headrace.core.expressions.literals import number
 from headrace.core.expressions.predicates import predicate
 from headrace.core.expressions.syntax import (
@@ -250,10 +250,11 @@ class Parser:
 
     def _string(self) -> Node:
         first = self.take()
-        value = first.value
+        value, lost = first.value, lost_escape(first.text)
         while self.current.kind == "string":
-            value += self.take().value
-        return Literal(first.span.to(self.previous.span), value, STRING)
+            value += self.current.value
+            lost = lost or lost_escape(self.take().text)
+        return Literal(first.span.to(self.previous.span), value, STRING, lost)
 
     def _parenthesis(self, start: Token) -> Node:
         node = self.expression()

@@ -36,7 +36,7 @@ class Resolver:
     def _resolve(self, node: syntax.Node) -> Typed:
         match node:
             case syntax.Literal():
-                return Constant(node.type, node.value is None, node.span, node.value)
+                return Constant(node.type, node.value is None, node.span, node.value, node.lost)
             case syntax.TypedText():
                 text = Constant(STRING, False, node.span, node.text)
                 return read_literal(text, node.type)

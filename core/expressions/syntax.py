@@ -22,10 +22,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Literal(Node):
-    """A value written out."""
+    """A value written out; `lost` is an escape in its text that stands for nothing, like `\\d`."""
 
     value: Value
     type: Type
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)

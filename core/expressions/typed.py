@@ -9,7 +9,7 @@ Implicit casts are nodes like any other: what is typed here is exactly what will
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
 from typing import TYPE_CHECKING, TypeAlias
@@ -75,9 +75,10 @@ class Column(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Typed):
-    """A value known now."""
+    """A value known now; `lost` is an escape in its text that stands for nothing, like `\\d`."""
 
     value: Value
+    lost: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,16 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("date_trunc('FORTNIGHT', at)", "'FORTNIGHT' is no unit", "'FORTNIGHT'", "MONTH, QUARTER"),
         ("trunc(day, 'hour')", "'hour' is no unit", "'hour'", "WEEK, MONTH, QUARTER, YEAR"),
         ("next_day(day, 'foo')", "'foo' is no day of the week", "'foo'", "MONDAY"),
+        # What a literal says to Spark alone.
+        ("cast('epoch' as timestamp)", "'epoch' is no timestamp", "'epoch'", "date '1970-01-01'"),
+        ("' Today '::date", "' Today ' is no date", "' Today '", "current_date()"),
+        ("at < 'now'", "'now' is no timestamp", "'now'", "current_timestamp()"),
+        ("to_date('epoch')", "'epoch' is no date", "'epoch'", "date '1970-01-01'"),
+        # Backslashes that a string loses.
+        (r"s rlike '\d+'", r"loses the backslash of \d", r"'\d+'", r"r'\d+'"),
+        (r"split(s, '\.')", r"loses the backslash of \.", r"'\.'", "r'...'"),
+        (r"regexp_replace(s, 'a' '\bx', '')", r"backslash of \b", r"'a' '\bx'", "r'...'"),
+        (r"regexp_extract(s, '(\w)')", r"backslash of \w", r"'(\w)'", "r'...'"),
         # Types.
         ("a || b", "|| joins texts, got two booleans", "a || b", 'write "or"'),
         ("date_add(day, s)", "date_add wants an integer", "s", "I is an integer"),
@@ -115,6 +125,17 @@ def test_what_looks_like_a_habit_but_is_spark_stays(text: str) -> None:
     assert type_expression(text, schema)
 
 
-@pytest.mark.parametrize("text", ["True", 's = "text"', "len(s) > 0", "a = FALSE"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"s rlike r'\d'",
+        r"s rlike '\\d\n\''",
+        r"s like '\d'",
+        "True",
+        's = "text"',
+        "len(s) > 0",
+        "a = FALSE",
+    ],
+)
 def test_habits_that_spark_shares_work(text: str) -> None:
     assert str(type_expression(text, SCHEMA).type) == "boolean"

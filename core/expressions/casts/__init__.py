@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from headrace.core.expressions.casts.rules import may_be_null, refusal
 from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Span, Typed
-from headrace.core.types import NULL, Type
+from headrace.core.types import DATE, NULL, TIMESTAMP, Type
 
 
 def cast(typed: Typed, target: Type, span: Span, *, try_: bool = False) -> Typed:
@@ -17,6 +17,7 @@ def cast(typed: Typed, target: Type, span: Span, *, try_: bool = False) -> Typed
         return typed
     if typed.type == NULL:
         return Constant(target, True, span, None)
+    _check_not_special(typed, target)
     if refused := refusal(typed.type, target, try_=try_):
         raise ExpressionError(refused.message, span, refused.hint)
     nullable = typed.nullable or may_be_null(typed.type, target)
@@ -30,3 +31,21 @@ def cast_form(source: Type, target: Type, *, try_: bool = False) -> Form:
     from headrace.core.expressions.casts.forms import form
 
     return form(source, target, try_=try_)
+
+
+_SPECIAL = {
+    "epoch": "date '1970-01-01'",
+    "now": "current_timestamp()",
+    "today": "current_date()",
+    "tomorrow": "date_add(current_date(), 1)",
+    "yesterday": "date_sub(current_date(), 1)",
+}
+
+
+def _check_not_special(typed: Typed, target: Type) -> None:
+    """Refuses 'epoch', 'now' and their like: to Spark they are times in a literal, and only there;
+    in a column they are NULL."""
+    text = typed.value if isinstance(typed, Constant) and target in (DATE, TIMESTAMP) else None
+    if isinstance(text, str) and (instead := _SPECIAL.get(text.strip().lower())):
+        message = f"'{text}' is no {target} here, though Spark takes it in a literal"
+        raise ExpressionError(message, typed.span, f"write {instead}")

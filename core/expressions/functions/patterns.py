@@ -16,7 +16,7 @@ from headrace.core.expressions.regex import rust
 from headrace.core.expressions.regex.like import like, pieces
 from headrace.core.expressions.regex.tree import PatternError, ReplacementError
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import ExpressionError, Form
+from headrace.core.expressions.typed import Constant, ExpressionError, Form
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,6 +62,14 @@ def _check_escape(bound: Bound) -> None:
             came = f"'{escape}'" if isinstance(escape, str) else "NULL"
             message = f"wanted one character to escape with, got {came}"
             raise ExpressionError(message, bound.arguments[2].span, "as in escape '!'")
+
+
+def _check_written(bound: Bound) -> None:
+    r"""Refuses '\d': to Spark that string is a plain d, and nobody means that in a pattern."""
+    pattern = bound.arguments[1]
+    if isinstance(pattern, Constant) and pattern.lost:
+        message = f"the string loses the backslash of {pattern.lost} before the pattern is read"
+        raise ExpressionError(message, pattern.span, r"write r'...', as in r'\d+'")
 
 
 def _like(bound: Bound) -> Form:
@@ -202,7 +210,10 @@ PATTERNS: tuple[Function, ...] = (
         "Whether a part of the text matches a regular expression, Java's. In r'...' a backslash is"
         " one; in '...' it is written twice.",
         overload(
-            "rlike(text: string, pattern: constant string) -> boolean", build=_rlike, nulls="strict"
+            "rlike(text: string, pattern: constant string) -> boolean",
+            build=_rlike,
+            check=_check_written,
+            nulls="strict",
         ),
         example=(r"'order-12' rlike r'-\d+$'", "true"),
         more=(("'abc' rlike '^b'", "false"),),
@@ -215,6 +226,7 @@ PATTERNS: tuple[Function, ...] = (
         overload(
             "regexp_replace(text: string, pattern: constant string, by: constant string) -> string",
             build=_replace,
+            check=_check_written,
             nulls="strict",
         ),
         example=(r"regexp_replace('a1b22', r'(\d+)', '<$1>')", "a<1>b<22>"),
@@ -227,6 +239,7 @@ PATTERNS: tuple[Function, ...] = (
             "regexp_extract(text: string, pattern: constant string, [group: constant int])"
             " -> string",
             build=_extract,
+            check=_check_written,
             nulls="strict",
         ),
         example=(r"regexp_extract('foo-12', r'(\w+)-(\d+)', 2)", "12"),
@@ -240,6 +253,7 @@ PATTERNS: tuple[Function, ...] = (
             "regexp_extract_all(text: string, pattern: constant string, [group: constant int])"
             " -> array<string>",
             build=_extract_all,
+            check=_check_written,
             nulls="strict",
         ),
         example=("regexp_extract_all('a1b22', '([0-9]+)')", "[1, 22]"),
@@ -253,6 +267,7 @@ PATTERNS: tuple[Function, ...] = (
             "split(text: string, separator: constant string, [limit: constant int])"
             " -> array<string>",
             build=_split,
+            check=_check_written,
             nulls="strict",
         ),
         example=("split('a1b2c', '[0-9]')", "[a, b, c]"),

@@ -190,8 +190,8 @@ _TESTS: tuple[Function, ...] = (
         "logic",
         "Whether a condition is true, as `is true`; never NULL.",
         overload("istrue(value: boolean) -> boolean", lambda a: a.fill_null(False), nulls="never"),
-        example=("(null = 1) is true", "false"),
-        more=(("(null = 1) is not true", "true"),),
+        example=("cast(null as boolean) is true", "false"),
+        more=(("cast(null as boolean) is not true", "true"),),
         signatures=("value is [not] true -> boolean",),
     ),
     function(

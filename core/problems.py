@@ -8,6 +8,7 @@ bid_totals.yaml:27:41: step "totals": unknown column "prise"
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -41,6 +42,33 @@ class Problem:
     hint: str = ""
     subject: str = ""
     severity: Severity = "error"
+
+    def __post_init__(self) -> None:
+        for name in ("message", "hint", "subject"):
+            object.__setattr__(self, name, brief(getattr(self, name)))
+
+
+QUOTED = re.compile(r"""(")[^"]*"|(?<=[\s(])(')[^']*'(?!\w)|()\S{200,}""")
+MAX_QUOTED = 80
+SHOWN = 60
+
+
+def brief(text: str) -> str:
+    """A message in which what it quotes is cut, for a value may be as long as its file.
+
+    >>> brief('wanted a name, got "' + "x" * 100 + '"')
+    'wanted a name, got "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."'
+    """
+    return text if len(text) <= MAX_QUOTED else QUOTED.sub(_cut, text)
+
+
+def _cut(found: re.Match[str]) -> str:
+    quote = found[found.lastindex or 0]
+    whole = found[0]
+    is_path = "/" in whole and len(whole) <= 200 and not re.search(r"\s", whole)
+    if len(whole) <= MAX_QUOTED or is_path:
+        return whole
+    return f"{whole[: SHOWN - 3 + len(quote)]}...{quote}"
 
 
 class PipelineError(Exception):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from headrace.core.pipeline.nodes import Scalar
 
@@ -45,14 +45,38 @@ MAX_SCANNED = 50_000
 LINE_END = re.compile(r"\r\n|\r|\n")
 
 
+class Straight(Sequence[tuple[int, int]]):
+    """The offsets of a value that stands in the file as it is, without making them all."""
+
+    def __init__(self, start: int, length: int) -> None:
+        self.start = start
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[int, int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[int, int]]: ...
+
+    def __getitem__(self, index: int | slice) -> tuple[int, int] | Sequence[tuple[int, int]]:
+        at = range(self.start, self.start + self.length)[index]
+        return (at, at + 1) if isinstance(at, int) else [(one, one + 1) for one in at]
+
+
 @lru_cache(maxsize=4)
 def offsets(scalar: Scalar) -> Sequence[tuple[int, int]]:
     """One pair a character of the value; none at all if they could not be found."""
-    if scalar.end - scalar.start > MAX_SCANNED:
-        return ()
     if scalar.style == "=":
-        return [(at, at + 1) for at in range(scalar.start, scalar.end)]
+        return Straight(scalar.start, scalar.end - scalar.start)
     text, start, end = scalar.file.text, content_start(scalar), scalar.end
+    quote = int(scalar.style in ("'", '"'))
+    if scalar.style not in ("|", ">") and text[start + quote : end - quote] == scalar.value:
+        return Straight(start + quote, len(scalar.value))
+    if end - start > MAX_SCANNED:
+        return ()
     match scalar.style:
         case "'":
             return _if_same(scalar, fold(_single(text, start + 1, end - 1)))

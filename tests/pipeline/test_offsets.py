@@ -106,6 +106,11 @@ def test_all_of_a_value_is_pointed_at_without_its_anchor_and_quotes() -> None:
     assert place.text[place.column - 1 :][: place.length] == "value"
 
 
-def test_a_very_long_value_is_pointed_at_where_it_begins() -> None:
+def test_a_character_of_a_very_long_value_is_pointed_at() -> None:
     scalar = scalars("k: " + "x" * 200_000 + "\n")[1]
+    assert Text(scalar.value, scalar).locate(100_000, 100_001).column == 100_004
+
+
+def test_a_very_long_value_with_escapes_is_pointed_at_where_it_begins() -> None:
+    scalar = scalars('k: "\\n' + "x" * 200_000 + '"\n')[1]
     assert Text(scalar.value, scalar).locate(100_000, 100_001).column == 4

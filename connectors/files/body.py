@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headrace.connectors.files.compression import HELD, packer
+from headrace.connectors.files.compression import packed
 from headrace.connectors.files.options import Compression
 from headrace.connectors.formats import BytesEncoder
 
@@ -34,6 +34,9 @@ class Body(Protocol):
         ...
 
 
+STREAM = 1 << 20
+"""So much text is worth a compressed stream: below, what it takes to begin one shows."""
+
 Bodies: TypeAlias = Callable[[], Body]
 """Begins a file."""
 
@@ -41,34 +44,34 @@ Bodies: TypeAlias = Callable[[], Body]
 class Text:
     """Records in a format that carries bytes, perhaps compressed.
 
-    Compressed streams one behind the other are one file, so a stream may end wherever it is worth
-    the memory.
+    Compressed streams one behind the other are one file. So text gathers until it is worth a stream
+    of its own, and no compressor, which takes a megabyte, is kept for each of a thousand files.
     """
 
     def __init__(self, encoder: BytesEncoder, compression: Compression) -> None:
         self._encoder = encoder
         self._compression = compression
-        self._packer = packer(compression)
         self._head = encoder.header()
-
-    @property
-    def held(self) -> int:
-        """What the compressor takes."""
-        return HELD[self._compression] if self._packer else 0
+        self._gathered: list[bytes] = []
+        self.held = 0
 
     def put(self, frame: pl.DataFrame) -> bytes:
         """The records; above the first, the header."""
         data = self._head + self._encoder.encode(frame)
         self._head = b""
-        self._packer = self._packer or packer(self._compression)
-        return self._packer.compress(data) if self._packer else data
+        if self._compression == "none":
+            return data
+        self._gathered.append(data)
+        self.held += len(data)
+        return self.rest() if self.held >= STREAM else b""
 
     def rest(self) -> bytes:
-        """The end of a compressed stream; rows that come then begin another."""
-        data = self._packer.flush() if self._packer else b""
-        self._packer = None
-        return data
+        """What has gathered, as a compressed stream."""
+        data = b"".join(self._gathered)
+        self._gathered.clear()
+        self.held = 0
+        return packed(data, self._compression) if data else b""
 
     def end(self) -> bytes:
-        """The end of the compressed stream."""
+        """The last stream."""
         return self.rest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, TypeAlias, cast
 
 from headrace.connectors.files.options import Compression
 
@@ -14,22 +14,7 @@ if TYPE_CHECKING:
 SUFFIXES: dict[Compression, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 
 GZIP_LEVEL, ZSTD_LEVEL = 6, 3
-HELD: dict[Compression, int] = {"none": 0, "gzip": 1 << 18, "zstd": 3 << 19}
-"""How much memory a compressor takes, measured."""
-
 Unpack: TypeAlias = Callable[[IO[bytes]], IO[bytes]]
-
-
-class Packer(Protocol):
-    """Compresses a stream, piece by piece."""
-
-    def compress(self, data: bytes, /) -> bytes:
-        """What comes out now; some of it may come later."""
-        ...
-
-    def flush(self) -> bytes:
-        """The end of the compressed stream."""
-        ...
 
 
 def unpacking(name: str) -> Unpack | None:
@@ -41,16 +26,16 @@ def unpacking(name: str) -> Unpack | None:
     return None
 
 
-def packer(compression: Compression) -> Packer | None:
-    """What compresses the text of one file."""
+def packed(data: bytes, compression: Compression) -> bytes:
+    """The text as a compressed stream; streams one behind the other are one file."""
     match compression:
         case "gzip":
-            import zlib
+            import gzip
 
-            return zlib.compressobj(GZIP_LEVEL, wbits=zlib.MAX_WBITS | 16)
+            return gzip.compress(data, GZIP_LEVEL, mtime=0)
         case "zstd":
-            return cast(Packer, _zstd().ZstdCompressor(level=ZSTD_LEVEL))
-    return None
+            return cast(bytes, _zstd().compress(data, ZSTD_LEVEL))
+    return data
 
 
 def errors() -> tuple[type[Exception], ...]:

@@ -43,6 +43,18 @@ def sync(path: str) -> None:
         os.close(descriptor)
 
 
+def sync_folders(root: str, paths: Iterable[str]) -> None:
+    """Wait until the names of files are safe, and those of the folders they are in."""
+    folders: set[str] = set()
+    for path in paths:
+        folder = os.path.dirname(path)
+        while folder not in folders and len(folder) >= len(root):
+            folders.add(folder)
+            folder = os.path.dirname(folder)
+    for folder in folders:
+        sync(folder)
+
+
 def append(path: str, data: Iterable[bytes], *, new: bool) -> None:
     """Write at the end of a file, which is there or is not, as the caller knows."""
     flags = os.O_CREAT | os.O_EXCL if new else 0

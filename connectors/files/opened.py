@@ -56,9 +56,11 @@ class Opened:
 
     def _read(self, position: int, size: int) -> bytes:
         number = self._file.fileno()
-        data = os.pread(number, size, position)
+        # Room for a block that a small file does not fill would cost more than reading it.
+        there = max(self._seen.st_size - position, TAIL)
+        data = os.pread(number, min(size, there), position)
         while 0 < len(data) < size and (
-            more := os.pread(number, size - len(data), position + len(data))
+            more := os.pread(number, min(size - len(data), TAIL), position + len(data))
         ):
             data += more
         return data

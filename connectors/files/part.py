@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.connectors.files.body import Body
-from headrace.connectors.files.disk import append, make_folder, sync
+from headrace.connectors.files.disk import append, sync
 from headrace.connectors.files.failing import telling
 from headrace.connectors.files.names import hidden
 from headrace.core.contracts import ConnectorError
@@ -56,7 +56,7 @@ class Part:
         """Write what waits."""
         with telling(f"write {self.hidden}"):
             if not self.on_disk:
-                make_folder(os.path.dirname(self.hidden))
+                os.makedirs(os.path.dirname(self.hidden), exist_ok=True)
             try:
                 append(self.hidden, self.waiting, new=not self.on_disk)
             except FileExistsError:

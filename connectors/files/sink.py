@@ -9,13 +9,12 @@ repeated from any point, and until the first one the old output is untouched.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from headrace.connectors.files.body import Bodies, Text
 from headrace.connectors.files.compression import SUFFIXES
-from headrace.connectors.files.disk import append, make_folder, name_part, remove, sync
+from headrace.connectors.files.disk import append, make_folder, name_part, remove, sync_folders
 from headrace.connectors.files.failing import telling
 from headrace.connectors.files.folders import spreading
 from headrace.connectors.files.names import HIDDEN, hidden, is_hidden, of_job, output_in
@@ -88,11 +87,10 @@ class FilesOut:
     def commit(self, handle: Handle) -> None:
         """Name the parts; then old output goes, if it is to be replaced."""
         with telling(f"write into {self.path}"):
-            parts = [os.path.join(self.output.folder, path) for path, _ in _parts(handle)]
-            for part, (_, size) in zip(parts, _parts(handle), strict=True):
+            parts = _parts(handle, self.output.folder)
+            for part, size in parts.items():
                 name_part(part, size)
-            for folder in {os.path.dirname(part) for part in parts}:
-                sync(folder)
+            sync_folders(self.output.folder, parts)
             for part in parts:
                 remove(hidden(part))
             if self.mode == "overwrite":
@@ -107,7 +105,7 @@ class FilesOut:
 
     def abort(self, handle: Handle) -> None:
         """Remove the hidden files."""
-        for path, _ in _parts(handle):
+        for path in _parts(handle):
             with telling(f"remove {path}"):
                 self._discard(hidden(path))
 
@@ -121,11 +119,11 @@ class FilesOut:
                 return
 
 
-def _parts(handle: Handle) -> Iterator[tuple[str, int]]:
-    """Path and size of each part that was prepared."""
+def _parts(handle: Handle, folder: str = "") -> dict[str, int]:
+    """The size of each part that was prepared, by its path."""
     parts = handle["parts"]
     assert isinstance(parts, list)
-    return ((str(part["path"]), int(part["size"])) for part in parts)
+    return {os.path.join(folder, part["path"]): int(part["size"]) for part in parts}
 
 
 def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
@@ -136,7 +134,7 @@ def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> S
     kept = Schema(tuple(field for field in schema if field.name not in folders))
     bodies, suffix = _bodies(sink, options.compression, kept)
     output = Output(
-        folder=os.path.join(surroundings.folder, str(options.path)),
+        folder=str(surroundings.folder / options.path),
         job=surroundings.job[:8],
         columns=schema.names,
         spread=spreading(schema, folders),

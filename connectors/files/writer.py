@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.columns import visible
 from headrace.connectors.files.body import Bodies
-from headrace.connectors.files.disk import remove, sync
+from headrace.connectors.files.disk import remove, sync_folders
 from headrace.connectors.files.failing import telling
 from headrace.connectors.files.folders import Spread
 from headrace.connectors.files.names import PartName
@@ -92,7 +92,7 @@ class FilesWriter:
 
     def _take(self, frame: pl.DataFrame, now_s: float) -> None:
         for folder in self._old(now_s):
-            self._full.append(self._open.pop(folder))
+            self._close(folder)
         for folder, rows in self._output.spread(frame):
             for piece, part in self._pieces(folder, rows, now_s):
                 self._waiting += part.put(piece)
@@ -119,7 +119,14 @@ class FilesWriter:
             yield piece, part
             rows = rows.slice(piece.height)
             if self._is_full(part):
-                self._full.append(self._open.pop(folder))
+                self._close(folder)
+
+    def _close(self, folder: str) -> None:
+        """Put no more rows into a part; by its size, the next one is measured."""
+        part = self._open.pop(folder)
+        self._waiting += part.rest()
+        self._row_bytes = part.size / part.rows
+        self._full.append(part)
 
     def _part(self, folder: str, now_s: float) -> Part:
         part = self._open.get(folder)
@@ -161,9 +168,7 @@ class FilesWriter:
     def _flush(self) -> None:
         """Write what waits, and end the parts that are full."""
         while self._full:
-            part = self._full[-1]
-            part.finish()
-            self._row_bytes = part.size / part.rows
+            self._full[-1].finish()
             self._done.append(self._full.pop())
         for part in self._open.values():
             if part.waiting:
@@ -175,8 +180,7 @@ class FilesWriter:
         self._open.clear()
         self._flush()
         with telling(f"write into {self._output.folder}"):
-            for folder in {os.path.dirname(part.hidden) for part in self._done}:
-                sync(folder)
+            sync_folders(self._output.folder, [part.hidden for part in self._done])
 
     def _drop(self) -> None:
         for part in (*self._open.values(), *self._full, *self._done):

@@ -101,3 +101,13 @@ def remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
+
+
+def discard(root: str, path: str) -> None:
+    """Remove a file of a folder, and the folders made for it that are empty then."""
+    remove(os.path.join(root, path))
+    while path := os.path.dirname(path):
+        try:
+            os.rmdir(os.path.join(root, path))
+        except OSError:
+            return

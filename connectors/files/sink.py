@@ -1,9 +1,9 @@
 """The folder of a sink within a run: what may go there, what is left over, what is committed.
 
-`overwrite` replaces output without a moment in which there is none: old parts go at the first
-commit, when the new ones have their names. Killed in between, a run leaves both, and the same
-commit, repeated, removes the old ones: they are whatever is not of this job. So a commit may be
-repeated from any point, and until the first one the old output is untouched.
+`overwrite` replaces output without a moment in which there is none: old parts go once, when every
+subtask has named its first new ones. Killed in between, a run leaves both, and the same commits,
+repeated after a restart, remove the old ones: they are whatever is not of this job. So a commit may
+be repeated from any point, and until the first one the old output is untouched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from typing import Literal
 
 from headrace.connectors.files.body import Bodies, Text
 from headrace.connectors.files.compression import SUFFIXES
-from headrace.connectors.files.disk import append, make_folder, name_part, remove, sync_folders
+from headrace.connectors.files.disk import (
+    append,
+    discard,
+    make_folder,
+    name_part,
+    remove,
+    sync_folders,
+)
 from headrace.connectors.files.failing import telling
 from headrace.connectors.files.folders import spreading
 from headrace.connectors.files.names import HIDDEN, hidden, is_hidden, of_job, output_in
@@ -36,7 +43,9 @@ class FilesOut:
     """The folder as the user wrote it."""
     mode: Literal["error", "append", "overwrite"]
     _sequence: int | None = None
-    _old: list[str] | None = None
+    _writers: int = 0
+    _commits: int = 0
+    _is_clean: bool = False
 
     def check(self) -> None:
         """The folder takes files, and holds none that are in the way.
@@ -82,6 +91,7 @@ class FilesOut:
             names = output_in(folder) if os.path.isdir(folder) else ()
             parts = (of_job(name, self.output.job) for name in names)
             self._sequence = 1 + max((part.sequence for part in parts if part), default=-1)
+        self._writers += 1
         return FilesWriter(self.output, subtask, self._sequence)
 
     def commit(self, handle: Handle) -> None:
@@ -97,26 +107,19 @@ class FilesOut:
                 self._remove_old()
 
     def _remove_old(self) -> None:
-        """Remove what others had committed when this run began, or at its first commit."""
-        if self._old is None:
-            self._old = self._others()
-        while self._old:
-            self._discard(self._old.pop())
+        """Remove what others have committed, once, when each subtask has committed something."""
+        self._commits += 1
+        if self._commits < self._writers or self._is_clean:
+            return
+        for name in self._others():
+            discard(self.output.folder, name)
+        self._is_clean = True
 
     def abort(self, handle: Handle) -> None:
         """Remove the hidden files."""
         for path in _parts(handle):
             with telling(f"remove {path}"):
-                self._discard(hidden(path))
-
-    def _discard(self, path: str) -> None:
-        """Remove a file, and the folders made for it that are empty then."""
-        remove(os.path.join(self.output.folder, path))
-        while path := os.path.dirname(path):
-            try:
-                os.rmdir(os.path.join(self.output.folder, path))
-            except OSError:
-                return
+                discard(self.output.folder, hidden(path))
 
 
 def _parts(handle: Handle, folder: str = "") -> dict[str, int]:

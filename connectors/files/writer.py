@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.columns import visible
 from headrace.connectors.files.body import Bodies
-from headrace.connectors.files.disk import remove, sync_folders
+from headrace.connectors.files.disk import discard, sync_folders
 from headrace.connectors.files.failing import telling
 from headrace.connectors.files.folders import Spread
-from headrace.connectors.files.names import PartName
+from headrace.connectors.files.names import PartName, hidden
 from headrace.connectors.files.options import Roll
 from headrace.connectors.files.part import Part
 from headrace.core.bench import Bench
@@ -186,7 +186,7 @@ class FilesWriter:
         for part in (*self._open.values(), *self._full, *self._done):
             if part.on_disk:
                 with suppress(OSError):
-                    remove(part.hidden)
+                    discard(part.folder, hidden(part.path))
         self._open.clear()
         self._full.clear()
         self._done.clear()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,8 +89,21 @@ def test_overwrite_removes_the_old_parts_at_the_first_commit(used: Path) -> None
     out.commit(handle)
     assert names(used / "out") == sorted([*NONE, *NOT_COMMITTED, *NEW])
     (used / "out" / OLD[1]).touch()
-    out.commit(written(out, FRAME, subtask=1))
+    out.commit(written(out, FRAME))
     assert OLD[1] in names(used / "out"), "what came since the start is not ours to remove"
+
+
+def test_overwrite_waits_for_the_first_parts_of_every_subtask(used: Path) -> None:
+    out = sink(used, "overwrite")
+    out.check()
+    writers = [out.writer(subtask) for subtask in range(3)]
+    handles = [
+        simulate(partial(fill, writer, [FRAME] * (at > 0))) for at, writer in enumerate(writers)
+    ]
+    for at, handle in enumerate(handles):
+        assert (OLD[0] in names(used / "out")) and handle is not None, at
+        out.commit(handle)
+    assert not set(OLD) & set(names(used / "out"))
 
 
 def test_overwrite_without_rows_leaves_none(used: Path) -> None:

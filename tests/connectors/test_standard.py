@@ -240,6 +240,17 @@ def test_a_reader_that_goes_away_ends_the_job_in_peace(tmp_path: Path) -> None:
     assert part.read_text().startswith('{"x":0}\n')
 
 
+def test_a_killed_run_leaves_nothing_that_is_seen(tmp_path: Path) -> None:
+    with start(tmp_path, "--set", "sinks.f.files.roll.rows=1000") as process:
+        assert process.stdout is not None
+        for _ in range(100_000):
+            process.stdout.readline()
+        process.kill()
+    names = [file.name for file in (tmp_path / "out").iterdir()]
+    assert names
+    assert all(name.startswith(".inprogress-part-") for name in names)
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")
 def test_a_full_standard_output_fails_the_job(tmp_path: Path) -> None:
     (tmp_path / "endless.yaml").write_text(ENDLESS)

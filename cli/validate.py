@@ -14,6 +14,7 @@ from headrace.cli.pipelines import Checked, check, painted, set_option
 if TYPE_CHECKING:
     from headrace.core.contracts import SinkSide, SourceSide
     from headrace.core.pipeline.model import Pipeline
+    from headrace.core.problems import Problem
 
 
 @click.command()
@@ -34,10 +35,20 @@ def validate(
         one = _strictly(check(path, overrides)) if strict else check(path, overrides)
         checked.append(one)
         for problem in one.problems:
-            click.echo(painted(problem))
+            click.echo(painted(_of_file(problem, path) if len(pipelines) > 1 else problem))
     click.echo(_summary(pipelines, checked), err=True)
     if not all(one.ok for one in checked):
         ctx.exit(2)
+
+
+def _of_file(problem: Problem, path: str) -> Problem:
+    """The problem with the file's name before an argument, which is of all files."""
+    from headrace.core.pipeline.reading import shown_path
+
+    place = problem.place
+    if place is None or place.line or not place.text:
+        return problem
+    return replace(problem, place=replace(place, file=f"{shown_path(path)}: {place.file}"))
 
 
 def _strictly(checked: Checked) -> Checked:

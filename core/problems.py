@@ -21,6 +21,7 @@ class Place:
     """Characters of a file: line and column count from 1, `text` is the whole line.
 
     Line 0 is no line of a file: `text` is then a `--set` argument, or empty for a file as a whole.
+    `replaced` is what was put in for a `${...}` that stands there, in quotes.
     """
 
     file: str
@@ -28,6 +29,7 @@ class Place:
     column: int
     length: int
     text: str
+    replaced: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,20 @@ def _may_be_near(word: str, name: str) -> bool:
     """Whether the lengths allow a likeness of 0.6."""
     shorter, longer = sorted((len(word), len(name)))
     return 7 * shorter >= 3 * longer
+
+
+def nearest_file(name: str, known: Iterable[str]) -> str:
+    """The file that a name was probably meant to be: what is before the dot counts.
+
+    >>> nearest_file("order.yaml", ["orders.yaml", "other.yaml"]), nearest_file("x.py", ["abc.py"])
+    ('orders.yaml', '')
+    """
+    stem, _, ending = name.partition(".")
+    by_stem: dict[str, str] = {}
+    for one in sorted(known, key=lambda one: not one.endswith(ending)):
+        by_stem.setdefault(one.partition(".")[0], one)
+    found = nearest(stem, filter(None, by_stem)) if stem else ""
+    return by_stem.get(found, "")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

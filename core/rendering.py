@@ -31,7 +31,7 @@ def plain(text: str, role: str) -> str:
 def render(problem: Problem, paint: Paint = plain) -> str:
     """The problem in up to three lines."""
     parts = [printable(problem.subject), printable(problem.message)]
-    hint = printable(problem.hint)
+    hint = printable(_hint(problem))
     if problem.severity == "warning":
         parts.insert(0, paint("warning", "warning"))
     place = problem.place
@@ -48,6 +48,13 @@ def render(problem: Problem, paint: Paint = plain) -> str:
         f"{head}\n{number:>5} | {before}{spot}{after}\n"
         f"{'':>{max(5, len(number))}} | {' ' * _columns(before)}{caret} {hint}".rstrip()
     )
+
+
+def _hint(problem: Problem) -> str:
+    """The hint, and what was put in for a `${...}` where the message does not show it."""
+    put = problem.place.replaced if problem.place else ""
+    said = not put or put in problem.message
+    return problem.hint if said else "; ".join(filter(None, [problem.hint, f"{put} stands here"]))
 
 
 def count(number: int, noun: str) -> str:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headrace.core.pipeline.text import Text
-
-MAX_SHOWN = 60
+from headrace.core.pipeline.text import Text, quoted
 
 
 class _Mark:
@@ -31,7 +29,7 @@ def described(value: object) -> str:
         case Text(secret=True):
             return str(value)
         case str():
-            return f'"{value}"' if len(value) <= MAX_SHOWN else f'"{value[: MAX_SHOWN - 3]}..."'
+            return quoted(value)
         case dict():
             return "a mapping" if value else "an empty mapping"
         case list():

@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.core.contracts import Connectors
 from headrace.core.pipeline.fields import Variants
+from headrace.core.pipeline.later import CLAUSES
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.part import Part, part_of, reading_of
 from headrace.core.pipeline.parts import REQUIRED, Head
@@ -33,6 +34,7 @@ def json_schema(connectors: Connectors) -> Json:
         "steps": _named("step", "What is done with them, each step by a name of its own."),
         "sinks": _named("sink", "Where rows go, each by a name of its own."),
     }
+    sections["steps"] |= {"type": ["object", "null"], "minProperties": 0}
     settings = {"settings": {"$ref": "#/$defs/settings"}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -45,17 +47,26 @@ def json_schema(connectors: Connectors) -> Json:
             "replaced": REPLACED,
             "settings": part_schema(Settings),
             "source": _end_schema(SourceKeys, "source", connectors),
-            "step": part_schema(StepKeys),
+            "step": _step_schema(),
             "sink": _end_schema(SinkKeys, "sink", connectors),
         },
     }
+
+
+def _step_schema() -> Json:
+    """A step: at least one clause, or a union."""
+    several = {"type": "array", "minItems": 2, "description": "A union needs no clause."}
+    union = {"properties": {"from": several}}
+    clauses = [{"required": [clause]} for clause in CLAUSES]
+    return part_schema(StepKeys) | {"anyOf": [*clauses, union]}
 
 
 def _named(definition: str, description: str) -> Json:
     return {
         "type": "object",
         "description": description,
-        "propertyNames": name.json,
+        # Without a type, for some readers of YAML take a step named "true" for a truth value.
+        "propertyNames": {"pattern": name.json["pattern"]},
         "additionalProperties": {"$ref": f"#/$defs/{definition}"},
         "minProperties": 1,
     }

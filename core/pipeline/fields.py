@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headrace.core.pipeline.complaints import KEY, Gathered, Unread, wanted, wrong
+from headrace.core.pipeline.data import NOTHING
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
@@ -92,6 +93,10 @@ class Assignment:
     expression: Text | None
 
 
+ALL = "without select a step keeps its columns, and with adds to them"
+NULLS = "a column of nulls needs a type: cast(null as string)"
+
+
 class Assignments(Reading):
     """A mapping of names to expressions; where allowed, a list of columns."""
 
@@ -104,6 +109,8 @@ class Assignments(Reading):
             "additionalProperties": expression.json,
             "minProperties": 1,
         }
+        if names is output:
+            mapping["propertyNames"] = {"not": {"const": "else"}}
         array: Json = {"type": "array", "items": names.json, "minItems": 1, "uniqueItems": True}
         self.json = {"oneOf": [mapping, array]} if lists else mapping
 
@@ -112,13 +119,17 @@ class Assignments(Reading):
             return tuple(Assignment(word, None) for word in self._columns(value))
         if not isinstance(value, dict) or not value:
             one = self.lists and isinstance(value, Text) and not value.secret
-            raise wanted(value, self.wanted, f"write [{value}]" if one else "")
+            hint = ALL if value == "*" else f"write [{value}]" if one else ""
+            raise wanted(value, self.wanted, hint)
         gathered = Gathered()
         found = []
         for key, text in value.items():
             if gathered.full:
                 break
             named = attempt(gathered, self.names, key, key, KEY)
+            if text is NOTHING and self.names is column:
+                gathered.add(wanted(text, expression.wanted, NULLS), key)
+                continue
             computed = attempt(gathered, expression, text, key)
             if isinstance(named, Text) and isinstance(computed, Text):
                 found.append(Assignment(named, computed))
@@ -217,6 +228,10 @@ class Exploding(Reading):
             "properties": {"outer": {"type": "boolean", "description": OUTER}},
             "additionalProperties": expression.json,
             "minProperties": 1,
+            "anyOf": [
+                {"maxProperties": 1, "not": {"required": ["outer"]}},
+                {"minProperties": 2, "maxProperties": 2, "required": ["outer"]},
+            ],
         }
 
     def read(self, value: object) -> Explode:

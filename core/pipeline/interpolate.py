@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headrace.core.pipeline.nodes import Scalar
 from headrace.core.pipeline.text import Piece, Text
-from headrace.core.problems import Problem, did_you_mean, nearest
+from headrace.core.problems import Problem, did_you_mean, nearest, nearest_file
 
 MAX_FILE = 2**20
 MAX_PROBLEMS = 20
@@ -191,7 +191,8 @@ def _read(path: Path, what: str) -> str:
 
 def _near(path: Path) -> str:
     try:
-        return did_you_mean(path.name, sorted(os.listdir(path.parent))[:1000])
+        found = nearest_file(path.name, sorted(os.listdir(path.parent))[:1000])
+        return f'did you mean "{found}"?' if found else ""
     except OSError:
         return f'there is no folder "{path.parent}"'
 

@@ -28,6 +28,7 @@ HABITS: Mapping[str, str] = {
     **dict.fromkeys(("remove", "exclude"), "drop"),
     **dict.fromkeys(("unnest", "flatten"), "explode"),
     **dict.fromkeys(("switch", "branch", "split", "case"), "route"),
+    **dict.fromkeys(("group_by", "groupby", "group", "partition_by", "by"), "key"),
     **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
 }
 IN_WINDOW = (
@@ -39,7 +40,8 @@ IN_WINDOW = (
 def in_step(key: str, connectors: Connectors) -> str:
     """The hint for a key that a step does not have."""
     if key in HABITS:
-        return f'did you mean "{HABITS[key]}"?'
+        later = " it is not built yet" if HABITS[key] in LATER_CLAUSES else ""
+        return f'did you mean "{HABITS[key]}"?{later}'
     if key == "union":
         return "a union is a list: from: [a, b]"
     if key in IN_WINDOW:

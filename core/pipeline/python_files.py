@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.model import Function
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import did_you_mean, nearest_file
 
 MAX_BYTES = 2**20
 MAPS = "map.python"
@@ -66,7 +66,8 @@ def _listed(functions: Iterable[str]) -> str:
 
 def _neighbour(path: Path) -> str:
     try:
-        return did_you_mean(path.name, sorted(p.name for p in path.parent.glob("*.py"))[:1000])
+        found = nearest_file(path.name, sorted(p.name for p in path.parent.glob("*.py"))[:1000])
+        return f'did you mean "{found}"?' if found else ""
     except (OSError, ValueError):
         return ""
 

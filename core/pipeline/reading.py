@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.core.pipeline.file import File
-from headrace.core.problems import Problem, nearest
+from headrace.core.problems import Problem, nearest_file
 
 MAX_BYTES = 2**20
 
@@ -76,8 +76,8 @@ def _not_utf8(name: str, content: bytes, at: int, *, binary: bool) -> Problem:
 def _unreadable(path: Path, name: str, error: Exception) -> Problem:
     whole = File(name, "").whole()
     if isinstance(error, IsADirectoryError):
-        inside = next(_pipelines(path), None)
-        hint = f'did you mean "{shown_path(path / inside)}"?' if inside else ""
+        inside = list(_pipelines(path))
+        hint = f'did you mean "{shown_path(path / inside[0])}"?' if len(inside) == 1 else ""
         return Problem("this is a folder, wanted a pipeline's file", whole, hint)
     if isinstance(error, FileNotFoundError | NotADirectoryError | ValueError):
         return Problem("there is no such file", whole, _neighbour(path))
@@ -90,7 +90,7 @@ def _neighbour(path: Path) -> str:
     try:
         if not folder.is_dir():
             return f'there is no folder "{shown_path(folder)}"'
-        found = nearest(path.name, sorted(_pipelines(folder))) or nearest(
+        found = nearest_file(path.name, _pipelines(folder)) or nearest_file(
             path.name, (f"{name}" for name in sorted(os.listdir(folder))[:1000])
         )
     except (OSError, ValueError):

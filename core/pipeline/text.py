@@ -9,12 +9,13 @@ real characters are read with `reveal()`, which is said where they are handed to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.core.pipeline.nodes import Scalar
 from headrace.core.pipeline.offsets import content_start, offsets
 from headrace.core.problems import Place
 
+MAX_SHOWN = 60
 MASK = "****"
 
 
@@ -56,7 +57,20 @@ class Text(str):
             return Place("default", 0, 0, 0, "")
         end = len(self) if end is None else end
         first, last = self._raw(start)[0], self._raw(max(start, end - 1))[1]
-        return self.scalar.file.place(*_in_file(self.scalar, first, last, empty=end <= start))
+        place = self.scalar.file.place(*_in_file(self.scalar, first, last, empty=end <= start))
+        return replace(place, replaced=self._replaced(start, end)) if self.pieces else place
+
+    def _replaced(self, start: int, end: int) -> str:
+        """The first text that was put in for `${...}` among those characters, if it may be said."""
+        shift = 0
+        for piece in self.pieces:
+            begin = piece.start + shift
+            shift += piece.length - (piece.end - piece.start)
+            put = self.reveal()[begin : begin + piece.length]
+            escape = put == "${" and piece.end - piece.start == len("$${")
+            if begin < max(end, start + 1) and start < begin + piece.length and not escape:
+                return "" if self.secret else quoted(put)
+        return ""
 
     def reveal(self) -> str:
         """The real characters, also of a secret."""
@@ -87,6 +101,11 @@ class Text(str):
 
     def __format__(self, spec: str) -> str:
         return format(self.shown, spec)
+
+
+def quoted(value: str) -> str:
+    """A value in quotes, cut if it is long."""
+    return f'"{value}"' if len(value) <= MAX_SHOWN else f'"{value[: MAX_SHOWN - 3]}..."'
 
 
 def _in_file(scalar: Scalar, first: int, last: int, *, empty: bool) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from headrace.core.problems import Place, nearest
 P = TypeVar("P", bound=Part)
 Location = tuple[int | str, ...]
 
+EMPTY = '""'
 TYPOGRAPHIC = ("\u201c", "\u201d", "\u201e", "\u2018", "\u2019", "\u00ab")
 
 
@@ -219,7 +220,7 @@ class Report:
 
 
 def _listed(keys: Sequence[str]) -> str:
-    return f"the keys are {', '.join(keys)}" if keys else "there are no options"
+    return f"the keys are {', '.join(dict.fromkeys(keys))}" if keys else "there are no options"
 
 
 def shown_path(at: Sequence[int | str]) -> str:
@@ -229,7 +230,7 @@ def shown_path(at: Sequence[int | str]) -> str:
     ('checkpoint.every: ', 'from[0]: ', '')
     """
     words = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in at if part != KEY
+        f"[{part}]" if isinstance(part, int) else f".{part or EMPTY}" for part in at if part != KEY
     )
     words = words.removeprefix(".")
     return f"{words if len(words) <= 60 else words[:57] + '...'}: " if words else ""

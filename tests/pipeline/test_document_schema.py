@@ -58,7 +58,10 @@ def test_the_pipelines_that_ship_are_taken(path: Path) -> None:
         ("where: x > 1", "select: [a, b]"),
         ("where: x > 1", "select: {a: 1, b: x + 1}"),
         ("where: x > 1", "explode: {item: items, outer: true}"),
-        ("where: x > 1", "on_error: {to: bad}"),
+        ("where: x > 1", "explode: {item: items}, on_error: {to: bad}"),
+        ("from: a, where: x > 1", "from: [a, b]"),
+        ("  s: {from: a, where: x > 1}\n", ""),
+        ("  s: {", "  true: {"),
     ],
 )
 def test_what_the_language_has_is_taken(old: str, new: str) -> None:
@@ -89,7 +92,11 @@ def test_what_the_language_has_is_taken(old: str, new: str) -> None:
         ("where: x > 1", "where: [x]"),
         ("where: x > 1", "select: {}"),
         ("where: x > 1", "window: {tumble: 1m}"),
-        ("where: x > 1", "on_error: ignore"),
+        ("where: x > 1", "where: x > 1, on_error: ignore"),
+        ("where: x > 1", "on_error: {to: bad}"),
+        ("where: x > 1", "explode: {x: a, y: a}"),
+        ("where: x > 1", "explode: {outer: true}"),
+        ("where: x > 1", "route: {else: x > 1}"),
         ("  a: {", "  9a: {"),
     ],
 )

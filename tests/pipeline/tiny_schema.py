@@ -60,14 +60,22 @@ KEYWORDS: dict[str, Any] = {
     "additionalProperties": lambda value, wanted, schema, root: (
         not isinstance(value, dict) or _additional(value, wanted, schema, root)
     ),
-    "propertyNames": lambda value, wanted, schema, root: all(
-        fits(key, wanted, root) for key in value
+    "propertyNames": lambda value, wanted, schema, root: (
+        not isinstance(value, dict) or all(fits(key, wanted, root) for key in value)
     ),
     "required": lambda value, wanted, schema, root: (
         not isinstance(value, dict) or all(key in value for key in wanted)
     ),
-    "minProperties": lambda value, wanted, schema, root: len(value) >= wanted,
-    "minItems": lambda value, wanted, schema, root: len(value) >= wanted,
+    "minProperties": lambda value, wanted, schema, root: (
+        not isinstance(value, dict) or len(value) >= wanted
+    ),
+    "maxProperties": lambda value, wanted, schema, root: (
+        not isinstance(value, dict) or len(value) <= wanted
+    ),
+    "not": lambda value, wanted, schema, root: not fits(value, wanted, root),
+    "minItems": lambda value, wanted, schema, root: (
+        not isinstance(value, list) or len(value) >= wanted
+    ),
     "uniqueItems": lambda value, wanted, schema, root: len(set(map(str, value))) == len(value),
     "items": lambda value, wanted, schema, root: (
         not isinstance(value, list) or all(fits(item, wanted, root) for item in value)

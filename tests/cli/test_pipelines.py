@@ -80,6 +80,15 @@ def test_several_files_are_counted_together(headrace: Headrace) -> None:
     assert ran.err.startswith("4 files: 4 errors, 1 warning; checked 3 sources")
 
 
+def test_of_several_files_the_one_is_named_that_an_argument_is_wrong_in(
+    headrace: Headrace,
+) -> None:
+    files = (write("a.yaml", GOOD), write("b.yaml", GOOD))
+    ran = headrace("validate", *files, "--set", "nam=x")
+    assert "a.yaml: --set nam=x: " in ran.out
+    assert "b.yaml: --set nam=x: " in ran.out
+
+
 def test_a_warning_is_an_error_only_under_strict(headrace: Headrace) -> None:
     write("c.yaml", DOUBTFUL)
     assert headrace("validate", "c.yaml").status == 0

@@ -46,11 +46,10 @@ def check(path: str, overrides: Sequence[str]) -> Checked:
     from headrace.connectors.registry import REGISTRY
     from headrace.core.pipeline.load import load
     from headrace.core.plan import build
-    from headrace.core.problems import sort_problems
 
     loaded = load(path, REGISTRY, overrides=overrides)
-    plan, found = build(loaded)
-    return Checked(loaded.pipeline, plan, sort_problems([*loaded.problems, *found]))
+    plan, problems = build(loaded)
+    return Checked(loaded.pipeline, plan, problems)
 
 
 def painted(problem: Problem) -> str:

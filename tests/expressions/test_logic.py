@@ -10,7 +10,7 @@ import time
 import polars as pl
 import pytest
 
-from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
+from headrace.core.expressions import to_expr, type_expression
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
@@ -25,6 +25,7 @@ from headrace.core.types import (
     Schema,
     to_polars,
 )
+from tests.expressions.refusing import assert_refused
 
 SCHEMA = Schema(
     (
@@ -97,12 +98,7 @@ EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHE
 def test_what_does_not_fit_is_refused_where_it_stands(
     text: str, message: str, at: str, hint: str
 ) -> None:
-    with pytest.raises(ExpressionErrors) as caught:
-        type_expression(text, SCHEMA)
-    (error,) = caught.value.errors
-    assert message in error.message
-    assert text[error.span.start : error.span.end] == at
-    assert hint in error.hint
+    assert_refused(text, SCHEMA, message, at, hint)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
+from headrace.core.expressions import to_expr, type_expression
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
@@ -31,6 +31,7 @@ from headrace.core.types import (
     Schema,
     Struct,
 )
+from tests.expressions.refusing import assert_refused
 
 SCHEMA = Schema(
     (
@@ -94,12 +95,7 @@ def bits(value: float | None) -> bytes | None:
 def test_what_does_not_fit_is_refused_where_it_stands(
     text: str, message: str, at: str, hint: str
 ) -> None:
-    with pytest.raises(ExpressionErrors) as caught:
-        type_expression(text, SCHEMA)
-    (error,) = caught.value.errors
-    assert message in error.message
-    assert text[error.span.start : error.span.end] == at
-    assert hint in error.hint
+    error = assert_refused(text, SCHEMA, message, at, hint)
     assert len(error.hint) < 200
 
 

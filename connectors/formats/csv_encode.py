@@ -2,11 +2,13 @@
 
 A field is quoted where it must be: if it has a delimiter, a quote or a line end in it, or is the
 empty text, which is not null. Where null has a text of its own, every other field is quoted, so
-that none is mistaken for it. Values that are no text are written as in JSON.
+that none is mistaken for it; and where numbers and times may hold the delimiter, because Polars
+looks for it in texts only. Values that are no text are written as in JSON.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 INSTANT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 WORDS = {"inf": "Infinity", "-inf": "-Infinity"}
+UNUSUAL = re.compile(rb"[\w+.:-]", re.ASCII)
+"""Delimiters that may stand in a value which is no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,14 @@ class CsvEncoder:
 
         if field.type == BINARY:
             return column.bin.encode("base64")
-        if field.type in (FLOAT, DOUBLE) and (self.null or column.is_infinite().any()):
+        if field.type in (FLOAT, DOUBLE) and (self._quotes_all or column.is_infinite().any()):
             return column.cast(pl.String).replace(WORDS)
         # Polars quotes everything but numbers.
-        return column.cast(pl.String) if self.null and is_numeric(field.type) else column
+        return column.cast(pl.String) if self._quotes_all and is_numeric(field.type) else column
+
+    @property
+    def _quotes_all(self) -> bool:
+        return bool(self.null) or bool(UNUSUAL.fullmatch(self.shape.delimiter))
 
     def _written(self, frame: pl.DataFrame, *, include_header: bool) -> bytes:
         out = BytesIO()
@@ -67,7 +75,7 @@ class CsvEncoder:
             include_header=include_header,
             separator=self.shape.delimiter.decode(),
             quote_char=self.shape.quote.decode(),
-            quote_style="non_numeric" if self.null else "necessary",
+            quote_style="non_numeric" if self._quotes_all else "necessary",
             datetime_format=INSTANT,
             null_value=self.null,
         )

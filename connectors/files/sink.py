@@ -154,9 +154,6 @@ def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> S
 def _bodies(sink: nodes.Sink, compression: Compression, schema: Schema) -> tuple[Bodies, str]:
     """What begins a file, and how its name ends."""
     if sink.format and sink.format.name == "parquet":
-        if compression != "none":
-            message = f'"{sink.name}": compression is for text, Parquet is compressed inside'
-            raise ConnectorError(message, "leave it away", exit_status=2)
         parquet = parquet_encoder(schema)
         return parquet.file, parquet.suffix
     text = encoder(sink, schema)

@@ -8,7 +8,6 @@ from headrace.connectors.formats.csv_encode import CsvEncoder
 from headrace.connectors.formats.csv_options import dialect
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import JsonEncoder
-from headrace.connectors.formats.json_wire import is_nested
 from headrace.connectors.formats.parquet_read import ParquetReader
 from headrace.connectors.formats.parquet_write import ParquetEncoder
 from headrace.connectors.formats.raw import RawDecoder, RawEncoder
@@ -27,7 +26,6 @@ def decoder(source: nodes.Source) -> Decoder:
             options = format.options
             return JsonDecoder(schema, options.epoch if isinstance(options, JsonOptions) else None)
         case "csv":
-            _check_single(source)
             habits = dialect(format.options)
             names = () if habits.has_header else source.schema.names
             return CsvDecoder(schema, source.schema, names, habits.shape, habits.null.encode())
@@ -65,14 +63,6 @@ def decoded(source: nodes.Source) -> Schema:
     needed = source.checked | ({source.event_time} if source.event_time else frozenset())
     fields = (source.schema.get(name) for name in source.columns)
     return Schema(tuple(Field(f.name, f.type, f.name not in needed) for f in fields if f))
-
-
-def _check_single(source: nodes.Source) -> None:
-    """CSV has no notation for arrays and structs."""
-    for field in source.schema:
-        if is_nested(field.type):
-            message = f'csv cannot hold "{field.name}" of type {field.type}'
-            raise ConnectorError(message, "format: json can", exit_status=2)
 
 
 def _unknown(name: str, format: nodes.Format) -> ConnectorError:

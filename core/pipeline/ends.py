@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from headrace.core.contracts import Connector, Connectors, SinkSide, SourceSide
-from headrace.core.pipeline.data import BROKEN, NOTHING
+from headrace.core.pipeline.data import BROKEN, NOTHING, described
 from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.later import LATER_CONNECTORS, in_end, of_connector
 from headrace.core.pipeline.model import SinkKeys, SourceKeys
@@ -195,6 +195,11 @@ class EndReader:
             if name != chosen:
                 message = f'"{name}" has the options of format: {name}, but the format is {chosen}'
                 self._complain(name, message, f"add format: {name}, or remove it")
+        if chosen == "csv" and keys.csv and (clash := keys.csv.clash()):
+            key, wanted = clash
+            message = f"csv.{key}: wanted {wanted}, got {described(getattr(keys.csv, key))}"
+            place = find(self.section, ("csv", key)).place()
+            self.findings.add(message, place, "", self.section.subject)
 
     def _format_options(self, keys: SourceKeys | SinkKeys) -> list[str]:
         given = {"json": keys.json_, "csv": keys.csv}

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import AnyText, Character, Flag, choice
+from headrace.core.pipeline.values import AnyText, Flag, Reads, Unfit, choice
 
 FORMATS = ("json", "csv", "parquet", "raw")
 LATER_FORMATS = ("avro", "protobuf")
@@ -26,10 +26,49 @@ class JsonOptions(Part):
     )
 
 
+def _delimiter(text: Text) -> Text:
+    if len(text) != 1 or not text.isascii() or text in "\0\r\n":
+        raise Unfit('in double quotes "\\t" is a tab' if text == "\\t" else "")
+    return text
+
+
+def _quote(text: Text) -> Text:
+    # What may stand in numbers, times and the words for them would have to be doubled there.
+    if text.isalnum() or text in "+-.:":
+        raise Unfit
+    return _delimiter(text)
+
+
+DELIMITER = Reads(
+    "one ASCII character that ends no line",
+    _delimiter,
+    {"type": "string", "pattern": r"^[\u0001-\u0009\u000b\u000c\u000e-\u007f]$"},
+)
+QUOTE = Reads(
+    "one ASCII character that is no letter, digit, +, -, . or :",
+    _quote,
+    {"type": "string", "pattern": r"^[\u0001-\u0009\u000b\u000c\u000e-*,/;-@\[-`{-\u007f]$"},
+)
+
+
 class CsvOptions(Part):
     """Comma-separated values, quoted as in RFC 4180."""
 
     header: Flag = Field(True, description="Whether the first line names the columns.")
-    delimiter: Character = Field(Text(","), description="What stands between two fields.")
-    quote: Character = Field(Text('"'), description="What stands around a field with a delimiter.")
+    delimiter: Annotated[Text, DELIMITER] = Field(
+        Text(","), description="What stands between two fields."
+    )
+    quote: Annotated[Text, QUOTE] = Field(
+        Text('"'), description="What stands around a field with a delimiter."
+    )
     null: AnyText = Field(Text(""), description="The unquoted text that means null.")
+
+    def clash(self) -> tuple[str, str] | None:
+        """The option that cannot stand beside the others, and what was wanted of it."""
+        if self.delimiter == self.quote:
+            key = "quote" if "quote" in self.model_fields_set else "delimiter"
+            other = "delimiter" if key == "quote" else "quote"
+            return key, f"another character than the {other}"
+        if set(self.null) & {*self.delimiter, *self.quote, "\r", "\n"}:
+            return "null", "a text without delimiter, quote and line end in it"
+        return None

@@ -14,9 +14,8 @@ from headrace.core.pipeline.model import Function
 from headrace.core.problems import did_you_mean, nearest_file
 
 MAX_BYTES = 2**20
-MAPS = "map.python"
 WANTED = "wanted a function of one argument"
-HINT = "as in def score(rows): ... return rows"
+HINT = "as in def {}(rows): ... return ..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,9 @@ def check(function: Function, folder: Path, key: str, subject: str, findings: Fi
         findings.add(message, file_place, _neighbour(path), subject)
     elif names.problem:
         findings.add(f'{key}: "{function.file}" {names.problem}', file_place, "", subject)
-    elif key == MAPS and function.name in dict(names.unfit):
+    elif function.name in dict(names.unfit):
         message = f"{key}: {WANTED}, but {dict(names.unfit)[function.name]}"
-        findings.add(message, text.locate(file_end + 1), HINT, subject)
+        findings.add(message, text.locate(file_end + 1), HINT.format(function.name), subject)
     elif function.name not in names.functions:
         what = dict(names.others).get(function.name)
         if what == "":

@@ -261,12 +261,6 @@ def _column(text: Text) -> Text:
     return text
 
 
-def _character(text: Text) -> Text:
-    if len(text) != 1:
-        raise Unfit
-    return text
-
-
 WORDS: Json = {"type": "string"}
 SCALAR: Json = {"type": ["string", "number", "boolean"]}
 
@@ -303,4 +297,3 @@ ColumnName = Annotated[Text, column]
 Expression = Annotated[Text, expression]
 Words = Annotated[Text, Reads("some text", _some_text, SCALAR, secret=True)]
 AnyText = Annotated[Text, Reads("a text", lambda text: text, SCALAR, secret=True)]
-Character = Annotated[Text, Reads("one character", _character)]

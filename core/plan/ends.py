@@ -11,7 +11,7 @@ from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.columns import UNKNOWN, Known, Report, known_of, output
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import Place, did_you_mean
 from headrace.core.types import (
     BIGINT,
     BINARY,
@@ -77,7 +77,17 @@ def _declared(source: Source, report: Report) -> Known:
     if raw and raw.name == "raw" and not broken and not _is_raw(source.columns.schema):
         place = source.keys_at["schema"].locate()
         report.add(f"raw records are one column of text or bytes, got {len(fields)}", place)
+    if raw and raw.name == "csv":
+        for field, text in zip(source.columns.schema, source.columns.types, strict=True):
+            _check_csv(field, text.locate(), report)
     return Known(source.columns.schema, broken)
+
+
+def _check_csv(field: Field, place: Place | None, report: Report) -> None:
+    """CSV has no notation for arrays and structs."""
+    if isinstance(field.type, Array | Struct):
+        message = f'csv cannot hold "{field.name}" of type {field.type}'
+        report.add(message, place, "format: json can")
 
 
 def _is_raw(schema: Schema) -> bool:
@@ -163,10 +173,11 @@ def _check_format(sink: Sink, known: Known, report: Report) -> None:
         return
     place = sink.keys_at["format"].locate() if sink.format else sink.from_.locate()
     if format.name == "csv":
-        nested = [f for f in known.schema if isinstance(f.type, Array | Struct)]
-        for field in nested:
-            message = f'csv cannot hold "{field.name}" of type {field.type}'
-            report.add(message, place, "format: json can")
+        for field in known.schema:
+            _check_csv(field, place, report)
+    if format.name == "parquet" and getattr(sink.options, "compression", "none") != "none":
+        message = "compression is for text, and parquet is compressed inside"
+        report.add(message, place, "leave compression: away")
     if format.name == "raw" and known.whole and not _is_raw(known.schema):
         message = f"raw writes one column of text or bytes, got {known.schema}"
         report.add(message, place, "select the one column in a step before")

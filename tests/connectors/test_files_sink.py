@@ -218,12 +218,6 @@ sinks:
     assert ids(memory) == list(range(50))
 
 
-def test_parquet_is_compressed_inside_alone(tmp_path: Path) -> None:
-    text = "{from: s, files: {path: out, compression: gzip}, format: parquet}"
-    with pytest.raises(ConnectorError, match="Parquet is compressed inside"):
-        sink_of(tmp_path, text)
-
-
 def test_many_folders_take_no_more_memory_than_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,6 +225,7 @@ sinks:
         ("watermark: {delay: 1s}", "a watermark needs an event time"),
         ("event_time: at\n    watermark: {from: name}", 'wanted a timestamp, got "name"'),
         ("format: raw", "raw records are one column of text or bytes, got 6"),
+        ("format: csv", '5: source "orders": csv cannot hold "tags" of type array<string> [form'),
     ],
 )
 def test_a_source_is_checked(tmp_path: Path, change: str, message: str | None) -> None:
@@ -268,6 +269,7 @@ sinks:
     [
         ("files: {path: o}, format: csv", 'csv cannot hold "tags" of type array<string>'),
         ("files: {path: o}, format: raw", "raw writes one column of text or bytes"),
+        ("files: {path: o, compression: zstd}, format: parquet", "parquet is compressed inside"),
         ("files: {path: o, partition_by: [nam]}", 'unknown column "nam"'),
         ("files: {path: o, partition_by: [tags]}", "is no single value"),
     ],

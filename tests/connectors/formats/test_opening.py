@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +10,6 @@ import pytest
 from headrace.connectors.formats import decoder, encoder, parquet_encoder, parquet_reader
 from headrace.core.contracts import ConnectorError
 from headrace.core.plan import nodes
-from tests.connectors.formats.schemas import schema
 from tests.plan.pipelines import plan_of
 
 
@@ -86,29 +84,6 @@ def test_encoders(tmp_path: Path, more: str, suffix: str, header: bytes, text: b
     opened = encoder(part, columns)
     frame = pl.DataFrame({"a": [1], "b": [None]}, schema={"a": pl.Int64, "b": pl.String})
     assert (opened.suffix, opened.header(), opened.encode(frame)) == (suffix, header, text)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ('delimiter: "é"', "the delimiter and the quote of CSV are ASCII characters"),
-        ('delimiter: "\\n"', "the delimiter and the quote of CSV differ, and are no line ends"),
-        ("delimiter: '\"'", "the delimiter and the quote of CSV differ, and are no line ends"),
-        ('null: "a,b"', "the text for null in CSV has no delimiter, quote or line end in it"),
-    ],
-)
-def test_csv_options_that_contradict_each_other(tmp_path: Path, options: str, message: str) -> None:
-    part = sink(tmp_path, f"format: csv, csv: {{{options}}}")
-    with pytest.raises(ConnectorError) as raised:
-        encoder(part, source(tmp_path, "on_error: skip").schema)
-    assert (raised.value.message, raised.value.exit_status) == (message, 2)
-
-
-def test_csv_has_no_arrays(tmp_path: Path) -> None:
-    columns = schema(a="bigint", b="array<bigint>")
-    part = replace(source(tmp_path, "format: csv"), schema=columns)
-    with pytest.raises(ConnectorError, match='csv cannot hold "b" of type array<bigint>'):
-        decoder(part)
 
 
 def test_parquet_is_read_and_written_by_file(tmp_path: Path) -> None:

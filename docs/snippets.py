@@ -56,6 +56,8 @@ def _outputs(body: str, folder: Path) -> Iterator[str]:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        if ran.returncode == 127:
+            raise FileNotFoundError(f"{line}: {ran.stdout}")
         same = _untimed(ran.stdout) == _untimed(before)
         yield f"{line}\n{before if same else ran.stdout}"
 

@@ -1,0 +1,100 @@
+"""The connectors that ship, with what their sources read cut anew: by one, at random, not at all.
+
+What comes out must not depend on how rows come in batches, and a connector alone never cuts an
+input as small as a test's. The bad records of a chunk come behind its rows.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from headrace.core.contracts import (
+    Chunk,
+    Connector,
+    Connectors,
+    Reading,
+    Source,
+    Surroundings,
+)
+from headrace.core.messages import Position, Split
+from headrace.core.plan import nodes
+
+Cut = Literal["one", "all", "random"]
+CUTS: tuple[Cut, ...] = ("one", "all", "random")
+
+
+def recut(connectors: Connectors, cut: Cut, seed: int) -> Connectors:
+    """The same connectors; their sources hand on pieces of what they read."""
+    chance = random.Random(seed)
+    return {name: _recut(connector, cut, chance) for name, connector in connectors.items()}
+
+
+def _recut(connector: Connector, cut: Cut, chance: random.Random) -> Connector:
+    side = connector.source
+    if side is None or side.open is None:
+        return connector
+    opens = side.open
+
+    def source(node: nodes.Source, surroundings: Surroundings) -> Source:
+        return CutSource(opens(node, surroundings), cut, chance)
+
+    return replace(connector, source=replace(side, open=source))
+
+
+def sizes(rows: int, cut: Cut, chance: random.Random) -> Iterator[int]:
+    """How many rows the pieces of so many have."""
+    while rows > 0:
+        size = {"one": 1, "all": rows, "random": chance.randint(1, rows)}[cut]
+        yield size
+        rows -= size
+
+
+@dataclass(frozen=True, slots=True)
+class CutSource:
+    """`Source` over another one."""
+
+    source: Source
+    cut: Cut
+    chance: random.Random
+
+    def discover(self) -> Sequence[Split]:
+        """The other's splits."""
+        return self.source.discover()
+
+    def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:
+        """What the other reads, in pieces."""
+        return CutReading(self.source.reading(assigned), self.cut, self.chance)
+
+
+@dataclass(slots=True)
+class CutReading:
+    """`Reading` over another one."""
+
+    reading: Reading
+    cut: Cut
+    chance: random.Random
+    waiting: deque[Chunk] = field(default_factory=deque)
+
+    async def next(self) -> Chunk | None:
+        """The next piece."""
+        if not self.waiting:
+            chunk = await self.reading.next()
+            if chunk is None:
+                return None
+            self.waiting.extend(self._pieces(chunk))
+        return self.waiting.popleft()
+
+    def _pieces(self, chunk: Chunk) -> Iterator[Chunk]:
+        at = 0
+        for size in sizes(chunk.frame.height, self.cut, self.chance):
+            yield replace(chunk, frame=chunk.frame.slice(at, size), bad=())
+            at += size
+        yield replace(chunk, frame=chunk.frame.clear())
+
+    async def close(self) -> None:
+        """Close the other one."""
+        await self.reading.close()

@@ -1,4 +1,8 @@
-"""`explode`: a row for each element of an array."""
+"""`explode`: a row for each element of an array.
+
+What is put out is bounded, however long the arrays are: rows go out in runs, and a row whose array
+alone is too long in parts of that array.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +21,44 @@ class Explode(Stateless):
     """Rows without elements go, or stay with a null when the step says `outer`."""
 
     def __init__(self, stream: str, operation: nodes.Explode) -> None:
+        import polars as pl
+
         self._stream = stream
         self._name = operation.name
         self._outer = operation.outer
         self._array = to_expr(operation.array).alias(operation.name)
+        # Arrays may be shared by rows: all of them together have more elements than 32 bits count.
+        length = pl.col(operation.name).list.len().cast(pl.Int64).fill_null(0)
+        self._length = length.clip(lower_bound=1) if operation.outer else length
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The exploded rows, in pieces of a bounded number of elements."""
-        import polars as pl
-
         frame = frame.with_columns(self._array)
-        lengths = frame[self._name].list.len().fill_null(0)
-        if not self._outer:
-            full = lengths > 0
-            frame, lengths = frame.filter(full), lengths.filter(full)
-        ends = lengths.clip(lower_bound=1).cast(pl.Int64).cum_sum()
-        for start, count in _pieces(ends):
-            yield (
-                self._stream,
-                frame.slice(start, count).explode(self._name, empty_as_null=True, keep_nulls=True),
-            )
+        lengths = frame.select(self._length).to_series()
+        if lengths.sum() <= MOST_ROWS:
+            yield self._exploded(frame)
+            return
+        for start, count in _runs(lengths):
+            piece = frame.slice(start, count)
+            if count > 1 or lengths[start] <= MOST_ROWS:
+                yield self._exploded(piece)
+            else:
+                yield from self._in_parts(piece, lengths[start])
+
+    def _in_parts(self, row: pl.DataFrame, length: int) -> Iterator[Output]:
+        array = row[self._name]
+        for at in range(0, length, MOST_ROWS):
+            yield self._exploded(row.with_columns(array.list.slice(at, MOST_ROWS)))
+
+    def _exploded(self, frame: pl.DataFrame) -> Output:
+        # An empty array and a null one are the same to Spark: a null if outer, else nothing.
+        exploded = frame.explode(self._name, empty_as_null=self._outer, keep_nulls=self._outer)
+        return self._stream, exploded
 
 
-def _pieces(ends: pl.Series) -> Iterator[tuple[int, int]]:
+def _runs(lengths: pl.Series) -> Iterator[tuple[int, int]]:
     """Runs of rows, as (first, count), that make at most MOST_ROWS rows each where they can."""
+    ends = lengths.cum_sum()
     start, done = 0, 0
     while start < len(ends):
         stop = int(ends.search_sorted(done + MOST_ROWS, side="right"))

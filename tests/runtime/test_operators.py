@@ -118,7 +118,9 @@ def test_explode_comes_out_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("headrace.core.operators.explode.MOST_ROWS", 10)
     frame = pl.DataFrame({"list": [[1] * 4, [2] * 4, [3] * 25, [4], [5] * 9]})
     pieces = [rows.height for _, rows in explode(outer=False).process(frame)]
-    assert pieces == [8, 25, 10]
+    assert pieces == [8, 10, 10, 5, 10]
+    kept = [row for _, rows in explode(outer=True).process(frame) for row in rows.rows()]
+    assert kept == [(array, x) for (array,) in frame.rows() for x in array]
 
 
 def test_a_row_goes_to_the_first_branch_that_is_true() -> None:

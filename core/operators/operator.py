@@ -60,8 +60,11 @@ class Chain:
     def _onward(self, at: int, outputs: Iterator[Output]) -> Iterator[Output]:
         following = self._operators[at + 1][0] if at + 1 < len(self._operators) else None
         for stream, frame in outputs:
+            # Without rows it may lack columns, too: nobody computed them.
+            if not frame.height:
+                continue
             self.put_out[stream] += frame.height
             if stream == following:
                 yield from self._process(at + 1, frame)
-            elif frame.height:
+            else:
                 yield stream, frame

@@ -18,12 +18,16 @@ from headrace.core.task import Flow
 if TYPE_CHECKING:
     import polars as pl
 
+GATHERING_S = 0.001
+"""Rows that are there wait so long at most while others that are there too are taken to them."""
+
 
 @dataclass(slots=True)
 class Intake:
     """Reads one source's splits into a flow; counts what it read and what was bad.
 
-    With `linger_s`, a chunk of few rows waits so long for the next ones, to go on as one batch.
+    Chunks of few rows that are there at once go on as one batch: a source that is ahead must not be
+    slowed down by how little it gives at a time. With `linger_s`, they wait so long for more.
     """
 
     source: nodes.Source
@@ -41,18 +45,21 @@ class Intake:
         try:
             while (chunk := await self._next(arrivals)) is not None:
                 await self._take(chunk)
-                if self._kept:
-                    await self._linger(arrivals)
+                await self._gather(arrivals)
         finally:
             await arrivals.close()
             await reading.close()
         await self.flow.mark(Watermark(FOREVER_US))
         await self.flow.mark(End())
 
-    async def _linger(self, arrivals: Arrivals) -> None:
-        """Take what comes in time to the rows that are kept, then send them."""
-        until = asyncio.get_running_loop().time() + self.bounds.linger_s
-        while self._kept_rows < self.bounds.rows and await arrivals.comes_before(until):
+    async def _gather(self, arrivals: Arrivals) -> None:
+        """Take what is there, or comes in time, to the rows that are kept; then send them."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.bounds.linger_s
+        enough = max(until, loop.time() + GATHERING_S)
+        while 0 < self._kept_rows < self.bounds.rows and loop.time() <= enough:
+            if not await arrivals.comes_before(until):
+                break
             chunk = await self._next(arrivals)
             if chunk is None:
                 break
@@ -71,8 +78,6 @@ class Intake:
         if chunk.frame.height:
             self._kept.append(chunk.frame)
             self._kept_rows += chunk.frame.height
-            if not self.bounds.linger_s:
-                await self._send()
 
     async def _send(self) -> None:
         import polars as pl

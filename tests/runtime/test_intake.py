@@ -37,8 +37,9 @@ class Timed:
     async def next(self) -> Chunk | None:
         """The row of the next time, when it has come."""
         at = self._times[0]
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(self._start + at - loop.time())
+        wait_s = self._start + at - asyncio.get_running_loop().time()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
         del self._times[0]
         frame = pl.DataFrame({"x": [int(at * 1000)]})
         return Chunk(Split("numbers", "all"), frame, None) if self._times else None
@@ -84,6 +85,12 @@ def batches(
 
 def test_without_a_linger_each_chunk_goes_on_at_once(tmp_path: Path) -> None:
     assert batches(tmp_path, [0.001, 0.002, 9], Bounds()) == [(0.001, [1]), (0.002, [2])]
+
+
+def test_chunks_that_are_there_at_once_go_on_together(tmp_path: Path) -> None:
+    times = [0.001, 0.001, 0.001, 0.002, 9]
+    assert batches(tmp_path, times, Bounds()) == [(0.001, [1, 1, 1]), (0.002, [2])]
+    assert batches(tmp_path, times, Bounds(rows=2)) == [(0.001, [1, 1]), (0.001, [1]), (0.002, [2])]
 
 
 def test_rows_that_come_in_time_go_on_together(tmp_path: Path) -> None:

@@ -93,11 +93,12 @@ def _run(plan: Plan, how: Launch, report: Report) -> int:
     from headrace.core.contracts import ConnectorError
     from headrace.core.launch import INTERRUPTED, Interrupted, launch
     from headrace.core.user_code import UserCodeError
+    from headrace.state.memory import MemoryBackend
 
     report.start(plan)
     try:
         with report.showing():
-            outcome = launch(plan, REGISTRY, how)
+            outcome = launch(plan, REGISTRY, MemoryBackend(), how)
     except ConnectorError as error:
         report.refusal(error.message, error.hint, error.exit_status)
         return error.exit_status

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.core.channel import Bounds, Channel
-from headrace.core.compile import Compiled, Setting, compile_steps
+from headrace.core.compile import Compiled, Seat, Setting, compile_steps
 from headrace.core.contracts import Connectors, Sink, Source, Surroundings
 from headrace.core.gate import Gate
 from headrace.core.intake import Intake
@@ -54,6 +54,7 @@ class Subtask:
     intake: Intake | None
     source: Source | None
     assigned: asyncio.Future[tuple[tuple[Split, Position], ...]]
+    now_us: Callable[[], int]
 
     async def run(self, stop: asyncio.Event) -> Handle | None:
         """From the first element to the end; what a commit of its output needs."""
@@ -62,13 +63,14 @@ class Subtask:
             await self.intake.pump(self.source.reading(splits), stop)
         else:
             assert self.gate is not None
-            await relay(self.gate, self.streams, self.flow)
+            await relay(self.gate, self.streams, self.flow, self.now_us)
         return await self.flow.foot.prepared()
 
     async def close(self) -> None:
         """Drop what was written since it was last prepared."""
         if self.flow.foot.writer is not None:
             await self.flow.foot.writer.close()
+        self.compiled.close()
 
 
 class Assembly:
@@ -119,7 +121,8 @@ class Assembly:
         parts = [self.plan.part(name) for name in task.parts]
         head, foot = parts[0], parts[-1]
         steps = [part for part in parts if isinstance(part, nodes.Step)]
-        compiled = compile_steps(steps, self._setting)
+        seat = Seat(id.index, task.parallelism, self.plan.key_groups)
+        compiled = compile_steps(steps, self._setting, seat)
         flow = Flow(compiled.chain, self._foot(task, foot, id.index), self._surroundings.bench)
         intake = self._intake(head, flow)
         streams, gate = self._gate(head, id.index)
@@ -133,6 +136,7 @@ class Assembly:
             intake=intake,
             source=self._ends.sources.get(head.name),
             assigned=asyncio.get_running_loop().create_future(),
+            now_us=self._setting.now_us,
         )
 
     def _intake(self, head: nodes.PlanPart, flow: Flow) -> Intake | None:

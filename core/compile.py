@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from headrace.core import dead_letters
+from headrace.core.keygroups import owned
 from headrace.core.operators.columns import Columns
 from headrace.core.operators.explode import Explode
+from headrace.core.operators.keyed import Place, keyed_operator
 from headrace.core.operators.map import FailedRow, Map
 from headrace.core.operators.operator import Chain, Operator, Output
 from headrace.core.operators.route import Route
 from headrace.core.plan import nodes
+from headrace.core.state import Owner, StateBackend, StepState
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,21 @@ class Setting:
     now_us: Callable[[], int]
     folder: Path
     read: frozenset[str]
+    backend: StateBackend
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Which of the subtasks of a task operators are made for."""
+
+    index: int
+    parallelism: int
+    key_groups: int
+
+    @property
+    def groups(self) -> range:
+        """The key groups that it owns."""
+        return owned(self.index, self.parallelism, self.key_groups)
 
 
 @dataclass(slots=True)
@@ -40,19 +57,25 @@ class Compiled:
     """The steps at whose end an operator ends."""
     failed: dict[str, int] = field(default_factory=dict)
     """How many rows a user's function failed on, by step."""
+    states: dict[str, StepState] = field(default_factory=dict)
+    """The states that were opened for it, by step."""
+
+    def close(self) -> None:
+        """Let go of the states."""
+        for state in self.states.values():
+            state.close()
 
     def left(self, step: nodes.Step, came: int) -> int:
         """How many rows left a step to which so many came."""
         if self.chain is not None and step.name in self.ends:
-            rows = [out.name for out in step.outputs if out.name != step.on_error]
-            return sum(self.chain.put_out[name] for name in rows)
+            return sum(self.chain.put_out[out.name] for out in step.rows)
         passed = [
             columns.passed[step.name] for columns in self.columns if step.name in columns.passed
         ]
         return passed[-1] if passed else came
 
 
-def compile_steps(steps: Sequence[nodes.Step], setting: Setting) -> Compiled:
+def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> Compiled:
     """The operators of steps that follow each other; no steps, no chain."""
     compiled = Compiled(None)
     work = [(step, operation) for step in steps for operation in step.operations or (None,)]
@@ -73,7 +96,8 @@ def compile_steps(steps: Sequence[nodes.Step], setting: Setting) -> Compiled:
             compiled.columns.append(columns)
             operators.append((name, columns))
         else:
-            operators.append((name, _operator(step, operation, leaves, setting, compiled)))
+            make = _Making(step, leaves, setting, seat, compiled)
+            operators.append((name, make.operator(operation)))
         name = work[at][0].inputs[0] if ends and at < len(work) else leaves
     compiled.chain = Chain(operators) if operators else None
     return compiled
@@ -91,29 +115,44 @@ def _run(
     return run
 
 
-def _operator(
-    step: nodes.Step,
-    operation: nodes.Operation,
-    leaves: str,
-    setting: Setting,
-    compiled: Compiled,
-) -> Operator:
-    match operation:
-        case nodes.Explode():
-            return Explode(leaves, operation)
-        case nodes.Route():
-            return Route(step.name, operation, setting.read)
-        case nodes.Map():
-            failed = partial(_fail, step, setting, compiled) if step.on_error != "fail" else None
-            return Map(step.name, leaves, operation, setting.folder, failed)
-    raise AssertionError(operation)
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """An operator of a step in the making; its rows go out under the name `leaves`."""
 
+    step: nodes.Step
+    leaves: str
+    setting: Setting
+    seat: Seat
+    compiled: Compiled
 
-def _fail(
-    step: nodes.Step, setting: Setting, compiled: Compiled, rows: list[FailedRow]
-) -> Iterator[Output]:
-    """What becomes of the rows on which a user's function failed."""
-    compiled.failed[step.name] = compiled.failed.get(step.name, 0) + len(rows)
-    if step.on_error != "skip":
-        pairs = ((row.error, row.row) for row in rows)
-        yield step.on_error, dead_letters.of_rows(step.name, pairs, setting.now_us())
+    def operator(self, operation: nodes.Operation) -> Operator:
+        """What does this operation."""
+        match operation:
+            case nodes.Explode():
+                return Explode(self.leaves, operation)
+            case nodes.Route():
+                return Route(self.step.name, operation, self.setting.read)
+            case nodes.Map():
+                failed = self._fail if self.step.on_error != "fail" else None
+                return Map(self.step.name, self.leaves, operation, self.setting.folder, failed)
+            case nodes.Aggregate() | nodes.Top() | nodes.Dedup():
+                return keyed_operator(operation, self._place(operation))
+        raise AssertionError(operation)
+
+    def _place(self, operation: nodes.Keyed) -> Place:
+        step, setting = self.step, self.setting
+        window = None if isinstance(operation, nodes.Dedup) else operation.window
+        late_to = window.late_to if window else None
+        seat = self.seat
+        owner = Owner(step.name, seat.index, seat.groups, seat.key_groups)
+        state = self.compiled.states[step.name] = setting.backend.open(owner)
+        ordered = any(stream.ordered for stream in step.rows)
+        return Place(self.leaves, state, setting.now_us, ordered, late_to in setting.read)
+
+    def _fail(self, rows: list[FailedRow]) -> Iterator[Output]:
+        """What becomes of the rows on which a user's function failed."""
+        step, failed = self.step, self.compiled.failed
+        failed[step.name] = failed.get(step.name, 0) + len(rows)
+        if step.on_error != "skip":
+            pairs = ((row.error, row.row) for row in rows)
+            yield step.on_error, dead_letters.of_rows(step.name, pairs, self.setting.now_us())

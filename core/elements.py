@@ -21,6 +21,12 @@ EVENT_TIME = "__time"
 DELETE = "_delete"
 """The hidden column of a batch of changes: true where the row's key is deleted."""
 
+ORDER = "__order"
+"""The hidden column that places a row among all rows: event time, source, split, place in it."""
+
+HIDDEN = (EVENT_TIME, DELETE, ORDER)
+"""The columns that travel with a row whatever a step selects."""
+
 FOREVER_US = (1 << 63) - 1
 """The watermark behind the last row of a stream that ends."""
 

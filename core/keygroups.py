@@ -26,17 +26,38 @@ def owned(subtask: int, parallelism: int, key_groups: int) -> range:
     return range(first, last + 1)
 
 
-def key_group(frame: pl.DataFrame, key: Sequence[str], key_groups: int) -> pl.Series:
-    """The key group of each row."""
+def encoded(keys: pl.DataFrame) -> pl.Series:
+    """The key of each row as one string, made of all columns, of which there is one at least."""
+    import polars as pl
+
+    parts = [_encoded(type, pl.col(name)) for name, type in keys.schema.items()]
+    return keys.select((pl.concat_str(parts) if len(parts) > 1 else parts[0]).alias("key"))["key"]
+
+
+def groups_of(keys: pl.Series, key_groups: int) -> pl.Series:
+    """The key group of each encoded key."""
     import polars as pl
     import polars_hash as plh
 
-    parts = [_encoded(frame.schema[name], pl.col(name)) for name in key]
-    whole = frame.select(
-        pl.concat_str(parts).alias("key") if len(parts) > 1 else parts[0].alias("key")
-    )
-    hashed = whole.select(plh.col("key").nchash.xxh3_64() % key_groups)
+    hashed = keys.to_frame("key").select(plh.col("key").nchash.xxh3_64() % key_groups)
     return hashed.to_series().cast(pl.Int32)
+
+
+def group_of_no_key(key_groups: int) -> int:
+    """The key group of everything in a step without key."""
+    import polars as pl
+
+    return int(groups_of(pl.Series("key", [""]), key_groups)[0])
+
+
+def key_group(frame: pl.DataFrame, key: Sequence[str], key_groups: int) -> pl.Series:
+    """The key group of each row."""
+    if not key:
+        import polars as pl
+
+        one = pl.Series("key", [group_of_no_key(key_groups)], dtype=pl.Int32)
+        return one.new_from_index(0, frame.height)
+    return groups_of(encoded(frame.select(key)), key_groups)
 
 
 def _encoded(type: pl.DataType, column: pl.Expr) -> pl.Expr:
@@ -64,13 +85,16 @@ def _text(type: pl.DataType, column: pl.Expr) -> pl.Expr:
 
 
 def partition(
-    frame: pl.DataFrame, key: Sequence[str], key_groups: int, parallelism: int
+    frame: pl.DataFrame, keys: pl.DataFrame, key_groups: int, parallelism: int
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The rows of each subtask that owns some of them."""
+    """The rows of each subtask that owns some of them; `keys` has the columns of their key."""
     if parallelism == 1:
         yield 0, frame
         return
-    owners = key_group(frame, key, key_groups).cast(int) * parallelism // key_groups
+    if not keys.width:
+        yield int(group_of_no_key(key_groups)) * parallelism // key_groups, frame
+        return
+    owners = key_group(keys, keys.columns, key_groups).cast(int) * parallelism // key_groups
     for subtask in range(parallelism):
         part = frame.filter(owners == subtask)
         if part.height:

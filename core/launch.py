@@ -27,6 +27,7 @@ from headrace.core.compile import Setting
 from headrace.core.contracts import Connectors, Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.plan import Plan
+from headrace.core.state import StateBackend
 
 THREADS = 4
 PATIENCE_S = 30.0
@@ -54,14 +55,14 @@ class Launch:
     """Called when somebody asks for the end the first time."""
 
 
-def launch(plan: Plan, connectors: Connectors, how: Launch) -> Outcome:
+def launch(plan: Plan, connectors: Connectors, backend: StateBackend, how: Launch) -> Outcome:
     """Run a job to its end. Raises ConnectorError for what is refused before it begins."""
     with ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor:
         surroundings = Surroundings(
             how.folder, uuid.uuid4().hex, Bench(executor), how.limit, lambda: job.stop()
         )
         read = frozenset(edge.stream for edge in plan.edges)
-        setting = Setting(lambda: time.time_ns() // 1000, how.folder, read)
+        setting = Setting(lambda: time.time_ns() // 1000, how.folder, read, backend)
         job = Job(plan, connectors, surroundings, setting, how.bounds)
         return asyncio.run(_until_over(job, how))
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from headrace.core.channel import Channel
 from headrace.core.elements import Batch, Mark
+from headrace.core.expressions.typed import to_expr
 from headrace.core.keygroups import partition
-from headrace.core.plan.nodes import Exchange
+from headrace.core.plan.nodes import Computed, Exchange
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,7 +24,7 @@ class Outlet:
     channels: Sequence[Channel]
     index: int
     """Which of the writing subtasks this is: forward goes to the reading one of that number."""
-    key: tuple[str, ...] = ()
+    key: tuple[Computed, ...] = ()
     key_groups: int = 1
     _turn: int = 0
 
@@ -49,6 +50,7 @@ class Outlet:
                 yield self.channels[self._turn % len(self.channels)], frame
                 self._turn += 1
             case "hash":
-                parts = partition(frame, self.key, self.key_groups, len(self.channels))
+                keys = frame.select(to_expr(key.value).alias(key.name) for key in self.key)
+                parts = partition(frame, keys, self.key_groups, len(self.channels))
                 for at, part in parts:
                     yield self.channels[at], part

@@ -7,7 +7,8 @@ the head and the foot wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from headrace.core.bench import Bench
 from headrace.core.blame import blamed
 from headrace.core.contracts import Writer
-from headrace.core.elements import Batch, End, Mark, Watermark
+from headrace.core.elements import Batch, Element, End, Mark, Watermark
 from headrace.core.gate import Gate
 from headrace.core.messages import Handle
 from headrace.core.operators.operator import Chain, Output
@@ -84,8 +85,17 @@ class Flow:
     async def mark(self, mark: Mark) -> None:
         """A mark: what a watermark triggers goes out before it does."""
         if isinstance(mark, Watermark) and self.chain is not None:
-            await self._drain(0, self.chain.advance(mark.at_us))
+            await self._drain(self.chain.held, self.chain.advance(mark.at_us))
         await self.foot.mark(mark)
+
+    def due_us(self) -> int | None:
+        """When, by the wall clock, the operators want to be told of the time."""
+        return None if self.chain is None else self.chain.due_us()
+
+    async def tick(self, now_us: int) -> None:
+        """The wall clock has come this far."""
+        if self.chain is not None:
+            await self._drain(self.chain.held, self.chain.tick(now_us))
 
     async def _drain(self, rows: int, outputs: Iterator[Output]) -> None:
         """Pull an operator's answer piece by piece: never more than one piece is in memory."""
@@ -93,10 +103,10 @@ class Flow:
             await self.foot.rows(*output)
 
 
-async def relay(gate: Gate, streams: Sequence[str], flow: Flow) -> None:
+async def relay(gate: Gate, streams: Sequence[str], flow: Flow, now_us: Callable[[], int]) -> None:
     """The life of a subtask behind a gate; `streams` names the stream of each input."""
     while True:
-        at, element = await gate.get()
+        at, element = await _next(gate, flow, now_us)
         match element:
             case Batch(frame):
                 await flow.rows(streams[at], frame)
@@ -105,3 +115,17 @@ async def relay(gate: Gate, streams: Sequence[str], flow: Flow) -> None:
                 return
             case _:
                 await flow.mark(element)
+
+
+async def _next(gate: Gate, flow: Flow, now_us: Callable[[], int]) -> tuple[int, Element]:
+    """The next element; operators that wait for the wall clock are told of it in time."""
+    while (due_us := flow.due_us()) is not None:
+        left_us = due_us - now_us()
+        if left_us > 0:
+            try:
+                async with asyncio.timeout(left_us / 1e6):
+                    return await gate.get()
+            except TimeoutError:
+                pass
+        await flow.tick(max(due_us, now_us()))
+    return await gate.get()

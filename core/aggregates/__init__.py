@@ -8,12 +8,12 @@ from headrace.core.aggregates.aggregate import Aggregate
 from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, distinct_calls
 from headrace.core.aggregates.frames import merged_states, partial_states, results
 from headrace.core.aggregates.table import EXAMPLE_ROWS, TABLE
-from headrace.core.aggregates.triple import ORDER
 from headrace.core.aggregates.typing import (
     AGGREGATE_NAMES,
     type_aggregate_text,
     type_aggregates,
 )
+from headrace.core.elements import ORDER
 
 __all__ = [
     "AGGREGATE_NAMES",

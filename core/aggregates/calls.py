@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.aggregates.triple import ORDER, Rows, Triple, with_order
+from headrace.core.aggregates.triple import Rows, Triple, with_order
+from headrace.core.elements import ORDER
 from headrace.core.expressions.typed import Column, Typed, columns, to_expr
 from headrace.core.types import Type
 

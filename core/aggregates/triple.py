@@ -24,9 +24,6 @@ from headrace.core.types import Array, Atom, Field, Struct, Type
 if TYPE_CHECKING:
     import polars as pl
 
-ORDER = "__order"
-"""The hidden column of rows by which first, last and their like go."""
-
 ORDER_KEY = Atom("order key")
 """Stands for the type of the order key in the types of a state."""
 

@@ -8,8 +8,8 @@ Implicit casts are nodes like any other: what is typed here is exactly what will
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
 from typing import TYPE_CHECKING, TypeAlias
@@ -122,3 +122,14 @@ def walk(typed: Typed) -> Iterator[Typed]:
 def columns(typed: Typed) -> frozenset[str]:
     """The names of the input columns it reads."""
     return frozenset(node.name for node in walk(typed) if isinstance(node, Column))
+
+
+def substituted(typed: Typed, columns: Mapping[str, Typed]) -> Typed:
+    """The expression with every column replaced by what it stands for."""
+    match typed:
+        case Column():
+            return columns[typed.name]
+        case Apply():
+            arguments = tuple(substituted(argument, columns) for argument in typed.arguments)
+            return replace(typed, arguments=arguments)
+    return typed

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.elements import DELETE, HIDDEN
 from headrace.core.expressions.typed import (
     PROCESSING_TIME,
     Apply,
@@ -22,6 +22,7 @@ from headrace.core.expressions.typed import (
     ProcessingTime,
     Typed,
     columns,
+    substituted,
     to_expr,
     walk,
 )
@@ -30,8 +31,6 @@ from headrace.core.plan.nodes import Filter, Project
 
 if TYPE_CHECKING:
     import polars as pl
-
-HIDDEN = (EVENT_TIME, DELETE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +69,6 @@ class Stage:
 
     def _written_in(self, typed: Typed) -> Typed:
         return typed if self.columns is None else substituted(typed, self.columns)
-
-
-def substituted(typed: Typed, columns: dict[str, Typed]) -> Typed:
-    """The expression with every column replaced by what it stands for."""
-    match typed:
-        case Column():
-            return columns[typed.name]
-        case Apply():
-            arguments = tuple(substituted(argument, columns) for argument in typed.arguments)
-            return replace(typed, arguments=arguments)
-    return typed
 
 
 def stages(operations: Iterable[tuple[str, Filter | Project]]) -> list[Stage]:
@@ -146,7 +134,10 @@ class Kernel:
         )
 
     def __call__(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
-        """The rows that pass the conditions, projected; hidden columns go along."""
+        """The rows that pass the conditions, projected; hidden columns go along.
+
+        A change whose row does not pass goes on as the delete of its key.
+        """
         if self._conditions:
             frame = self._filtered(frame, passed)
         if self._names is None:
@@ -160,7 +151,7 @@ class Kernel:
         return frame.with_columns(*self._exprs).select(*self._names)
 
     def _filtered(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
-        if len(self._conditions) == 1:
+        if len(self._conditions) == 1 and DELETE not in frame.columns:
             frame = frame.filter(self._conditions[0])
             passed[self._steps[0]] += frame.height
             return frame
@@ -175,4 +166,6 @@ class Kernel:
         for step, mask in zip(self._steps, masks, strict=True):
             whole = whole & mask.fill_null(False)
             passed[step] += int(whole.sum())
+        if DELETE in frame.columns:
+            return frame.with_columns(frame[DELETE] | ~whole)
         return frame.filter(whole)

@@ -27,6 +27,19 @@ class Operator(Protocol):
         """Time has come this far; what it triggers is put out before the watermark goes on."""
         ...
 
+    def due_us(self) -> int | None:
+        """When, by the wall clock, it wants to be told of the time."""
+        ...
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """The wall clock has come this far."""
+        ...
+
+    @property
+    def held(self) -> int:
+        """About how many rows it may have to work on when time goes on."""
+        ...
+
 
 class Stateless:
     """What operators without state have in common: time means nothing to them."""
@@ -34,6 +47,19 @@ class Stateless:
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Nothing waits for time."""
         return iter(())
+
+    def due_us(self) -> int | None:
+        """Nothing waits for a clock."""
+        return None
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Nothing waits for a clock."""
+        return iter(())
+
+    @property
+    def held(self) -> int:
+        """It holds nothing."""
+        return 0
 
 
 class Chain:
@@ -53,6 +79,21 @@ class Chain:
         """Every operator hears of it after those before it."""
         for at, (_, operator) in enumerate(self._operators):
             yield from self._onward(at, operator.advance(watermark_us))
+
+    def due_us(self) -> int | None:
+        """When the first of the operators wants to be told of the wall clock."""
+        due = (operator.due_us() for _, operator in self._operators)
+        return min((at for at in due if at is not None), default=None)
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Every operator hears of the wall clock after those before it."""
+        for at, (_, operator) in enumerate(self._operators):
+            yield from self._onward(at, operator.tick(now_us))
+
+    @property
+    def held(self) -> int:
+        """How many rows the operators may have to work on when time goes on."""
+        return sum(operator.held for _, operator in self._operators)
 
     def _process(self, at: int, frame: pl.DataFrame) -> Iterator[Output]:
         return self._onward(at, self._operators[at][1].process(frame))

@@ -161,6 +161,7 @@ class Builder:
             on_error=str(to) if to else step.on_error.action,
             outputs=(*rows, *failed),
             parallelism=step.parallelism or self.pipeline.settings.parallelism,
+            asides=frozenset(stream.name for stream in failed),
         )
         self._opens(part.outputs, operations.known)
         return part

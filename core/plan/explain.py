@@ -58,7 +58,8 @@ def _edges(plan: Plan) -> Iterator[str]:
 
 
 def _exchange(edge: Edge) -> str:
-    return f"{edge.exchange} by {', '.join(edge.key)}" if edge.key else edge.exchange
+    names = ", ".join(key.name for key in edge.key)
+    return f"{edge.exchange} by {names}" if names else edge.exchange
 
 
 def _mermaid(plan: Plan) -> str:
@@ -127,7 +128,7 @@ def _json(plan: Plan) -> str:
                 "from": edge.producer,
                 "to": edge.consumer,
                 "exchange": edge.exchange,
-                "key": list(edge.key),
+                "key": [key.name for key in edge.key],
             }
             for edge in plan.edges
         ],

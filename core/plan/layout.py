@@ -1,9 +1,11 @@
 """How a plan is laid out: the exchange on every edge, and which parts run as one task.
 
-A forward edge joins parts of one parallelism; other edges are hashed by key group where the rows
-are upserts (a key's changes must stay in order), and dealt out in turn (rebalance) where not. Parts
-joined by a forward edge are one task when the reader reads nothing else and nobody else reads
-there: rows then pass from one to the next as a function call.
+A step that keeps state by key reads rows hashed by key group, unless a single subtask writes and
+one reads. A forward edge joins other parts of one parallelism; edges between different ones are
+hashed where the rows are upserts (a key's changes must stay in order), and dealt out in turn
+(rebalance) where not. Parts joined by a forward edge are one task when the reader reads nothing
+else and nobody else reads there: rows then pass from one to the next as a function call. A step
+that waits for the wall clock begins a task, because the head of a task is what can wait.
 """
 
 from __future__ import annotations
@@ -11,7 +13,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from headrace.core.plan.nodes import Edge, PlanPart, Sink, Source, Step, Stream, Task, Upsert
+from headrace.core.expressions.typed import Column, Span, substituted
+from headrace.core.plan.nodes import (
+    Computed,
+    Dedup,
+    Edge,
+    Keyed,
+    PlanPart,
+    Project,
+    Sink,
+    Source,
+    Step,
+    Stream,
+    Task,
+    Upsert,
+)
+
+NOWHERE = Span(0, 0)
 
 
 def inputs(part: PlanPart) -> tuple[str, ...]:
@@ -39,23 +57,67 @@ def edges(parts: Iterable[PlanPart]) -> tuple[Edge, ...]:
 
 
 def _edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:
-    if writer.parallelism == reader.parallelism:
-        return Edge(stream.name, writer.name, reader.name, "forward")
+    ends = (stream.name, writer.name, reader.name)
+    keyed = keyed_operation(reader)
+    if writer.parallelism == reader.parallelism and (keyed is None or reader.parallelism == 1):
+        return Edge(*ends, "forward")
+    if keyed is not None:
+        return Edge(*ends, "hash", _read_key(reader, keyed))
     if isinstance(stream.kind, Upsert):
-        return Edge(stream.name, writer.name, reader.name, "hash", stream.kind.key)
-    return Edge(stream.name, writer.name, reader.name, "rebalance")
+        fields = [field for field in stream.schema if field.name in stream.kind.key]
+        key = tuple(Computed(f.name, Column(f.type, f.nullable, NOWHERE, f.name)) for f in fields)
+        return Edge(*ends, "hash", key)
+    return Edge(*ends, "rebalance")
+
+
+def keyed_operation(part: PlanPart) -> Keyed | None:
+    """The operation of a step that keeps state by key, if it has one."""
+    if not isinstance(part, Step):
+        return None
+    return next((each for each in part.operations if isinstance(each, Keyed)), None)
+
+
+def _read_key(step: PlanPart, keyed: Keyed) -> tuple[Computed, ...]:
+    """The key over the columns that come to the step: what is before it is written into it."""
+    assert isinstance(step, Step)
+    key = keyed.key
+    before = step.operations[: step.operations.index(keyed)]
+    for operation in reversed(before):
+        if isinstance(operation, Project):
+            columns = {column.name: column.value for column in operation.columns}
+            key = tuple(Computed(each.name, substituted(each.value, columns)) for each in key)
+    return key
+
+
+def waits_for_clock(part: PlanPart) -> bool:
+    """Whether a step has work to do when the wall clock says so."""
+    keyed = keyed_operation(part)
+    if keyed is None:
+        return False
+    window = None if isinstance(keyed, Dedup) else keyed.window
+    trigger = window.trigger if window else None
+    ttl = keyed.ttl
+    return bool(
+        (window and window.processing)
+        or (trigger and trigger.processing)
+        or (ttl and ttl.processing)
+    )
 
 
 def tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task, ...]:
     """The parts grouped into tasks, each in the order in which rows pass."""
     edges = tuple(edges)
     parts = tuple(parts)
+    own = {part.name for part in parts if waits_for_clock(part)}
     readers = Counter(edge.producer for edge in edges)
     read = Counter(edge.consumer for edge in edges)
     follows: Mapping[str, str] = {
         edge.consumer: edge.producer
         for edge in edges
-        if edge.exchange == "forward" and readers[edge.producer] == 1 and read[edge.consumer] == 1
+        if edge.exchange == "forward"
+        and readers[edge.producer] == 1
+        and read[edge.consumer] == 1
+        and edge.consumer not in own
     }
     chains: dict[str, list[PlanPart]] = {}
     for part in parts:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.expressions.typed import Typed
 from headrace.core.pipeline.model import Watermark
 from headrace.core.pipeline.part import Part
+from headrace.core.plan.windows import Ttl, Window
 from headrace.core.types import Schema
+
+if TYPE_CHECKING:
+    from headrace.core.aggregates.calls import AggregateExpression
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Stream:
     kind: Kind
     timed: bool
     """Whether the rows carry an event time, and watermarks run beside them."""
+    ordered: bool = False
+    """Whether the rows carry their place in the order of all rows, because a reader needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,70 @@ class Route:
     """Name, condition and text of each branch, in the order written."""
 
 
-Operation: TypeAlias = Explode | Filter | Project | Map | Route
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """A column that an aggregating step adds: its name, its expression, and how it was said."""
+
+    name: str
+    expression: AggregateExpression
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One row a key and window; without a window a row for each change of a key.
+
+    Its rows have the key's columns, `window_start` and `window_end` where windows have them, then
+    the aggregates. `having` reads these columns.
+    """
+
+    key: tuple[Computed, ...]
+    window: Window | None
+    columns: tuple[Aggregated, ...]
+    having: Filter | None = None
+    ttl: Ttl | None = None
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether its result depends on the order of rows."""
+        evicts = self.window is not None and self.window.evict is not None
+        return evicts or any(column.expression.needs_order for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What `top` ranks by."""
+
+    value: Typed
+    descending: bool
+    nulls_last: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The first rows of a key (and window), with their `rank`."""
+
+    key: tuple[Computed, ...]
+    window: Window | None
+    rows: int
+    by: tuple[Ranking, ...]
+    ttl: Ttl | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dedup:
+    """One row a key: the first that came, or the last, which replaces those before it."""
+
+    key: tuple[Computed, ...]
+    keep: Literal["first", "last"]
+    ttl: Ttl | None = None
+
+
+Keyed: TypeAlias = Aggregate | Top | Dedup
+"""What keeps state by key; its step reads rows that were hashed by that key."""
+
+Operation: TypeAlias = Explode | Filter | Project | Map | Route | Keyed
 
 Exchange: TypeAlias = Literal["forward", "hash", "rebalance", "broadcast"]
 
@@ -115,7 +184,7 @@ class Edge:
     producer: str
     consumer: str
     exchange: Exchange
-    key: tuple[str, ...] = ()
+    key: tuple[Computed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +230,13 @@ class Step:
     on_error: str
     outputs: tuple[Stream, ...]
     parallelism: int
+    asides: frozenset[str] = frozenset()
+    """The outputs that are not its result: rows that failed, and rows that came too late."""
+
+    @property
+    def rows(self) -> tuple[Stream, ...]:
+        """The outputs that are its result."""
+        return tuple(stream for stream in self.outputs if stream.name not in self.asides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from dataclasses import replace
 from headrace.core.expressions.typed import columns
 from headrace.core.plan.layout import inputs
 from headrace.core.plan.nodes import (
+    Aggregate,
+    Computed,
+    Dedup,
     Explode,
     Filter,
     Map,
@@ -26,6 +29,7 @@ from headrace.core.plan.nodes import (
     Source,
     Step,
     Stream,
+    Top,
 )
 
 
@@ -68,6 +72,16 @@ def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
             return wanted.union(*(columns(condition) for _, condition, _ in branches))
         case Map():
             return None
+        case Aggregate(key, _, aggregated):
+            return _read(key).union(*(column.expression.columns for column in aggregated))
+        case Top(key, _, _, by):
+            return _read(key).union(wanted, *(columns(ranking.value) for ranking in by))
+        case Dedup(key):
+            return wanted | _read(key)
+
+
+def _read(key: Iterable[Computed]) -> set[str]:
+    return set().union(*(columns(each.value) for each in key))
 
 
 def _reduced(source: Source, wanted: set[str]) -> Source:

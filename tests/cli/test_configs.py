@@ -21,6 +21,7 @@ from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
 from headrace.core.contracts import Connectors, Surroundings
 from headrace.core.job import Job
+from headrace.state.memory import MemoryBackend
 from tests.cli.ran import Headrace
 from tests.runtime.recut import CUTS, recut
 from tests.runtime.running import run_simulated
@@ -59,7 +60,7 @@ def simulated(config: Path, connectors: Connectors, seed: int, *values: str) -> 
     assert plan is not None
     read = frozenset(edge.stream for edge in plan.edges)
     surroundings = Surroundings(config.parent, f"{seed:08x}" * 4, Bench())
-    setting = Setting(lambda: seed, config.parent, read)
+    setting = Setting(lambda: seed, config.parent, read, MemoryBackend())
     outcome = run_simulated(Job(plan, connectors, surroundings, setting, Bounds(rows=3)), seed)
     assert outcome.failure is None, f"seed {seed}: {outcome.failure}"
 

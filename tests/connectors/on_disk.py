@@ -20,6 +20,7 @@ from headrace.core.contracts import Chunk, Connectors, Reader, Sink, Source, Sur
 from headrace.core.job import Job, Outcome
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
+from headrace.state.memory import MemoryBackend
 from tests.runtime.running import plan_of, rows
 
 if sys.version_info >= (3, 14):
@@ -57,7 +58,7 @@ def run(
     connectors = connectors_of(memory, block)
     plan = plan_of(folder, text, connectors)
     read = frozenset(edge.stream for edge in plan.edges)
-    setting = Setting(lambda: 0, folder, read)
+    setting = Setting(lambda: 0, folder, read, MemoryBackend())
     with ThreadPoolExecutor(4) as executor:
         surroundings = Surroundings(folder, job, Bench(executor), limit)
         return asyncio.run(Job(plan, connectors, surroundings, setting, Bounds()).run())

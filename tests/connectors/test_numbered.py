@@ -18,6 +18,7 @@ from headrace.core.compile import Setting
 from headrace.core.contracts import Surroundings
 from headrace.core.job import Job
 from headrace.core.messages import Split
+from headrace.state.memory import MemoryBackend
 from tests.runtime.running import plan_of, run_simulated
 
 
@@ -34,7 +35,7 @@ sinks:
 """
     plan = plan_of(folder, text, connectors)
     surroundings = Surroundings(folder, "0" * 32, Bench(), limit)
-    setting = Setting(lambda: 0, folder, frozenset(("s",)))
+    setting = Setting(lambda: 0, folder, frozenset(("s",)), MemoryBackend())
     outcome = run_simulated(Job(plan, connectors, surroundings, setting, Bounds()), seed=1)
     assert outcome.failure is None, outcome.failure
     return pl.concat(memory.outputs["out"])

@@ -18,7 +18,12 @@ from headrace.core.contracts import Connectors, Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.pipeline.load import load
 from headrace.core.plan import Plan, build
+from headrace.state.memory import MemoryBackend
 from tests.simulation import SimulatedLoop
+
+
+def _now_us() -> int:
+    return int(asyncio.get_running_loop().time() * 1e6)
 
 
 def plan_of(folder: Path, text: str, connectors: Connectors) -> Plan:
@@ -36,7 +41,9 @@ def job_of(folder: Path, text: str, memory: Memory, bench: Bench, bounds: Bounds
     plan = plan_of(folder, text, connectors)
     read = frozenset(edge.stream for edge in plan.edges)
     surroundings = Surroundings(folder, "0" * 32, bench)
-    return Job(plan, connectors, surroundings, Setting(lambda: 0, folder, read), bounds)
+    return Job(
+        plan, connectors, surroundings, Setting(_now_us, folder, read, MemoryBackend()), bounds
+    )
 
 
 def simulated(

@@ -40,7 +40,7 @@ def test_no_two_keys_are_written_alike() -> None:
 
 def test_rows_go_to_the_owner_of_their_key() -> None:
     frame = pl.DataFrame({"k": list(range(1000))})
-    parts = dict(partition(frame, ["k"], 128, 3))
+    parts = dict(partition(frame, frame.select("k"), 128, 3))
     assert sum(part.height for part in parts.values()) == 1000
     for subtask, part in parts.items():
         assert set(key_group(part, ["k"], 128).to_list()) <= set(owned(subtask, 3, 128))

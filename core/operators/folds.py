@@ -1,0 +1,79 @@
+"""What a keyed operator does with the rows of a group: begin, merge, finish.
+
+Windows know when rows belong together; a fold knows what becomes of them. Its state is columns, so
+it can be cut, kept and merged in any order: merging is associative and commutative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.core.aggregates import (
+    distinct_calls,
+    merged_states,
+    partial_states,
+    results,
+)
+from headrace.core.operators.grouping import Grouping
+from headrace.core.ordinals import ORDER_TYPE
+from headrace.core.plan import nodes
+from headrace.core.types import to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Fold(Protocol):
+    """`by` are the columns that name a group: those of the key, and of the window."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns of the input that it needs."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, pl.DataType]:
+        """The columns of its state, beside those of `by`."""
+        ...
+
+    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The state of the rows of each group."""
+        ...
+
+    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """One state (or what is worth keeping) a group from several."""
+        ...
+
+    def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The rows to put out, from merged states: `by`, with the key's own names, and results."""
+        ...
+
+
+class Aggregates:
+    """The fold of `aggregate`: partial states."""
+
+    def __init__(self, operation: nodes.Aggregate, grouping: Grouping) -> None:
+        self._grouping = grouping
+        self._expressions = {column.name: column.expression for column in operation.columns}
+        self._calls = distinct_calls(self._expressions.values())
+        self.reads = frozenset[str]().union(*(each.columns for each in self._expressions.values()))
+        self.columns = {
+            name: to_polars(type)
+            for call in self._calls
+            for name, type in call.state(ORDER_TYPE).items()
+        }
+
+    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Partial states."""
+        return partial_states(rows, by, self._calls)
+
+    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Merged states."""
+        return merged_states(states, by, self._calls)
+
+    def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Results."""
+        inside = dict(zip(self._grouping.inside, self._grouping.names, strict=True))
+        names = [inside.get(name, name) for name in by]
+        return results(self._grouping.named(states), names, self._calls, self._expressions)

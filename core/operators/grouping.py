@@ -1,0 +1,65 @@
+"""Rows by key: the columns of the key, computed and made fit to be grouped by.
+
+Inside a keyed operator the key's columns have names of their own, because `key: {at: to_date(at)}`
+may call one like a column that an aggregate still reads. They get their names when rows go out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.expressions.typed import Typed, to_expr
+from headrace.core.keygroups import encoded
+from headrace.core.plan.nodes import Computed
+from headrace.core.state import KEY
+from headrace.core.types import DOUBLE, FLOAT, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Grouping:
+    """The key of a step."""
+
+    def __init__(self, key: Sequence[Computed]) -> None:
+        self.names = tuple(each.name for each in key)
+        self.inside = tuple(f"__k{at}" for at in range(len(key)))
+        """What the columns of the key are called inside the operator."""
+        self._exprs = [
+            _normal(each.value).alias(name) for each, name in zip(key, self.inside, strict=True)
+        ]
+        self.types = {
+            name: to_polars(each.value.type) for each, name in zip(key, self.inside, strict=True)
+        }
+
+    def rows(self, frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
+        """The key of each row, the columns named, and those of time and order that are there."""
+        wanted = {*columns, EVENT_TIME, ORDER}
+        kept = [name for name in frame.columns if name in wanted]
+        if self._exprs or kept:
+            return frame.select(*self._exprs, *kept)
+        return frame
+
+    def encoded(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The frame with KEY, made of the columns of the key."""
+        import polars as pl
+
+        if not self.inside:
+            return frame.with_columns(pl.lit("").alias(KEY))
+        return frame.with_columns(encoded(frame.select(self.inside)).alias(KEY))
+
+    def named(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The columns of the key under the names that the user gave."""
+        return frame.rename(dict(zip(self.inside, self.names, strict=True)))
+
+
+def _normal(value: Typed) -> pl.Expr:
+    """Zero has no sign in a key."""
+    import polars as pl
+
+    expr = to_expr(value)
+    if value.type in (FLOAT, DOUBLE):
+        return pl.when(expr == 0).then(pl.lit(0.0, dtype=to_polars(value.type))).otherwise(expr)
+    return expr

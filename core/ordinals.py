@@ -1,0 +1,31 @@
+"""The place of a row in the order of all rows: event time, then source, split and place in it.
+
+`first`, `last`, `collect_list`, `min_by`, the ties of `top` and evictors go by it, so that their
+results do not depend on how rows are cut into batches or dealt to subtasks. It travels as one
+hidden column, and only to steps that need it. Rows that a step makes of others (the rows of
+windows) are placed by their time and key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.types import BIGINT, Field, Struct, Type
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ORDER_TYPE: Type = Struct((Field("time", BIGINT), Field("at", BIGINT)))
+"""Microseconds since the epoch (0 where rows have no time), and a number unique among equals."""
+
+
+def placed(frame: pl.DataFrame, at: pl.Expr | pl.Series) -> pl.DataFrame:
+    """The rows with their place: by their event time where they have one, then by `at`."""
+    import polars as pl
+
+    timed = EVENT_TIME in frame.columns
+    time = pl.col(EVENT_TIME).cast(pl.Int64) if timed else pl.lit(0, dtype=pl.Int64)
+    number = at if isinstance(at, pl.Expr) else pl.lit(at)
+    place = pl.struct(time.alias("time"), number.cast(pl.Int64).alias("at"))
+    return frame.with_columns(place.alias(ORDER))

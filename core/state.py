@@ -1,0 +1,187 @@
+"""The contract of keyed state: what operators write and read, and what the state folder implements.
+
+A subtask of a stateful step has one `StepState`. It is made of named states of two shapes:
+
+    Runs    columns filed under a time. Rows are only ever added, in frames; pieces of the same are
+            merged by and by; what is due is taken in one go, or read and dropped later. Windows.
+    Table   one row a key, found and replaced in bulk. Running aggregates, dedup.
+
+Keys are divided into key groups (`core/keygroups`), and a backend can hand out, and take back, the
+state of any range of them; so both shapes know which columns are the key. Frames that go in are
+never changed afterwards, so that a generation is frozen by keeping references: `freeze` takes
+constant time, and what it gave stays as it was while the live state goes on. A string column of a
+frame may hold a whole batch in memory: backends copy what they keep.
+
+The clock and the counts of a step are state as well: a row that was late before a crash is late
+after it, and is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from headrace.core.alignment import BEGINNING_US
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SLOT = "__slot"
+"""The column of runs that says under which time a row is filed (bigint)."""
+
+KEY = "__key"
+"""The column of a table that holds a row's key, encoded as one string."""
+
+UNTIL = "__until"
+"""The column of a table that says until when a row is remembered (bigint); absent: for ever."""
+
+Merge: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
+"""Puts together the rows that belong together; associative, and it keeps the columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunsLayout:
+    """What a state of runs is opened with: its columns, which of them are the key, the merge.
+
+    `columns` names and types all columns but SLOT. A step without key has none, and all of it is in
+    the group of the empty key.
+    """
+
+    columns: Mapping[str, pl.DataType]
+    key: tuple[str, ...]
+    merge: Merge
+
+
+class Runs(Protocol):
+    """Columns filed under times. Every frame has the columns of the layout, and SLOT."""
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """File these rows; empty frames are nothing."""
+        ...
+
+    def first(self) -> int | None:
+        """The least time under which something is filed."""
+        ...
+
+    def take(self, until: int) -> pl.DataFrame | None:
+        """Everything filed under times up to this one, merged, and forget it; None if nothing."""
+        ...
+
+    def read(self, after: int, until: int) -> pl.DataFrame | None:
+        """Everything filed under times behind the first and up to the second, merged, and kept."""
+        ...
+
+    def drop(self, until: int) -> None:
+        """Forget everything filed under times up to this one."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """About how many rows are kept, merged or not."""
+        ...
+
+
+class Table(Protocol):
+    """One row a key. Every frame has KEY (never null), the opened columns, perhaps UNTIL."""
+
+    def find(self, keys: pl.Series) -> pl.DataFrame:
+        """The rows of those keys that are there, in any order."""
+        ...
+
+    def put(self, frame: pl.DataFrame) -> None:
+        """Keep these rows (each key once), each in the place of its key's earlier one."""
+        ...
+
+    def remove(self, keys: pl.Series) -> None:
+        """Forget these keys; those that are not there are no mistake."""
+        ...
+
+    def forget(self, now_us: int) -> None:
+        """Forget the rows whose UNTIL has passed: now is later. `find` never shows them again."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many keys there are."""
+        ...
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a step did with rows beside putting them out; kept through restarts."""
+
+    late: int = 0
+    """Rows that came behind the watermark, too late for every window of theirs."""
+    unfilled: int = 0
+    """Rows in count windows that never filled."""
+
+
+class Frozen(Protocol):
+    """A step's state as it was at one instant: immutable, and readable while the step goes on."""
+
+    @property
+    def clock_us(self) -> int:
+        """The step's clock."""
+        ...
+
+    @property
+    def counts(self) -> Counts:
+        """The step's counts."""
+        ...
+
+    def runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
+        """The frames of that state, reduced to the keys of those key groups."""
+        ...
+
+    def table(self, name: str, groups: range) -> pl.DataFrame | None:
+        """The rows of that state, reduced to the keys of those key groups."""
+        ...
+
+
+class StepState(Protocol):
+    """The state of one subtask of one step."""
+
+    clock_us: int
+    """The watermark that the step has reached; operators read and set it."""
+    counts: Counts
+
+    def runs(self, name: str, layout: RunsLayout) -> Runs:
+        """Open a state of runs; each name once."""
+        ...
+
+    def table(self, name: str, columns: Mapping[str, pl.DataType]) -> Table:
+        """Open a table; `columns` are all but KEY and UNTIL."""
+        ...
+
+    def freeze(self) -> Frozen:
+        """What is kept now, in constant time."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose state it is: a subtask of a step, the key groups it owns of how many."""
+
+    step: str
+    subtask: int
+    groups: range
+    key_groups: int
+    restored: tuple[Frozen, ...] = field(default=())
+    """What the state begins with: of these, the owned key groups. The latest clock counts."""
+
+
+class StateBackend(Protocol):
+    """Where state lives."""
+
+    def open(self, owner: Owner) -> StepState:
+        """The state of a subtask of a step; it is closed by whoever opened it."""
+        ...
+
+
+NO_CLOCK_US = BEGINNING_US
+"""The clock of a step that has heard of no time yet."""

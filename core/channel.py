@@ -1,9 +1,13 @@
 """A bounded channel from one subtask to another: it makes a sender wait that is too fast.
 
 The bound is in rows and in bytes; a batch larger than the bound passes an empty channel alone, so
-nothing is ever stuck. A receiver takes all that waits: batches that stand next to each other come
-out as one. Under load batches grow and the cost of a call is shared by more rows; at rest a single
-row goes through at once. The share of time that senders wait is the figure of backpressure.
+nothing is ever stuck. A receiver takes all that waits before the next barrier: the rows as one
+batch, and behind them how far time has come. Under load batches grow, and the cost of a call is
+shared by more rows; at rest a single row goes through at once. The share of time that senders wait
+is the figure of backpressure.
+
+So a watermark may come later than it was sent, though behind no barrier. Fewer rows are late then,
+and never more. Without this no batch could grow where a watermark follows each of them.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headrace.core.elements import Batch, Element
+from headrace.core.elements import Barrier, Batch, Element, End, Idle, Watermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,37 +46,43 @@ class Channel:
 
     bounds: Bounds
     arrived: Callable[[], None] = lambda: None
-    _queue: deque[Element] = field(default_factory=deque)
+    _queue: deque[tuple[Element, int]] = field(default_factory=deque)
+    """Each with its bytes as they were counted: a batch may say otherwise later."""
     _room: asyncio.Future[None] | None = None
     _blocked_since: float | None = None
     _statistics: ChannelStatistics = field(default_factory=ChannelStatistics)
 
     async def put(self, element: Element) -> None:
         """Append an element; waits until it fits."""
-        if not self._fits(element):
-            await self._wait(element)
-        self._queue.append(element)
+        size = 0
         if isinstance(element, Batch):
-            self._count(element, 1)
-            self._statistics.rows += element.rows
-            self._statistics.batches += 1
+            size = element.bytes
+            if not self._fits(element.rows, size):
+                await self._wait(element.rows, size)
+            self._count(element.rows, size)
+        self._queue.append((element, size))
         self.arrived()
 
-    def take(self) -> Element | None:
-        """What waits first, or None; batches that stand together come as one."""
-        if not self._queue:
-            return None
-        first = self._queue.popleft()
-        if not isinstance(first, Batch):
-            return first
-        together = [first]
-        while self._queue and isinstance(self._queue[0], Batch):
-            together.append(self._queue.popleft())  # type: ignore[arg-type]
-        for batch in together:
-            self._count(batch, -1)
-        if self._room is not None and not self._room.done():
+    def take(self) -> list[Element]:
+        """What waits before the next barrier or the end, or that; nothing when nothing waits."""
+        if self._queue and isinstance(self._queue[0][0], Barrier | End):
+            return [self._queue.popleft()[0]]
+        batches: list[Batch] = []
+        watermark: Watermark | None = None
+        idle: Idle | None = None
+        while self._queue and not isinstance(self._queue[0][0], Barrier | End):
+            element, size = self._queue.popleft()
+            idle = element if isinstance(element, Idle) else None
+            if isinstance(element, Watermark):
+                watermark = element
+            elif isinstance(element, Batch):
+                batches.append(element)
+                self._statistics.waiting_rows -= element.rows
+                self._statistics.waiting_bytes -= size
+        if batches and self._room is not None and not self._room.done():
             self._room.set_result(None)
-        return first if len(together) == 1 else _joined(together)
+        taken = (_joined(batches) if batches else None, watermark, idle)
+        return [element for element in taken if element is not None]
 
     @property
     def waits(self) -> bool:
@@ -84,20 +94,18 @@ class Channel:
         self._count_wait()
         return self._statistics
 
-    def _fits(self, element: Element) -> bool:
+    def _fits(self, rows: int, size: int) -> bool:
         now = self._statistics
-        if not isinstance(element, Batch) or now.waiting_rows == 0:
-            return True
-        return (
-            now.waiting_rows + element.rows <= self.bounds.rows
-            and now.waiting_bytes + element.bytes <= self.bounds.bytes
+        return now.waiting_rows == 0 or (
+            now.waiting_rows + rows <= self.bounds.rows
+            and now.waiting_bytes + size <= self.bounds.bytes
         )
 
-    async def _wait(self, element: Element) -> None:
+    async def _wait(self, rows: int, size: int) -> None:
         loop = asyncio.get_running_loop()
         self._blocked_since = loop.time()
         try:
-            while not self._fits(element):
+            while not self._fits(rows, size):
                 self._room = loop.create_future()
                 await self._room
         finally:
@@ -111,12 +119,16 @@ class Channel:
             self._statistics.blocked_s += now - self._blocked_since
             self._blocked_since = now
 
-    def _count(self, batch: Batch, sign: int) -> None:
-        self._statistics.waiting_rows += sign * batch.rows
-        self._statistics.waiting_bytes += sign * batch.bytes
+    def _count(self, rows: int, size: int) -> None:
+        self._statistics.rows += rows
+        self._statistics.batches += 1
+        self._statistics.waiting_rows += rows
+        self._statistics.waiting_bytes += size
 
 
 def _joined(batches: list[Batch]) -> Batch:
     import polars as pl
 
+    if len(batches) == 1:
+        return batches[0]
     return Batch(pl.concat([batch.frame for batch in batches], rechunk=True))

@@ -1,4 +1,8 @@
-"""The inputs of a subtask: waits until one of them has something, in turn, and aligns them."""
+"""The inputs of a subtask: waits until one of them has something, in turn, and aligns them.
+
+Between one batch and the next the loop turns once at least: a subtask whose inputs never run dry
+keeps no other from running.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Sequence
 
 from headrace.core.alignment import Alignment
 from headrace.core.channel import Channel
-from headrace.core.elements import Element
+from headrace.core.elements import Batch, Element
 
 
 class Gate:
@@ -19,6 +23,7 @@ class Gate:
         self._alignment = Alignment(len(channels), aligned)
         self._ready: deque[tuple[int, Element]] = deque()
         self._next = 0
+        self._worked = False
         self._wake: asyncio.Future[None] | None = None
         for channel in channels:
             channel.arrived = self._arrived
@@ -26,14 +31,17 @@ class Gate:
     async def get(self) -> tuple[int, Element]:
         """The next element and the input it came on; an End when every input has ended."""
         while not self._ready:
+            if self._worked:
+                self._worked = False
+                await asyncio.sleep(0)
             at = self._choose()
             if at is None:
                 self._wake = asyncio.get_running_loop().create_future()
                 await self._wake
                 continue
-            element = self._channels[at].take()
-            assert element is not None, "it was chosen because something waits"
-            self._ready.extend((at, out) for out in self._alignment.receive(at, element))
+            for element in self._channels[at].take():
+                self._worked |= isinstance(element, Batch)
+                self._ready.extend((at, out) for out in self._alignment.receive(at, element))
         return self._ready.popleft()
 
     def _choose(self) -> int | None:

@@ -7,7 +7,7 @@ import asyncio
 import polars as pl
 
 from headrace.core.channel import Bounds, Channel
-from headrace.core.elements import FOREVER_US, Barrier, Batch, Element, End, Watermark
+from headrace.core.elements import FOREVER_US, Barrier, Batch, Element, End, Idle, Watermark
 from headrace.core.gate import Gate
 
 
@@ -16,22 +16,42 @@ def batch(*values: int) -> Batch:
     return Batch(pl.DataFrame({"a": list(values)}))
 
 
-def values(element: Element | None) -> list[int]:
+def values(element: Element) -> list[int]:
     """The values of a batch."""
     assert isinstance(element, Batch)
     return element.frame["a"].to_list()
 
 
-def test_what_waits_together_comes_as_one_and_marks_keep_their_place() -> None:
+def taken(channel: Channel) -> list[object]:
+    """What is taken at once, batches as their values."""
+    return [values(e) if isinstance(e, Batch) else e for e in channel.take()]
+
+
+def test_what_waits_before_a_barrier_comes_as_one_batch_and_the_time_behind_it() -> None:
     async def main() -> None:
         channel = Channel(Bounds())
-        for element in (batch(1), batch(2, 3), Watermark(5), batch(4), End()):
+        before = (batch(1), Watermark(5), Idle(), batch(2, 3), Watermark(6))
+        for element in (*before, Barrier(1), batch(4), Idle(), End()):
             await channel.put(element)
-        assert values(channel.take()) == [1, 2, 3]
-        assert channel.take() == Watermark(5)
-        assert values(channel.take()) == [4]
-        assert channel.take() == End()
-        assert channel.take() is None
+        assert taken(channel) == [[1, 2, 3], Watermark(6)]
+        assert channel.statistics().waiting_rows == 1
+        assert taken(channel) == [Barrier(1)]
+        assert taken(channel) == [[4], Idle()]
+        assert taken(channel) == [End()]
+        assert taken(channel) == []
+
+    asyncio.run(main())
+
+
+def test_an_input_that_speaks_again_is_not_idle() -> None:
+    async def main() -> None:
+        channel = Channel(Bounds())
+        for element in (Watermark(1), Idle(), Watermark(2), Idle()):
+            await channel.put(element)
+        assert taken(channel) == [Watermark(2), Idle()]
+        for element in (Idle(), Watermark(3)):
+            await channel.put(element)
+        assert taken(channel) == [Watermark(3)]
 
     asyncio.run(main())
 
@@ -43,9 +63,9 @@ def test_a_full_channel_makes_its_sender_wait_and_says_how_long() -> None:
         sender = asyncio.create_task(channel.put(batch(3, 4)))
         await asyncio.sleep(0)
         assert not sender.done()
-        assert values(channel.take()) == [1, 2]
+        assert taken(channel) == [[1, 2]]
         await sender
-        assert values(channel.take()) == [3, 4]
+        assert taken(channel) == [[3, 4]]
         assert channel.statistics().blocked_s > 0
         assert channel.statistics().rows == 4
         assert channel.statistics().waiting_rows == 0
@@ -57,7 +77,7 @@ def test_a_batch_beyond_every_bound_passes_an_empty_channel() -> None:
     async def main() -> None:
         channel = Channel(Bounds(rows=1, bytes=1))
         await channel.put(batch(*range(100)))
-        assert len(values(channel.take())) == 100
+        assert taken(channel) == [list(range(100))]
 
     asyncio.run(main())
 
@@ -92,8 +112,8 @@ def test_a_cancelled_sender_leaves_the_channel_as_it_was() -> None:
         await asyncio.sleep(0)
         sender.cancel()
         await asyncio.gather(sender, return_exceptions=True)
-        assert values(channel.take()) == [1]
-        assert channel.take() is None
+        assert taken(channel) == [[1]]
+        assert taken(channel) == []
 
     asyncio.run(main())
 
@@ -126,5 +146,30 @@ def test_a_gate_waits_for_whichever_input_speaks_first() -> None:
         await channels[2].put(batch(7))
         at, element = await getting
         assert (at, values(element)) == (2, [7])
+
+    asyncio.run(main())
+
+
+def test_a_gate_that_always_has_something_lets_others_run() -> None:
+    async def main() -> None:
+        left, right = Channel(Bounds()), Channel(Bounds())
+        gate = Gate([left, right])
+        turns: list[object] = []
+
+        async def other() -> None:
+            while True:
+                turns.append("other")
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        for channel in (left, right):
+            await channel.put(batch(1))
+            await channel.put(Barrier(1))
+            await channel.put(batch(2))
+        while len(turns) < 8:
+            _, element = await gate.get()
+            turns.append(values(element) if isinstance(element, Batch) else element)
+        task.cancel()
+        assert turns == [[1], "other", [1], "other", Barrier(1), [2], "other", [2]]
 
     asyncio.run(main())

@@ -26,7 +26,7 @@ from headrace.core.expressions.typed import (
     to_expr,
     walk,
 )
-from headrace.core.operators.operator import Output, Stateless
+from headrace.core.operators.operator import FEW_ROWS, Output, Stateless
 from headrace.core.plan.nodes import Filter, Project
 
 if TYPE_CHECKING:
@@ -143,10 +143,11 @@ class Kernel:
         if self._names is None:
             return frame
         hidden = [name for name in (*HIDDEN, PROCESSING_TIME) if name in frame.columns]
+        select = frame.select_seq if frame.height < FEW_ROWS else frame.select
         if self._plain:
-            return frame.select(*self._names, *hidden)
+            return select(*self._names, *hidden)
         if self._reads or hidden:
-            return frame.select(*self._exprs, *hidden)
+            return select(*self._exprs, *hidden)
         # Constants alone have no height of their own: they take the rows' before those go.
         return frame.with_columns(*self._exprs).select(*self._names)
 
@@ -155,17 +156,19 @@ class Kernel:
             frame = frame.filter(self._conditions[0])
             passed[self._steps[0]] += frame.height
             return frame
-        import polars as pl
-
-        masks = frame.select(e.alias(str(i)) for i, e in enumerate(self._conditions))
-        if masks.height != frame.height:  # every condition is a constant
-            masks = frame.with_columns(
-                e.alias(str(i)) for i, e in enumerate(self._conditions)
-            ).select(masks.columns)
-        whole = pl.repeat(True, frame.height, dtype=pl.Boolean, eager=True)
+        masks = self._masks(frame)
+        whole = masks[0]
         for step, mask in zip(self._steps, masks, strict=True):
-            whole = whole & mask.fill_null(False)
+            whole = whole & mask
             passed[step] += int(whole.sum())
         if DELETE in frame.columns:
-            return frame.with_columns(frame[DELETE] | ~whole)
+            return frame.with_columns(frame[DELETE] | ~whole.fill_null(False))
         return frame.filter(whole)
+
+    def _masks(self, frame: pl.DataFrame) -> list[pl.Series]:
+        """What each condition says of each row."""
+        named = [condition.alias(str(at)) for at, condition in enumerate(self._conditions)]
+        masks = frame.select_seq(named) if frame.height < FEW_ROWS else frame.select(named)
+        if masks.height != frame.height:  # every condition is a constant
+            masks = frame.with_columns(named).select(masks.columns)
+        return masks.get_columns()

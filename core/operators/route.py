@@ -28,7 +28,10 @@ class Route(Stateless):
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The rows of each output that is read, in the order of the branches."""
-        chosen = frame.with_columns(self._branch)["__branch"]
+        chosen = frame.with_columns_seq(self._branch)["__branch"]
+        low, high = chosen.min(), chosen.max()
         for at, stream in enumerate(self._streams):
-            if stream in self._wanted:
+            if stream in self._wanted and low == high == at:
+                yield stream, frame
+            elif stream in self._wanted and low != high:
                 yield stream, frame.filter(chosen == at)

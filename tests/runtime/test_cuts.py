@@ -23,7 +23,9 @@ from tests.runtime.stateless import CODE, Drawn, Stream, pipelines
 Row: TypeAlias = tuple[int, int | None, str | None, list[int | None] | None]
 Input: TypeAlias = dict[str, list[Row]]
 
-SCHEMA = {"id": pl.Int64, "n": pl.Int64, "s": pl.String, "tags": pl.List(pl.Int64)}
+SCHEMA = pl.Schema(
+    {"id": pl.Int64(), "n": pl.Int64(), "s": pl.String(), "tags": pl.List(pl.Int64())}
+)
 numbers = st.one_of(st.none(), st.integers(-3, 9))
 ROWS = st.lists(
     st.tuples(

@@ -7,12 +7,14 @@ belong beside it. Nothing that exists is ever overwritten.
 from __future__ import annotations
 
 import re
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 
 def _complete(
@@ -44,6 +46,8 @@ def new(template: str | None, file: str | None) -> None:
 
 def templates() -> dict[str, Traversable]:
     """The folder of each template, by its name."""
+    from importlib.resources import files
+
     folder = files("headrace.configs") / "templates"
     return {entry.name: entry for entry in sorted(folder.iterdir(), key=lambda e: e.name)}
 

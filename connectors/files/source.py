@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from headrace.connectors.files.finding import find, nothing
 from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.quota import Quota
 from headrace.connectors.files.reader import FileReader
-from headrace.connectors.files.rows import AnyReader, RowReader
 from headrace.connectors.files.turns import InTurn
-from headrace.connectors.files.watching import Watched
 from headrace.connectors.formats import decoder, parquet_reader
 from headrace.connectors.threaded import Threaded
 from headrace.core.contracts import Reading, Source, Surroundings
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
+
+if TYPE_CHECKING:
+    from headrace.connectors.files.rows import AnyReader
 
 
 @dataclass(slots=True)
@@ -52,11 +54,15 @@ def open_source(source: nodes.Source, surroundings: Surroundings, block: int) ->
     reader = _reader(source, str(surroundings.folder), block, quota)
     if options.watch is None:
         return Files(source.name, str(options.path), reader, surroundings)
+    from headrace.connectors.files.watching import Watched
+
     every_s = options.watch.total_seconds()
     return Watched(source.name, str(options.path), reader, surroundings, every_s)
 
 
 def _reader(source: nodes.Source, folder: str, block: int, quota: Quota | None) -> AnyReader:
     if source.format and source.format.name == "parquet":
+        from headrace.connectors.files.rows import RowReader
+
         return RowReader(folder, parquet_reader(source), quota=quota)
     return FileReader(folder, decoder(source), block, quota)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
-from headrace.connectors.files.rows import AnyReader
 from headrace.connectors.threaded import Threaded
 from headrace.core.contracts import Chunk, Surroundings
 from headrace.core.messages import Position, Split
+
+if TYPE_CHECKING:
+    from headrace.connectors.files.rows import AnyReader
 
 
 class InTurn:

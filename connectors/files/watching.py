@@ -13,13 +13,16 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headrace.connectors.files.finding import base, find, nothing
 from headrace.connectors.files.matching import is_magic
-from headrace.connectors.files.rows import AnyReader
 from headrace.connectors.files.turns import InTurn
 from headrace.core.contracts import Reading, Surroundings
 from headrace.core.messages import Position, Split
+
+if TYPE_CHECKING:
+    from headrace.connectors.files.rows import AnyReader
 
 
 @dataclass(slots=True)

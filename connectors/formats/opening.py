@@ -1,20 +1,21 @@
-"""The decoder of a source and the encoder of a sink, by the format that stands beside them."""
+"""The decoder of a source and the encoder of a sink, by the format that stands beside them.
+
+A format is loaded when it is asked for: a run has use for one or two.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.connectors.formats.contract import BytesEncoder, Decoder
-from headrace.connectors.formats.csv_decode import CsvDecoder
-from headrace.connectors.formats.csv_encode import CsvEncoder
-from headrace.connectors.formats.csv_options import dialect
-from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.connectors.formats.json_encode import JsonEncoder
-from headrace.connectors.formats.parquet_read import ParquetReader
-from headrace.connectors.formats.parquet_write import ParquetEncoder
-from headrace.connectors.formats.raw import RawDecoder, RawEncoder
 from headrace.core.contracts import ConnectorError
 from headrace.core.pipeline.formats import JsonOptions
 from headrace.core.plan import nodes
 from headrace.core.types import Field, Schema
+
+if TYPE_CHECKING:
+    from headrace.connectors.formats.parquet_read import ParquetReader
+    from headrace.connectors.formats.parquet_write import ParquetEncoder
 
 
 def decoder(source: nodes.Source) -> Decoder:
@@ -23,13 +24,20 @@ def decoder(source: nodes.Source) -> Decoder:
     format = source.format or nodes.Format("json", None)
     match format.name:
         case "json":
+            from headrace.connectors.formats.json_decode import JsonDecoder
+
             options = format.options
             return JsonDecoder(schema, options.epoch if isinstance(options, JsonOptions) else None)
         case "csv":
+            from headrace.connectors.formats.csv_decode import CsvDecoder
+            from headrace.connectors.formats.csv_options import dialect
+
             habits = dialect(format.options)
             names = () if habits.has_header else source.schema.names
             return CsvDecoder(schema, source.schema, names, habits.shape, habits.null.encode())
         case "raw":
+            from headrace.connectors.formats.raw import RawDecoder
+
             return RawDecoder(schema)
     raise _unknown(source.name, format)
 
@@ -39,22 +47,33 @@ def encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
     format = sink.format or nodes.Format("json", None)
     match format.name:
         case "json":
+            from headrace.connectors.formats.json_encode import JsonEncoder
+
             return JsonEncoder(schema)
         case "csv":
+            from headrace.connectors.formats.csv_encode import CsvEncoder
+            from headrace.connectors.formats.csv_options import dialect
+
             habits = dialect(format.options)
             return CsvEncoder(schema, habits.has_header, habits.shape, habits.null)
         case "raw":
+            from headrace.connectors.formats.raw import RawEncoder
+
             return RawEncoder(schema)
     raise _unknown(sink.name, format)
 
 
 def parquet_reader(source: nodes.Source) -> ParquetReader:
     """What reads the rows of a source whose files are Parquet."""
+    from headrace.connectors.formats.parquet_read import ParquetReader
+
     return ParquetReader(decoded(source), source.schema)
 
 
 def parquet_encoder(schema: Schema) -> ParquetEncoder:
     """What writes files of Parquet."""
+    from headrace.connectors.formats.parquet_write import ParquetEncoder
+
     return ParquetEncoder(schema)
 
 

@@ -23,6 +23,7 @@ class Part(BaseModel):
         arbitrary_types_allowed=True,
         hide_input_in_errors=True,
         protected_namespaces=(),
+        defer_build=True,
     )
 
     @classmethod

@@ -1,0 +1,204 @@
+"""Count windows: so many rows of a key, in the order in which they come.
+
+The rows of a key are numbered, and every `pane` of them (what `rows` and `every` are multiples of)
+is folded on its own. A window is put out when its last pane is full, of as many panes as it spans,
+or of those there are at a key's beginning. So a window that does not slide is one pane, and what is
+kept is one open pane a key. All of it is done for all keys of a batch at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME
+from headrace.core.operators.folds import Fold
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.operator import Output
+from headrace.core.operators.outgoing import Outgoing
+from headrace.core.plan.windows import Count
+from headrace.core.state import KEY, StepState
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS = "__rows"
+"""How many rows of a key have come, or stand in a pane."""
+PANE = "__pane"
+"""The number of a pane of its key, from 0."""
+WINDOW = "__window"
+"""The number of the last pane of a window."""
+TIME = "__last"
+"""The greatest event time of a pane's rows, in microseconds; 0 where they have none."""
+BEFORE = "__before"
+"""How many rows of a key had come before these."""
+KEYLESS = "__all"
+"""The one key of a step without key."""
+
+
+class Counting:
+    """The operator of `window: {count: ...}`."""
+
+    def __init__(
+        self, shape: Count, grouping: Grouping, fold: Fold, state: StepState, out: Outgoing
+    ) -> None:
+        import polars as pl
+
+        self._grouping = grouping
+        self._fold = fold
+        self._out = out
+        self._pane = gcd(shape.rows, shape.every)
+        self._spans = shape.rows // self._pane
+        self._every = shape.every // self._pane
+        self._unfilled = state.counts
+        self._key = grouping.inside or (KEYLESS,)
+        self._by = (*self._key, PANE)
+        key = grouping.types or {KEYLESS: pl.Int32()}
+        extra = {PANE: pl.Int64(), ROWS: pl.Int64(), TIME: pl.Int64()}
+        self._counts = state.table("counts", {ROWS: pl.Int64()})
+        self._panes = state.table("panes", {**key, **fold.columns, **extra})
+
+    held = 0
+
+    def due_us(self) -> int | None:
+        """Nothing waits for a clock."""
+        return None
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Nothing waits for a clock."""
+        return iter(())
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Time changes nothing: rows of windows that do not fill are counted as they come."""
+        return iter(())
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Every window that these rows fill."""
+        import polars as pl
+
+        if not frame.height:
+            return
+        rows = self._numbered(frame)
+        heads = self._heads(rows)
+        came = self._folded(rows, heads)
+        before = self._panes.find(self._wanted(heads))
+        panes = came if not before.height else self._merged(came, before.select(came.columns))
+        self._keep(panes, before, heads)
+        done = self._fired(panes, heads)
+        if EVENT_TIME in frame.columns:
+            done = done.with_columns(pl.col(TIME).cast(frame.schema[EVENT_TIME]).alias(EVENT_TIME))
+        yield from self._out.rows(done)
+
+    def _numbered(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows with their key, and with their number among those of their key here."""
+        import polars as pl
+
+        rows = self._grouping.rows(frame, self._fold.reads)
+        if not self._grouping.inside:
+            rows = rows.with_columns(pl.lit(0, dtype=pl.Int32).alias(KEYLESS))
+        time = pl.col(EVENT_TIME).cast(pl.Int64) if EVENT_TIME in rows.columns else pl.lit(0)
+        at = pl.int_range(pl.len(), dtype=pl.Int64).over(self._key)
+        return rows.with_columns(at.alias(ROWS), time.cast(pl.Int64).alias(TIME))
+
+    def _heads(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Each key here: how many rows came now, and before."""
+        import polars as pl
+
+        heads = self._grouping.encoded(rows.group_by(self._key).agg(pl.len().cast(pl.Int64)))
+        known = self._counts.find(heads[KEY]).select(KEY, pl.col(ROWS).alias(BEFORE))
+        return heads.join(known, on=KEY, how="left").with_columns(pl.col(BEFORE).fill_null(0))
+
+    def _folded(self, rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+        """The panes of these rows alone, each with its number of rows and greatest time."""
+        import polars as pl
+
+        before = heads.select(*self._key, BEFORE)
+        placed = rows.join(
+            before, on=self._key, how="left", nulls_equal=True, maintain_order="left"
+        ).with_columns(((pl.col(BEFORE) + pl.col(ROWS)) // self._pane).alias(PANE))
+        sizes = placed.group_by(self._by).agg(
+            pl.len().cast(pl.Int64).alias(ROWS), pl.col(TIME).max()
+        )
+        states = self._fold.begin(placed.drop(BEFORE, ROWS, TIME), self._by)
+        return states.join(sizes, on=self._by, nulls_equal=True)
+
+    def _wanted(self, heads: pl.DataFrame) -> pl.Series:
+        """Under which keys the panes are kept that windows to come reach back to."""
+        import polars as pl
+
+        last = pl.col(BEFORE) // self._pane
+        first = (last - self._spans + 1).clip(lower_bound=0)
+        numbers = pl.int_ranges(first, last + 1, dtype=pl.Int64).alias(PANE)
+        known = heads.filter(pl.col(BEFORE) > 0).select(KEY, numbers).explode(PANE)
+        return known.select(_pane_key())[KEY]
+
+    def _merged(self, *panes: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        together = pl.concat(panes)
+        sizes = together.group_by(self._by).agg(pl.col(ROWS).sum(), pl.col(TIME).max())
+        states = self._fold.merge(together.drop(ROWS, TIME), self._by)
+        return states.join(sizes, on=self._by, nulls_equal=True).select(together.columns)
+
+    def _keep(self, panes: pl.DataFrame, before: pl.DataFrame, heads: pl.DataFrame) -> None:
+        """Keep what later windows need of these panes, and how many rows each key has had."""
+        import polars as pl
+
+        now = (pl.col(BEFORE) + pl.col("len")).alias(ROWS)
+        firing = self._pane * self._every
+        waiting = heads.select((now % firing - pl.col(BEFORE) % firing).sum()).item()
+        self._unfilled.unfilled += waiting
+        counts = heads.select(*self._key, KEY, now)
+        if self._spans == self._every == 1:  # a window that is full leaves nothing behind
+            counts = counts.with_columns(pl.col(ROWS) % self._pane)
+            self._counts.remove(counts.filter(pl.col(ROWS) == 0)[KEY])
+            panes, counts = self._from_nought(panes), counts.filter(pl.col(ROWS) > 0)
+        self._counts.put(counts.select(KEY, ROWS))
+        open_pane = counts.select(*self._key, KEY, (pl.col(ROWS) // self._pane).alias("__open"))
+        numbered = panes.join(open_pane, on=self._key, nulls_equal=True)
+        needed = numbered.filter(pl.col(PANE) > pl.col("__open") - self._spans)
+        needed = needed.with_columns(_pane_key()).drop("__open")
+        self._panes.remove(before.join(needed, on=KEY, how="anti")[KEY])
+        self._panes.put(needed)
+
+    def _from_nought(self, panes: pl.DataFrame) -> pl.DataFrame:
+        """The open panes, numbered 0: keys whose windows do not slide count from the last one."""
+        import polars as pl
+
+        return panes.filter(pl.col(ROWS) < self._pane).with_columns(
+            pl.lit(0, dtype=pl.Int64).alias(PANE)
+        )
+
+    def _fired(self, panes: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+        """The results of the windows whose last pane is full since now, oldest first."""
+        import polars as pl
+
+        last = pl.col(PANE)
+        began = heads.select(*self._key, (pl.col(BEFORE) // self._pane).alias("__began"))
+        full = panes.filter(pl.col(ROWS) == self._pane, (last + 1) % self._every == 0)
+        full = full.join(began, on=self._key, nulls_equal=True).filter(last >= pl.col("__began"))
+        if self._spans > 1:
+            full = self._spanned(full, panes)
+        else:
+            full = full.drop("__began")
+        full = full.sort(PANE, maintain_order=True).drop(ROWS)
+        return self._fold.finish(full, (*self._by, TIME))
+
+    def _spanned(self, full: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:
+        """The windows that end with these panes, each of all panes that it spans."""
+        import polars as pl
+
+        reach = pl.int_ranges(
+            (pl.col(PANE) - self._spans + 1).clip(lower_bound=0), pl.col(PANE) + 1, dtype=pl.Int64
+        )
+        windows = full.select(*self._key, pl.col(PANE).alias(WINDOW), reach.alias(PANE))
+        spread = windows.explode(PANE).join(panes, on=self._by, nulls_equal=True)
+        return self._merged(spread.drop(PANE).rename({WINDOW: PANE}).select(panes.columns))
+
+
+def _pane_key() -> pl.Expr:
+    """The key of a pane in its table: its key's, and its number."""
+    import polars as pl
+
+    return pl.concat_str(KEY, pl.lit("/"), pl.col(PANE).cast(pl.String)).alias(KEY)

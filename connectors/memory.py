@@ -6,6 +6,7 @@ seen only when it is committed. A test names its data; the YAML refers to it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ class Memory:
     outputs: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     """By name, what was committed, in that order."""
     prepared: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    written: dict[str, list[tuple[float, pl.DataFrame]]] = field(default_factory=dict)
+    """By name, what came to a writer and when, on the loop's clock."""
 
     def connector(self) -> Connector:
         """The connector over this data."""
@@ -78,9 +81,14 @@ class MemorySource:
         """Every split."""
         return [Split(self.source.name, name) for name in self.splits]
 
-    def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:
-        """The chunks of these splits."""
-        return Threaded(self, assigned, self.surroundings)
+    @property
+    def rediscover_s(self) -> None:
+        """There are never others."""
+        return None
+
+    def reading(self) -> Reading:
+        """Reads a chunk of each split in turn."""
+        return Threaded(self, self.surroundings)
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """The chunks from that number on."""
@@ -126,6 +134,8 @@ class MemoryWriter:
     async def write(self, frame: pl.DataFrame) -> None:
         """Keep a batch."""
         self.frames.append(frame)
+        written = self.sink.memory.written.setdefault(self.sink.name, [])
+        written.append((asyncio.get_running_loop().time(), frame))
 
     async def prepare(self) -> Handle | None:
         """Lay the batches aside for a commit."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.connectors.threaded import Threaded
-from headrace.core.contracts import Chunk, Reading, Surroundings
+from headrace.core.contracts import Arrival, Chunk, Reading, Surroundings
 from headrace.core.messages import Position, Split
 
 if TYPE_CHECKING:
@@ -63,9 +63,14 @@ class NumberedSource:
         """As many splits as the source has subtasks."""
         return [Split(self.numbers.source, str(at)) for at in range(self.numbers.splits)]
 
-    def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:
-        """The blocks of these splits, at their time where there is a rate."""
-        threaded = Threaded(self.numbers, assigned, self.surroundings)
+    @property
+    def rediscover_s(self) -> None:
+        """There are never others."""
+        return None
+
+    def reading(self) -> Reading:
+        """Reads blocks, at their time where there is a rate."""
+        threaded = Threaded(self.numbers, self.surroundings)
         return Paced(threaded, self.numbers) if self.numbers.per_second else threaded
 
 
@@ -78,13 +83,18 @@ class Paced:
         self._start: tuple[float, int] | None = None
         self._held: Chunk | None = None
 
-    async def next(self) -> Chunk | None:
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """Read these too."""
+        self._reading.assign(splits, last=last)
+
+    async def next(self) -> Arrival | None:
         """The next block, when it is due."""
         loop = asyncio.get_running_loop()
         if self._held is None:
-            self._held = await self._reading.next()
-        if self._held is None:
-            return None
+            arrival = await self._reading.next()
+            if not isinstance(arrival, Chunk):
+                return arrival
+            self._held = arrival
         number = int(str(self._held.position)) - self._numbers.splits
         if self._start is None:
             self._start = (loop.time(), number)

@@ -12,7 +12,15 @@ from headrace.connectors.files.reader import LONGEST, first_records
 from headrace.connectors.formats import decoder
 from headrace.connectors.formats.contract import Decoder
 from headrace.connectors.incoming import Incoming
-from headrace.core.contracts import Chunk, ConnectorError, Reading, Source, Surroundings
+from headrace.core.contracts import (
+    Arrival,
+    Chunk,
+    ConnectorError,
+    Ended,
+    Reading,
+    Source,
+    Surroundings,
+)
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
 
@@ -35,32 +43,25 @@ class Stdin:
             raise ConnectorError("standard input is closed", exit_status=2)
         return [Split(self.source.name, NAME)]
 
-    def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:
-        """The records, for the subtask that the split was assigned to."""
-        if any(position for _, position in assigned):
-            raise ConnectorError("standard input cannot be read a second time")
-        return Records(self, assigned[0][0]) if assigned else Nothing()
-
-
-class Nothing:
-    """`Reading` of a subtask without a split."""
-
-    async def next(self) -> Chunk | None:
-        """Nothing."""
+    @property
+    def rediscover_s(self) -> None:
+        """There is never another."""
         return None
 
-    async def close(self) -> None:
-        """Nothing is open."""
+    def reading(self) -> Reading:
+        """Reads the records, in the subtask that the split is assigned to."""
+        return Records(self)
 
 
 class Records:
-    """`Reading` of whole records, as they come."""
+    """`Reading` of whole records, as they come; of none, in a subtask without the split."""
 
-    def __init__(self, source: Stdin, split: Split) -> None:
+    def __init__(self, source: Stdin) -> None:
         bench = source.surroundings.bench
         self._incoming = Incoming(source.descriptor, source.block, bench)
         self._bench = bench
-        self._split = split
+        self._split: Split | None = None
+        self._again = False
         self._decoder: Decoder = decoder(source.source)
         self._wanted = source.surroundings.limit
         self._begun = not self._decoder.has_header
@@ -68,15 +69,26 @@ class Records:
         self._at = 0
         self._ended = False
 
-    async def next(self) -> Chunk | None:
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """Read the one split there is; there is nothing to wait for in the other subtasks."""
+        for split, position in splits:
+            self._split, self._again = split, bool(position)
+
+    async def next(self) -> Arrival | None:
         """The records that have come; waits for at least one."""
-        while self._wanted is None or self._wanted > 0:
+        if self._again:
+            raise ConnectorError("standard input cannot be read a second time")
+        split, wanted = self._split, self._wanted
+        if split is None:
+            return None
+        while wanted is None or wanted > 0:
             if block := self._block():
-                return await self._decoded(block)
+                return await self._decoded(split, block)
             if self._ended:
                 break
             await self._gather()
-        return None
+        self._split = None
+        return Ended(split)
 
     async def _gather(self) -> None:
         """Wait for more bytes."""
@@ -105,14 +117,14 @@ class Records:
         whole = self._kept if self._ended else self._kept[: cut(self._kept)]
         return whole if wanted is None or not whole else first_records(whole, wanted, cut)
 
-    async def _decoded(self, block: bytes) -> Chunk:
+    async def _decoded(self, split: Split, block: bytes) -> Chunk:
         """The chunk; the block is taken when it is decoded, not when somebody stops waiting."""
         decode = partial(self._decoder.decode, block, self._at)
         frame, bad = await self._bench.run(block.count(b"\n"), decode)
         self._take(block)
         if self._wanted is not None:
             self._wanted -= frame.height
-        return Chunk(self._split, frame, self._at, bad)
+        return Chunk(split, frame, self._at, bad)
 
     def _take(self, block: bytes) -> None:
         self._kept = self._kept[len(block) :]

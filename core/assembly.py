@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -11,7 +10,7 @@ from headrace.core.compile import Compiled, Seat, Setting, compile_steps
 from headrace.core.contracts import Connectors, Sink, Source, Surroundings
 from headrace.core.gate import Gate
 from headrace.core.intake import Intake
-from headrace.core.messages import Handle, Position, Split, SubtaskId
+from headrace.core.messages import Handle, SubtaskId
 from headrace.core.outlets import Outlet
 from headrace.core.plan import nodes
 from headrace.core.task import Flow, Foot, relay
@@ -52,15 +51,12 @@ class Subtask:
     gate: Gate | None
     streams: tuple[str, ...]
     intake: Intake | None
-    source: Source | None
-    assigned: asyncio.Future[tuple[tuple[Split, Position], ...]]
     now_us: Callable[[], int]
 
-    async def run(self, stop: asyncio.Event) -> Handle | None:
+    async def run(self) -> Handle | None:
         """From the first element to the end; what a commit of its output needs."""
-        if self.intake is not None and self.source is not None:
-            splits = await self.assigned
-            await self.intake.pump(self.source.reading(splits), stop)
+        if self.intake is not None:
+            await self.intake.pump()
         else:
             assert self.gate is not None
             await relay(self.gate, self.streams, self.flow, self.now_us)
@@ -134,15 +130,14 @@ class Assembly:
             gate=gate if intake is None else None,
             streams=streams,
             intake=intake,
-            source=self._ends.sources.get(head.name),
-            assigned=asyncio.get_running_loop().create_future(),
             now_us=self._setting.now_us,
         )
 
     def _intake(self, head: nodes.PlanPart, flow: Flow) -> Intake | None:
         if not isinstance(head, nodes.Source):
             return None
-        return Intake(head, flow, self._setting.now_us, self._bounds)
+        reading = self._ends.sources[head.name].reading()
+        return Intake(head, reading, flow, self._setting.now_us, self._bounds)
 
     def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[str, ...], Gate]:
         """The channels into a subtask, each with the stream that comes through it."""

@@ -115,6 +115,17 @@ class Chunk:
     bad: tuple[BadRecord, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A split has come to its end: nothing more will ever be read of it."""
+
+    split: Split
+
+
+Arrival: TypeAlias = Chunk | Ended
+"""What comes of a reading."""
+
+
 class Reader(Protocol):
     """Reads a split from a position to its end. Synchronous, and it can be pickled."""
 
@@ -134,20 +145,29 @@ class Encoder(Protocol):
 class Source(Protocol):
     """The reading side of a connector within a run."""
 
-    def discover(self) -> Sequence[Split]:
-        """The splits there are now, in an order that does not change; may wait for a disk."""
+    @property
+    def rediscover_s(self) -> float | None:
+        """How often splits are discovered anew; None where there are no others than at first."""
         ...
 
-    def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:
-        """What one subtask reads."""
+    def discover(self) -> Sequence[Split]:
+        """All the splits there are now, in the order to read them; may wait for a disk."""
+        ...
+
+    def reading(self) -> Reading:
+        """What one subtask reads with. It opens nothing before it is asked for a chunk."""
         ...
 
 
 class Reading(Protocol):
     """The splits of one subtask, being read."""
 
-    async def next(self) -> Chunk | None:
-        """The next chunk of one of them, or None when all have come to their end."""
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """Read these too, from their positions on; `last`: no more come. It waits for nothing."""
+        ...
+
+    async def next(self) -> Arrival | None:
+        """What comes next of one of the splits, or None when nothing will ever come any more."""
         ...
 
     async def close(self) -> None:

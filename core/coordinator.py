@@ -1,18 +1,19 @@
 """A job as a state machine: what came from workers, what to say to them, when it is over.
 
-No clock, no I/O: `start`, `stop` and `receive` answer with messages, and `outcome` says how the job
-ended. `job` is the shell that carries them.
+No clock, no I/O: `start`, `discovered`, `stop`, `fail` and `receive` answer with messages, `state`
+says how the job ended. `job` is the shell that carries them.
 
-| state      | Finished (all)          | Failed       | Committed (all) | Cancelled | stop       |
-|------------|-------------------------|--------------|-----------------|-----------|------------|
-| running    | Commit > committing     | Cancel > failing | -           | -         | Stop       |
-| committing | -                       | Cancel > failing | > done      | -         | -          |
-| failing    | -                       | -            | -               | > failed  | -          |
-| done       | -                       | -            | -               | -         | -          |
-| failed     | -                       | -            | -               | -         | -          |
+| state      | Finished (all)      | Failed           | Committed (all) | Cancelled | stop |
+|------------|---------------------|------------------|-----------------|-----------|------|
+| running    | Commit > committing | Cancel > failing | -               | -         | Stop |
+| committing | -                   | Cancel > failing | > done          | -         | -    |
+| failing    | -                   | -                | -               | > failed  | -    |
+| done       | -                   | -                | -               | -         | -    |
+| failed     | -                   | -                | -               | -         | -    |
 
 Without anything prepared, committing is passed through. The first failure is the one that is told.
-No manifest names what was prepared, so what is not committed yet is aborted with the rest.
+No manifest names what was prepared, so what is not committed yet is aborted with the rest. Behind a
+stop nothing is assigned any more.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from headrace.core.dealing import Dealing
 from headrace.core.messages import (
     Abort,
-    Assign,
     Cancel,
     Cancelled,
     Commit,
@@ -48,8 +49,8 @@ class Coordinator:
     """One attempt of a job."""
 
     subtasks: tuple[SubtaskId, ...]
-    readers: Mapping[str, tuple[SubtaskId, ...]]
-    """The subtasks of each source, by the source's name."""
+    sources: Mapping[str, Dealing]
+    """Who reads each source, by the source's name."""
     state: State = "new"
     failure: Failure | None = None
     stopped: bool = False
@@ -57,16 +58,24 @@ class Coordinator:
     _prepared: dict[SubtaskId, Handle] = field(default_factory=dict)
 
     def start(self, splits: Mapping[str, Sequence[Split]]) -> list[ToWorker]:
-        """Deploy everything and deal the splits out in turn."""
+        """Deploy everything and deal out the splits that there are."""
         self.state = "running"
         self._running = set(self.subtasks)
         messages: list[ToWorker] = [Deploy(1, self.subtasks)]
-        for source, readers in self.readers.items():
-            found = splits.get(source, ())
-            for index, subtask in enumerate(readers):
-                dealt = tuple((split, None) for split in found[index :: len(readers)])
-                messages.append(Assign(subtask, dealt, last=True))
+        for name, dealing in self.sources.items():
+            messages.extend(dealing.first(splits.get(name, ())))
         return messages
+
+    def reads(self, source: str) -> bool:
+        """Whether splits of a source that are discovered now would be read."""
+        going_on = self.state == "running" and not self.stopped
+        return going_on and not self._running.isdisjoint(self.sources[source].readers)
+
+    def discovered(self, source: str, splits: Sequence[Split]) -> list[ToWorker]:
+        """These are the splits of a source now: deal out those that are new."""
+        if not self.reads(source):
+            return []
+        return list(self.sources[source].more(splits, self._running))
 
     def stop(self) -> list[ToWorker]:
         """Somebody asks for the end: read no more, and finish what was read."""
@@ -83,13 +92,19 @@ class Coordinator:
             case Committed(subtask) if self.state == "committing":
                 self._prepared.pop(subtask, None)
                 return self._settle()
-            case Failed(_, failure) if self.state in ("running", "committing"):
-                self.state, self.failure = "failing", failure
-                aborts = [Abort(s, h) for s, h in sorted(self._prepared.items())]
-                return [Cancel(), *aborts]
+            case Failed(_, failure):
+                return self.fail(failure)
             case Cancelled() if self.state == "failing":
                 self.state = "failed"
         return []
+
+    def fail(self, failure: Failure) -> list[ToWorker]:
+        """Something cannot go on; what comes after the first failure is not told."""
+        if self.state not in ("running", "committing"):
+            return []
+        self.state, self.failure = "failing", failure
+        aborts = [Abort(s, h) for s, h in sorted(self._prepared.items())]
+        return [Cancel(), *aborts]
 
     def _finished(self, subtask: SubtaskId, handle: Handle | None) -> list[ToWorker]:
         self._running.discard(subtask)

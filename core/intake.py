@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING
 
 from headrace.core import dead_letters
+from headrace.core.arrivals import Arrivals
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
 from headrace.core.contracts import Chunk, ConnectorError, Reading
 from headrace.core.elements import EVENT_TIME, FOREVER_US, End, Watermark
+from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
 from headrace.core.task import Flow
 
@@ -31,58 +33,79 @@ class Intake:
     """
 
     source: nodes.Source
+    reading: InitVar[Reading]
     flow: Flow
     now_us: Callable[[], int]
     bounds: Bounds = field(default_factory=Bounds)
     rows_in: int = 0
     bad: int = 0
+    _arrivals: Arrivals = field(init=False)
     _kept: list[pl.DataFrame] = field(default_factory=list)
     _kept_rows: int = 0
+    _since: float | None = None
+    """How long the first of the rows that are kept has been waiting."""
 
-    async def pump(self, reading: Reading, stop: asyncio.Event) -> None:
+    def __post_init__(self, reading: Reading) -> None:
+        self._arrivals = Arrivals(reading)
+
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """Read these too; `last`: no more come."""
+        self._arrivals.assign(splits, last=last)
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._arrivals.stop()
+
+    async def pump(self) -> None:
         """Read to the end, or until somebody asks to stop; then say that nothing comes any more."""
-        arrivals = Arrivals(reading, asyncio.create_task(stop.wait()))
+        loop = asyncio.get_running_loop()
         try:
-            while (chunk := await self._next(arrivals)) is not None:
-                await self._take(chunk)
-                await self._gather(arrivals)
+            while not self._arrivals.ended:
+                await self._arrivals.wait(self._until())
+                came = await self._take(loop.time())
+                if self._is_due(loop.time(), came):
+                    await self._send()
+            await self._send()
         finally:
-            await arrivals.close()
-            await reading.close()
+            await self._arrivals.close()
         await self.flow.mark(Watermark(FOREVER_US))
         await self.flow.mark(End())
 
-    async def _gather(self, arrivals: Arrivals) -> None:
-        """Take what is there, or comes in time, to the rows that are kept; then send them."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self.bounds.linger_s
-        enough = max(until, loop.time() + GATHERING_S)
-        while 0 < self._kept_rows < self.bounds.rows and loop.time() <= enough:
-            if not await arrivals.comes_before(until):
-                break
-            chunk = await self._next(arrivals)
-            if chunk is None:
-                break
-            await self._take(chunk)
-        await self._send()
-
-    async def _next(self, arrivals: Arrivals) -> Chunk | None:
+    async def _take(self, now: float) -> bool:
+        """Keep the rows that came; whether anything did."""
         with blamed(self.source.name):
-            return await arrivals.next()
+            arrival = self._arrivals.take()
+            if isinstance(arrival, Chunk):
+                self.rows_in += arrival.frame.height
+                if arrival.bad:
+                    await self._bad(arrival)
+                self._keep(arrival.frame, now)
+        return arrival is not None
 
-    async def _take(self, chunk: Chunk) -> None:
-        self.rows_in += chunk.frame.height
-        if chunk.bad:
-            with blamed(self.source.name):
-                await self._bad(chunk)
-        if chunk.frame.height:
-            self._kept.append(chunk.frame)
-            self._kept_rows += chunk.frame.height
+    def _keep(self, frame: pl.DataFrame, now: float) -> None:
+        if not frame.height:
+            return
+        if not self._kept:
+            self._since = now
+        self._kept.append(frame)
+        self._kept_rows += frame.height
+
+    def _until(self) -> float | None:
+        """How long to wait for what comes."""
+        return None if self._since is None else self._since + self.bounds.linger_s
+
+    def _is_due(self, now: float, came: bool) -> bool:
+        """Whether the rows that are kept have waited for more, or are enough."""
+        if self._since is None:
+            return False
+        linger_s = self.bounds.linger_s
+        waits_s = max(linger_s, GATHERING_S) if came else linger_s
+        return self._kept_rows >= self.bounds.rows or now >= self._since + waits_s
 
     async def _send(self) -> None:
         import polars as pl
 
-        frames, self._kept, self._kept_rows = self._kept, [], 0
+        frames, self._kept, self._kept_rows, self._since = self._kept, [], 0, None
         if frames:
             frame = frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=True)
             await self.flow.rows(self.source.name, self._timed(frame))
@@ -107,52 +130,6 @@ class Intake:
                 self.source.name, chunk.split, chunk.bad, self.now_us()
             )
             await self.flow.side(self.source.on_error, letters)
-
-
-class Arrivals:
-    """The chunks of a reading, until somebody asks to stop.
-
-    Waiting for one can be given up and taken up again: what is being read meanwhile is not lost.
-    """
-
-    def __init__(self, reading: Reading, stopping: asyncio.Task[Literal[True]]) -> None:
-        self._reading = reading
-        self._stopping = stopping
-        self._getting: asyncio.Task[Chunk | None] | None = None
-        self._ended = False
-
-    async def next(self) -> Chunk | None:
-        """The next chunk, or None at the end and when somebody asks to stop first."""
-        if self._ended or not await self.comes_before(None):
-            return None
-        assert self._getting is not None
-        getting, self._getting = self._getting, None
-        chunk = getting.result()
-        self._ended = chunk is None
-        return chunk
-
-    async def comes_before(self, until: float | None) -> bool:
-        """Whether a chunk (or the end) is there before this time of the loop, and before a stop."""
-        if self._stopping.done() or self._ended:
-            return False
-        loop = asyncio.get_running_loop()
-        if self._getting is None:
-            self._getting = loop.create_task(_next(self._reading))
-        left_s = None if until is None else max(0.0, until - loop.time())
-        either = (self._getting, self._stopping)
-        await asyncio.wait(either, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        return self._getting.done()
-
-    async def close(self) -> None:
-        """Give up whatever is awaited."""
-        self._stopping.cancel()
-        if self._getting is not None:
-            self._getting.cancel()
-            await asyncio.gather(self._getting, return_exceptions=True)
-
-
-async def _next(reading: Reading) -> Chunk | None:
-    return await reading.next()
 
 
 def _shortened(text: str) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from headrace.core.assembly import Assembly, Ends, open_ends
+from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
-from headrace.core.contracts import Connectors, Surroundings
+from headrace.core.contracts import Connectors, Source, Surroundings
 from headrace.core.coordinator import Coordinator
-from headrace.core.messages import Failure, Split, SubtaskId, ToCoordinator
+from headrace.core.dealing import Dealing
+from headrace.core.messages import Failure, Split, SubtaskId, ToWorker
 from headrace.core.plan import nodes
 from headrace.core.statistics import PartCounts, part_counts
-from headrace.core.worker import Worker
+from headrace.core.worker import Worker, failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,11 @@ class Job:
     surroundings: Surroundings
     setting: Setting
     bounds: Bounds = field(default_factory=Bounds)
-    _coordinator: Coordinator | None = None
     _worker: Worker | None = None
-    _mail: asyncio.Queue[ToCoordinator | None] = field(default_factory=asyncio.Queue)
+    _mail: asyncio.Queue[Callable[[Coordinator], list[ToWorker]]] = field(
+        default_factory=asyncio.Queue
+    )
+    """What there is to say to the coordinator."""
     _assembly: Assembly | None = None
 
     async def run(self) -> Outcome:
@@ -48,30 +53,57 @@ class Job:
         ends = open_ends(self.plan, self.connectors, self.surroundings)
         splits = await self._discover(ends)
         self._assembly = Assembly(self.plan, ends, self.surroundings, self.bounds, self.setting)
-        self._worker = Worker(self._assembly, ends, self.surroundings.bench, self._mail.put_nowait)
-        self._coordinator = Coordinator(self._ids(), self._readers())
+        self._worker = Worker(
+            self._assembly,
+            ends,
+            self.surroundings.bench,
+            lambda message: self._say(lambda coordinator: coordinator.receive(message)),
+        )
+        coordinator = Coordinator(self._ids(), self._sources(ends))
+        looking = [
+            asyncio.create_task(self._rediscover(name, source, coordinator))
+            for name, source in ends.sources.items()
+            if source.rediscover_s is not None
+        ]
         try:
-            await self._carry(splits)
+            await self._carry(coordinator, self._worker, splits)
         finally:
+            for task in looking:
+                task.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
             await self._worker.cancel()
-        coordinator = self._coordinator
         seconds = loop.time() - start
         return Outcome(coordinator.failure, coordinator.stopped, self.counts(), seconds)
 
     def stop(self) -> None:
         """Ask for the end: what was read is finished and committed."""
-        self._mail.put_nowait(None)
+        self._say(Coordinator.stop)
 
-    async def _carry(self, splits: Mapping[str, Sequence[Split]]) -> None:
+    def _say(self, what: Callable[[Coordinator], list[ToWorker]]) -> None:
+        self._mail.put_nowait(what)
+
+    async def _carry(
+        self, coordinator: Coordinator, worker: Worker, splits: Mapping[str, Sequence[Split]]
+    ) -> None:
         """Carry messages between the coordinator and the worker until the job is over."""
-        coordinator, worker = self._coordinator, self._worker
-        assert coordinator is not None and worker is not None
         for message in coordinator.start(splits):
             await worker.receive(message)
         while not coordinator.over:
-            told = await self._mail.get()
-            for message in coordinator.stop() if told is None else coordinator.receive(told):
+            said = await self._mail.get()
+            for message in said(coordinator):
                 await worker.receive(message)
+
+    async def _rediscover(self, name: str, source: Source, coordinator: Coordinator) -> None:
+        """Ask a source for its splits as often as it wants to be asked, while they are read."""
+        while coordinator.reads(name):
+            await asyncio.sleep(source.rediscover_s or 0)
+            try:
+                with blamed(name):
+                    found = await self.surroundings.bench.blocking(source.discover)
+            except Exception as error:
+                self._say(partial(Coordinator.fail, failure=failure(error, name)))
+                return
+            self._say(partial(Coordinator.discovered, source=name, splits=found))
 
     async def _discover(self, ends: Ends) -> dict[str, Sequence[Split]]:
         """What there is to read; output is looked at after that, and may make its folder."""
@@ -90,12 +122,14 @@ class Job:
             for index in range(task.parallelism)
         )
 
-    def _readers(self) -> dict[str, tuple[SubtaskId, ...]]:
-        return {
-            task.parts[0]: tuple(SubtaskId(number, i) for i in range(task.parallelism))
-            for number, task in enumerate(self.plan.tasks)
-            if isinstance(self.plan.part(task.parts[0]), nodes.Source)
-        }
+    def _sources(self, ends: Ends) -> dict[str, Dealing]:
+        """Who reads each source."""
+        sources = {}
+        for number, task in enumerate(self.plan.tasks):
+            if source := ends.sources.get(task.parts[0]):
+                readers = tuple(SubtaskId(number, index) for index in range(task.parallelism))
+                sources[task.parts[0]] = Dealing(readers, source.rediscover_s is not None)
+        return sources
 
     def counts(self) -> dict[str, PartCounts]:
         """What went through every part so far."""

@@ -10,6 +10,7 @@ from headrace.core.assembly import Assembly, Ends, Subtask
 from headrace.core.bench import Bench
 from headrace.core.blame import part_of
 from headrace.core.contracts import ConnectorError, Sink
+from headrace.core.intake import Intake
 from headrace.core.messages import (
     Abort,
     Assign,
@@ -27,7 +28,6 @@ from headrace.core.messages import (
     ToCoordinator,
     ToWorker,
 )
-from headrace.core.plan import nodes
 from headrace.core.user_code import UserCodeError
 
 
@@ -41,8 +41,8 @@ class Worker:
         self._ends = ends
         self._bench = bench
         self._tell = tell
-        self._stop = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], SubtaskId] = {}
+        self._intakes: dict[SubtaskId, Intake] = {}
         self.subtasks: dict[SubtaskId, Subtask] = {}
 
     async def receive(self, message: ToWorker) -> None:
@@ -50,10 +50,11 @@ class Worker:
         match message:
             case Deploy():
                 self._deploy()
-            case Assign(subtask, splits):
-                self.subtasks[subtask].assigned.set_result(splits)
+            case Assign(subtask, splits, last):
+                self._intakes[subtask].assign(splits, last=last)
             case Stop():
-                self._stop.set()
+                for intake in self._intakes.values():
+                    intake.stop()
             case Commit(subtask, handle):
                 await self._commit(subtask, handle)
             case Abort(subtask, handle):
@@ -65,13 +66,15 @@ class Worker:
     def _deploy(self) -> None:
         for subtask in self._assembly.subtasks():
             self.subtasks[subtask.id] = subtask
+            if subtask.intake is not None:
+                self._intakes[subtask.id] = subtask.intake
             self._tasks[asyncio.create_task(self._live(subtask))] = subtask.id
 
     async def _live(self, subtask: Subtask) -> None:
         try:
-            handle = await subtask.run(self._stop)
+            handle = await subtask.run()
         except Exception as error:
-            self._tell(Failed(subtask.id, failure(error, subtask.task)))
+            self._tell(Failed(subtask.id, failure(error, *subtask.task.parts)))
         else:
             self._tell(Finished(subtask.id, handle))
         finally:
@@ -82,7 +85,7 @@ class Worker:
         try:
             await self._bench.blocking(lambda: sink.commit(handle))
         except Exception as error:
-            self._tell(Failed(subtask, failure(error, self.subtasks[subtask].task)))
+            self._tell(Failed(subtask, failure(error, *self.subtasks[subtask].task.parts)))
         else:
             self._tell(Committed(subtask))
 
@@ -96,9 +99,12 @@ class Worker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def failure(error: Exception, task: nodes.Task) -> Failure:
-    """What a user is told of an exception: a line of theirs and the world's, all of ours."""
-    where = part_of(error) or " > ".join(task.parts)
+def failure(error: Exception, *parts: str) -> Failure:
+    """What a user is told of an exception: a line of theirs and the world's, all of ours.
+
+    Of `parts` it came, unless it is known of which.
+    """
+    where = part_of(error) or " > ".join(parts)
     match error:
         case ConnectorError():
             return Failure(error.message, where, error.split, error.position, error.hint)

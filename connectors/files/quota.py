@@ -18,26 +18,33 @@ class Quota:
     def __init__(self, rows: int) -> None:
         self.left = rows
         self._order: deque[str] = deque()
-        self._changed = asyncio.Condition()
+        self._expected: set[str] = set()
+        self._changed = asyncio.Event()
 
     def expect(self, names: Iterable[str]) -> None:
         """These splits are read, in this order, behind those that were expected before."""
-        self._order.extend(names)
+        new = [name for name in names if name not in self._expected]
+        self._expected.update(new)
+        self._order.extend(new)
 
     def take(self, rows: int) -> None:
         """So many rows were read."""
         self.left -= rows
 
-    async def turn(self, name: str) -> bool:
-        """Wait until a split may be read; false when no row is wanted any more."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self.left <= 0 or self._order[0] == name)
-            if self.left <= 0:
-                self._changed.notify_all()
-        return self.left > 0
+    def turn(self, name: str) -> bool:
+        """Whether a split may be read now."""
+        return self._order[0] == name
 
-    async def done(self, name: str) -> None:
+    def done(self, name: str) -> None:
         """A split has been read to its end, or as far as it was wanted."""
-        async with self._changed:
-            self._order.remove(name)
-            self._changed.notify_all()
+        self._order.remove(name)
+        self.tell()
+
+    def tell(self) -> None:
+        """Wake whoever waits for a change."""
+        self._changed.set()
+        self._changed.clear()
+
+    async def changed(self) -> None:
+        """Wait until there is something new to look at."""
+        await self._changed.wait()

@@ -14,36 +14,43 @@ from headrace.connectors.files.turns import InTurn
 from headrace.connectors.formats import decoder, parquet_reader
 from headrace.connectors.threaded import Threaded
 from headrace.core.contracts import Reading, Source, Surroundings
-from headrace.core.messages import Position, Split
+from headrace.core.messages import Split
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
     from headrace.connectors.files.rows import AnyReader
+    from headrace.connectors.files.watching import Watch
 
 
 @dataclass(slots=True)
 class Files:
-    """`Source` over files that are there when the run begins."""
+    """`Source` over the files that are there when the run begins, or that come while it runs."""
 
     name: str
     path: str
     reader: AnyReader
     surroundings: Surroundings
+    watch: Watch | None = None
+
+    @property
+    def rediscover_s(self) -> float | None:
+        """As often as the pipeline says."""
+        return self.watch.every_s if self.watch else None
 
     def discover(self) -> Sequence[Split]:
-        """A split for each file."""
-        found = find(self.reader.folder, self.path)
-        if not found:
+        """A split for each file; of a folder that is watched, for each that is ready."""
+        found = self.watch.ready() if self.watch else find(self.reader.folder, self.path)
+        if not found and not self.watch:
             raise nothing(self.reader.folder, self.path)
         if self.reader.quota:
             self.reader.quota.expect(found)
         return [Split(self.name, name) for name in found]
 
-    def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:
-        """These files, one after the other: many may be assigned, and one is open."""
+    def reading(self) -> Reading:
+        """Reads one file after the other: many may be assigned, and one is open."""
         if self.reader.quota:
-            return InTurn(self.reader, assigned, self.surroundings)
-        return Threaded(self.reader, assigned, self.surroundings, in_order=True)
+            return InTurn(self.reader, self.reader.quota, self.surroundings)
+        return Threaded(self.reader, self.surroundings, in_order=True)
 
 
 def open_source(source: nodes.Source, surroundings: Surroundings, block: int) -> Source:
@@ -51,13 +58,14 @@ def open_source(source: nodes.Source, surroundings: Surroundings, block: int) ->
     options = source.options
     assert isinstance(options, FilesSource)
     quota = Quota(surroundings.limit) if surroundings.limit is not None else None
-    reader = _reader(source, str(surroundings.folder), block, quota)
+    folder, path = str(surroundings.folder), str(options.path)
+    reader = _reader(source, folder, block, quota)
     if options.watch is None:
-        return Files(source.name, str(options.path), reader, surroundings)
-    from headrace.connectors.files.watching import Watched
+        return Files(source.name, path, reader, surroundings)
+    from headrace.connectors.files.watching import Watch
 
-    every_s = options.watch.total_seconds()
-    return Watched(source.name, str(options.path), reader, surroundings, every_s)
+    watch = Watch(folder, path, options.watch.total_seconds())
+    return Files(source.name, path, reader, surroundings, watch)
 
 
 def _reader(source: nodes.Source, folder: str, block: int, quota: Quota | None) -> AnyReader:

@@ -1,16 +1,17 @@
-"""Files read one after the other where each needs a word first: under a limit, or while they come.
+"""Files read one after the other, each only when its turn among all subtasks' has come.
 
-Without either, `Threaded` reads them, and is ahead even from one file to the next.
+Without a limit, `Threaded` reads them, and is ahead even from one file to the next.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.connectors.files.quota import Quota
 from headrace.connectors.threaded import Threaded
-from headrace.core.contracts import Chunk, Surroundings
+from headrace.core.contracts import Arrival, Ended, Surroundings
 from headrace.core.messages import Position, Split
 
 if TYPE_CHECKING:
@@ -18,51 +19,40 @@ if TYPE_CHECKING:
 
 
 class InTurn:
-    """`Reading` that waits for its turn with each file; `more` waits for another file."""
+    """`Reading` that waits for its turn with each file, as long as rows are wanted."""
 
-    def __init__(
-        self,
-        reader: AnyReader,
-        assigned: Sequence[tuple[Split, Position]],
-        surroundings: Surroundings,
-        more: Callable[[], Awaitable[Split | None]] | None = None,
-    ) -> None:
+    def __init__(self, reader: AnyReader, quota: Quota, surroundings: Surroundings) -> None:
         self._reader = reader
+        self._quota = quota
         self._surroundings = surroundings
-        self._more = more
-        self._has_turn = False
-        self._waiting: deque[tuple[str, Threaded]] = deque()
-        for split, position in assigned:
-            self._add(split, position)
+        self._waiting: deque[tuple[Split, Position]] = deque()
+        self._last = False
+        self._reading: Threaded | None = None
 
-    def _add(self, split: Split, position: Position) -> None:
-        reading = Threaded(self._reader, [(split, position)], self._surroundings)
-        self._waiting.append((split.name, reading))
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """Read these behind the others."""
+        self._waiting.extend(splits)
+        self._last = last
+        self._quota.tell()
 
-    async def next(self) -> Chunk | None:
-        """The next chunk of the first file that is not read yet."""
-        quota = self._reader.quota
-        while self._waiting or self._more:
-            if not self._waiting and self._more:
-                split = await self._more()
-                if split is None:
-                    break
-                self._add(split, None)
-            name, reading = self._waiting[0]
-            # A file that was begun is read to its end: a chunk of it may be waiting already.
-            if quota and not self._has_turn and not await quota.turn(name):
-                break
-            self._has_turn = True
-            chunk = await reading.next()
-            if chunk is not None:
-                return chunk
-            self._waiting.popleft()
-            self._has_turn = False
-            if quota:
-                await quota.done(name)
-        return None
+    async def next(self) -> Arrival | None:
+        """What comes next of the first file that is not read yet; None when enough was read."""
+        # A file that was begun is read to its end: a chunk of it may be waiting already.
+        while self._reading is None:
+            if self._quota.left <= 0 or (self._last and not self._waiting):
+                return None
+            if self._waiting and self._quota.turn(self._waiting[0][0].name):
+                self._reading = Threaded(self._reader, self._surroundings)
+                self._reading.assign([self._waiting.popleft()], last=True)
+            else:
+                await self._quota.changed()
+        arrival = await self._reading.next()
+        if isinstance(arrival, Ended):
+            self._reading = None
+            self._quota.done(arrival.split.name)
+        return arrival
 
     async def close(self) -> None:
         """Close what is open."""
-        for _, reading in self._waiting:
-            await reading.close()
+        if self._reading is not None:
+            await self._reading.close()

@@ -55,13 +55,30 @@ def run(
     job: str = JOB,
 ) -> Outcome:
     """Run a pipeline in threads; raises ConnectorError for what is refused before it begins."""
+    with ThreadPoolExecutor(4) as executor:
+        over = job_over(
+            folder, text, Bench(executor), memory=memory, block=block, limit=limit, job=job
+        )
+        return asyncio.run(over.run())
+
+
+def job_over(
+    folder: Path,
+    text: str,
+    bench: Bench,
+    *,
+    memory: Memory | None = None,
+    block: int = BLOCK,
+    limit: int | None = None,
+    job: str = JOB,
+) -> Job:
+    """A job that is not running yet."""
     connectors = connectors_of(memory, block)
     plan = plan_of(folder, text, connectors)
     read = frozenset(edge.stream for edge in plan.edges)
     setting = Setting(lambda: 0, folder, read, MemoryBackend())
-    with ThreadPoolExecutor(4) as executor:
-        surroundings = Surroundings(folder, job, Bench(executor), limit)
-        return asyncio.run(Job(plan, connectors, surroundings, setting, Bounds()).run())
+    surroundings = Surroundings(folder, job, bench, limit)
+    return Job(plan, connectors, surroundings, setting, Bounds())
 
 
 def source_of(

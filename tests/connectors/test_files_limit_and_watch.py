@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from headrace.connectors.memory import Memory
-from headrace.core.contracts import ConnectorError, Reading
-from tests.connectors.on_disk import ids, run, source_of
+from headrace.core.bench import Bench
+from headrace.core.contracts import ConnectorError
+from headrace.core.job import Outcome
+from tests.connectors.on_disk import ids, job_over, run, source_of
 from tests.runtime.running import rows
 from tests.simulation import SimulatedLoop
-
-T = TypeVar("T")
 
 TEXT = """
 settings: {{parallelism: {parallelism}}}
@@ -68,110 +67,125 @@ def test_a_limit_counts_records_and_not_lines(tmp_path: Path) -> None:
         assert ids(memory) == list(range(limit))
 
 
-def simulate(work: Callable[[], Coroutine[None, None, T]], seed: int = 1) -> T:
-    """The result of a coroutine on virtual time."""
-    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(seed)) as runner:
-        return runner.run(work())
-
-
-WATCHED = "{files: {path: in, watch: 5s}, schema: {id: bigint}}"
+WATCHED = TEXT.replace('"in/*"', "in, watch: 5s")
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 
 
-async def collect(reading: Reading, found: list[tuple[float, str, int]]) -> None:
-    """What comes: when, from which file, how many rows."""
-    loop = asyncio.get_running_loop()
-    while (chunk := await reading.next()) is not None:
-        found.append((loop.time(), chunk.split.name, chunk.frame.height))
+def put(folder: Path, name: str, first: int, rows: int) -> Path:
+    """A file that nobody has written for long."""
+    file = folder / name
+    file.write_bytes(json_lines(first, rows))
+    os.utime(file, LONG_AGO)
+    return file
 
 
-async def watched(
-    folder: Path, work: Coroutine[None, None, None], subtasks: int = 1
-) -> list[tuple[float, str, int]]:
-    """What subtasks read of a watched folder while something happens there."""
-    source, _ = source_of(folder, WATCHED)
-    splits = [(split, None) for split in source.discover()]
-    readings = [source.reading(splits[at::subtasks]) for at in range(subtasks)]
-    found: list[tuple[float, str, int]] = []
-    tasks = [asyncio.create_task(collect(reading, found)) for reading in readings]
-    await work
-    for task, reading in zip(tasks, readings, strict=True):
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await reading.close()
-    return found
+def watched(
+    folder: Path, work: Coroutine[None, None, None], parallelism: int = 1, seed: int = 1
+) -> tuple[list[tuple[float, list[int]]], Outcome]:
+    """What is read of the folder `in`, and when, while something happens there; and how it ended.
+
+    On virtual time; the job is asked to stop when the work is done.
+    """
+    memory = Memory()
+    text = WATCHED.format(parallelism=parallelism, format="json")
+    job = job_over(folder, text, Bench(), memory=memory)
+
+    async def main() -> Outcome:
+        running = asyncio.create_task(job.run())
+        await work
+        job.stop()
+        return await running
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(seed)) as runner:
+        outcome = runner.run(main())
+    written = memory.written.get("out", [])
+    return [(time, frame["id"].to_list()) for time, frame in written], outcome
 
 
-def test_a_file_is_read_once_and_only_when_nobody_writes_it_any_more(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "old.jsonl").write_bytes(json_lines(0, 3))
-    os.utime(folder / "old.jsonl", LONG_AGO)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def test_a_file_is_read_once_and_only_when_nobody_writes_it_any_more(folder: Path) -> None:
+    put(folder, "old.jsonl", 0, 3)
 
     async def work() -> None:
         growing = folder / "growing.jsonl"
         (folder / ".hidden.jsonl").write_bytes(json_lines(0, 1))
         (folder / "empty.jsonl").touch()
-        for _ in range(5):
+        for number in range(10, 15):
             with growing.open("ab") as opened:
-                opened.write(json_lines(0, 1))
+                opened.write(json_lines(number, 1))
             await asyncio.sleep(4)
         await asyncio.sleep(1)
-        (folder / "moved").write_bytes(json_lines(0, 2))
-        os.utime(folder / "moved", LONG_AGO)
-        (folder / "moved").rename(folder / "moved.jsonl")
+        put(folder, "moved", 20, 2).rename(folder / "moved.jsonl")
         await asyncio.sleep(30)
         with growing.open("ab") as opened:
             opened.write(json_lines(0, 1))
         await asyncio.sleep(30)
 
-    found = simulate(lambda: watched(tmp_path, work()))
-    assert found == [
-        (0.0, "in/old.jsonl", 3),
-        (25.0, "in/growing.jsonl", 5),
-        (25.0, "in/moved.jsonl", 2),
-    ]
+    found, outcome = watched(folder.parent, work())
+    assert outcome.failure is None
+    assert found == [(0, [0, 1, 2]), (25, [10, 11, 12, 13, 14, 20, 21])]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_each_file_that_comes_is_read_by_one_subtask(tmp_path: Path, seed: int) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-
+def test_each_file_that_comes_is_read_by_one_subtask(folder: Path, seed: int) -> None:
     async def work() -> None:
         for number in range(10):
-            (folder / f"{number}.jsonl").write_bytes(json_lines(0, 1))
-            os.utime(folder / f"{number}.jsonl", LONG_AGO)
+            put(folder, f"{number}.jsonl", number, 1)
             await asyncio.sleep(3)
         await asyncio.sleep(10)
 
-    found = simulate(lambda: watched(tmp_path, work(), 3), seed)
-    assert sorted(name for _, name, _ in found) == [f"in/{number}.jsonl" for number in range(10)]
+    found, _ = watched(folder.parent, work(), 3, seed)
+    assert sorted(id for _, ids in found for id in ids) == list(range(10))
 
 
-def test_a_file_that_goes_before_it_is_read_is_forgotten(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-
+def test_a_file_that_goes_before_it_is_read_is_forgotten(folder: Path) -> None:
     async def work() -> None:
+        await asyncio.sleep(1)
         (folder / "a.jsonl").write_bytes(json_lines(0, 1))
-        await asyncio.sleep(7)
+        await asyncio.sleep(6)
         (folder / "a.jsonl").unlink()
         await asyncio.sleep(20)
 
-    assert simulate(lambda: watched(tmp_path, work())) == []
+    found, outcome = watched(folder.parent, work())
+    assert (found, outcome.failure) == ([], None)
 
 
-def test_a_limit_ends_a_watched_source(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
+def test_nothing_is_read_of_what_comes_behind_a_stop(folder: Path) -> None:
+    async def work() -> None:
+        await asyncio.sleep(7)
+        put(folder, "late.jsonl", 0, 1)
+
+    assert watched(folder.parent, work())[0] == []
+
+
+def test_a_folder_that_vanishes_fails_the_job(folder: Path) -> None:
+    put(folder, "a.jsonl", 0, 1)
+
+    async def work() -> None:
+        await asyncio.sleep(7)
+        os.rename(folder, folder.with_name("away"))
+        await asyncio.sleep(7)
+
+    found, outcome = watched(folder.parent, work())
+    assert found == [(0, [0])]
+    assert outcome.failure is not None
+    assert outcome.failure.step == "s"
+    assert outcome.failure.message == f"no file matches in, looked for in {folder.parent}"
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_a_limit_ends_a_watched_source(folder: Path, parallelism: int) -> None:
     for number in range(4):
-        (folder / f"{number}.jsonl").write_bytes(json_lines(0, 5))
-        os.utime(folder / f"{number}.jsonl", LONG_AGO)
+        put(folder, f"{number}.jsonl", number * 5, 5)
     memory = Memory()
-    text = TEXT.format(parallelism=3, format="json").replace('"in/*"', "in, watch: 10ms")
-    assert run(tmp_path, text, memory=memory, limit=12).failure is None
-    assert rows(memory, "out").total() == 12
+    text = WATCHED.replace("5s", "10ms").format(parallelism=parallelism, format="json")
+    assert run(folder.parent, text, memory=memory, limit=12).failure is None
+    assert ids(memory) == list(range(12))
 
 
 @pytest.mark.parametrize("path", ["nowhere", "nowhere/*.jsonl", "in/a.jsonl/*"])

@@ -16,7 +16,7 @@ import pytest
 from headrace.connectors.memory import Memory
 from headrace.connectors.stdin import Stdin
 from headrace.core.bench import Bench
-from headrace.core.contracts import Chunk, ConnectorError, Reading, Surroundings
+from headrace.core.contracts import Chunk, ConnectorError, Ended, Reading, Surroundings
 from headrace.core.messages import Split
 from headrace.core.plan import nodes
 from tests.connectors.on_disk import JOB, connectors_of, run
@@ -37,14 +37,17 @@ def stdin_of(
     node = plan.part("s")
     assert isinstance(node, nodes.Source)
     surroundings = Surroundings(folder, JOB, Bench(), limit)
-    return Stdin(node, surroundings, descriptor, block).reading([(SPLIT, None)])
+    reading = Stdin(node, surroundings, descriptor, block).reading()
+    reading.assign([(SPLIT, None)], last=True)
+    return reading
 
 
 async def all_of(reading: Reading) -> list[Chunk]:
     """Every chunk to the end."""
     found = []
-    while (chunk := await reading.next()) is not None:
-        found.append(chunk)
+    while isinstance(arrival := await reading.next(), Chunk):
+        found.append(arrival)
+    assert (arrival, await reading.next()) == (Ended(SPLIT), None)
     await reading.close()
     return found
 
@@ -80,7 +83,7 @@ def test_a_line_that_arrives_alone_is_handed_on_at_once(
             waiting = asyncio.ensure_future(reading.next())
             os.write(pipe[1], line[4:])
             chunk = await waiting
-            assert chunk is not None
+            assert isinstance(chunk, Chunk)
             position += len(line)
             assert (ids([chunk]), chunk.position) == ([number], position)
         await reading.close()
@@ -116,7 +119,7 @@ def test_what_gathers_while_nobody_asks_is_one_block(tmp_path: Path, pipe: tuple
         sizes = []
         for _ in range(3):
             chunk = await reading.next()
-            assert chunk is not None
+            assert isinstance(chunk, Chunk)
             sizes.append(chunk.frame.height)
             for at in range(10):
                 os.write(pipe[1], lines(at, 1))
@@ -169,7 +172,8 @@ def test_waiting_for_input_can_be_given_up(tmp_path: Path, pipe: tuple[int, int]
         os.write(pipe[1], lines(7, 1))
         chunk = await reading.next()
         await reading.close()
-        return ids([chunk]) if chunk else []
+        assert isinstance(chunk, Chunk)
+        return ids([chunk])
 
     assert asyncio.run(work()) == [7]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from headrace.core.contracts import (
+    Arrival,
     Chunk,
     Connector,
     Connectors,
@@ -65,9 +66,14 @@ class CutSource:
         """The other's splits."""
         return self.source.discover()
 
-    def reading(self, assigned: Sequence[tuple[Split, Position]]) -> Reading:
+    @property
+    def rediscover_s(self) -> float | None:
+        """As often as the other."""
+        return self.source.rediscover_s
+
+    def reading(self) -> Reading:
         """What the other reads, in pieces."""
-        return CutReading(self.source.reading(assigned), self.cut, self.chance)
+        return CutReading(self.source.reading(), self.cut, self.chance)
 
 
 @dataclass(slots=True)
@@ -79,13 +85,17 @@ class CutReading:
     chance: random.Random
     waiting: deque[Chunk] = field(default_factory=deque)
 
-    async def next(self) -> Chunk | None:
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """Let the other read these."""
+        self.reading.assign(splits, last=last)
+
+    async def next(self) -> Arrival | None:
         """The next piece."""
         if not self.waiting:
-            chunk = await self.reading.next()
-            if chunk is None:
-                return None
-            self.waiting.extend(self._pieces(chunk))
+            arrival = await self.reading.next()
+            if not isinstance(arrival, Chunk):
+                return arrival
+            self.waiting.extend(self._pieces(arrival))
         return self.waiting.popleft()
 
     def _pieces(self, chunk: Chunk) -> Iterator[Chunk]:

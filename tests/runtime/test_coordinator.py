@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.core.coordinator import Coordinator
+from headrace.core.dealing import Dealing
 from headrace.core.messages import (
     Abort,
     Assign,
@@ -24,18 +25,77 @@ SPLITS = [Split("s", name) for name in "xyz"]
 
 
 def started() -> Coordinator:
-    coordinator = Coordinator((A, B), {"s": (A, B)})
+    coordinator = Coordinator((A, B), {"s": Dealing((A, B), grows=False)})
     coordinator.start({"s": SPLITS})
     return coordinator
 
 
 def test_splits_are_dealt_out_in_turn() -> None:
     x, y, z = SPLITS
-    assert Coordinator((A, B), {"s": (A, B)}).start({"s": SPLITS}) == [
+    assert Coordinator((A, B), {"s": Dealing((A, B), grows=False)}).start({"s": SPLITS}) == [
         Deploy(1, (A, B)),
         Assign(A, ((x, None), (z, None)), last=True),
         Assign(B, ((y, None),), last=True),
     ]
+
+
+def growing(*splits: Split) -> Coordinator:
+    coordinator = Coordinator((A, B), {"s": Dealing((A, B), grows=True)})
+    coordinator.start({"s": splits})
+    return coordinator
+
+
+def test_a_subtask_without_a_split_is_told_that_more_may_come() -> None:
+    job = Coordinator((A, B), {"s": Dealing((A, B), grows=True)})
+    assert job.start({}) == [
+        Deploy(1, (A, B)),
+        Assign(A, (), last=False),
+        Assign(B, (), last=False),
+    ]
+
+
+def test_splits_that_are_discovered_later_are_dealt_out_once_and_in_turn() -> None:
+    x, y, z = SPLITS
+    job = growing(x)
+    assert job.discovered("s", [x, y, z]) == [
+        Assign(A, ((z, None),), last=False),
+        Assign(B, ((y, None),), last=False),
+    ]
+    assert job.discovered("s", [z, y, x]) == []
+
+
+def test_a_split_that_is_gone_for_a_while_is_not_dealt_out_again() -> None:
+    x, y, _ = SPLITS
+    job = growing(x)
+    assert job.discovered("s", []) == []
+    assert job.discovered("s", [x, y]) == [Assign(B, ((y, None),), last=False)]
+
+
+def test_nothing_is_dealt_out_behind_a_stop_or_a_failure() -> None:
+    stopped, failed = growing(), growing()
+    stopped.stop()
+    failed.receive(Failed(A, Failure("first", "a")))
+    for job in (stopped, failed):
+        assert not job.reads("s")
+        assert job.discovered("s", SPLITS) == []
+
+
+def test_a_subtask_that_has_finished_gets_no_split() -> None:
+    x, y, _ = SPLITS
+    job = growing()
+    job.receive(Finished(A))
+    assert job.discovered("s", [x, y]) == [Assign(B, ((x, None), (y, None)), last=False)]
+    job.receive(Finished(B))
+    assert not job.reads("s")
+    assert job.discovered("s", SPLITS) == []
+
+
+def test_what_cannot_be_discovered_fails_the_job() -> None:
+    job = growing()
+    assert job.fail(Failure("no folder", "s")) == [Cancel()]
+    assert job.fail(Failure("again", "s")) == []
+    job.receive(Cancelled())
+    assert (job.state, job.failure) == ("failed", Failure("no folder", "s"))
 
 
 def test_output_is_committed_when_all_have_finished_and_the_job_is_done_after_that() -> None:

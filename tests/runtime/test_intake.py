@@ -12,10 +12,10 @@ import pytest
 from headrace.connectors.memory import Memory
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
-from headrace.core.contracts import Chunk
+from headrace.core.contracts import Arrival, Chunk
 from headrace.core.elements import Mark
 from headrace.core.intake import Intake
-from headrace.core.messages import Split
+from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
 from headrace.core.task import Flow, Foot
 from tests.runtime.running import plan_of
@@ -27,6 +27,9 @@ sinks: {out: {from: numbers, memory: {data: d}}}
 """
 
 
+SPLIT = Split("numbers", "all")
+
+
 class Timed:
     """`Reading` of one row at each of these times, and the end at the last of them."""
 
@@ -34,7 +37,10 @@ class Timed:
         self._times = list(times)
         self._start = asyncio.get_running_loop().time()
 
-    async def next(self) -> Chunk | None:
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """It has its rows already."""
+
+    async def next(self) -> Arrival | None:
         """The row of the next time, when it has come."""
         at = self._times[0]
         wait_s = self._start + at - asyncio.get_running_loop().time()
@@ -42,7 +48,7 @@ class Timed:
             await asyncio.sleep(wait_s)
         del self._times[0]
         frame = pl.DataFrame({"x": [int(at * 1000)]})
-        return Chunk(Split("numbers", "all"), frame, None) if self._times else None
+        return Chunk(SPLIT, frame, None) if self._times else None
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -72,11 +78,12 @@ def batches(
     assert isinstance(source, nodes.Source)
 
     async def main() -> list[tuple[float, list[int]]]:
-        seen, stop = Seen(), asyncio.Event()
+        seen = Seen()
+        intake = Intake(source, Timed(times), Flow(None, seen, Bench()), lambda: 0, bounds)
+        intake.assign([(SPLIT, None)], last=True)
         if stop_at is not None:
-            asyncio.get_running_loop().call_later(stop_at, stop.set)
-        intake = Intake(source, Flow(None, seen, Bench()), lambda: 0, bounds)
-        await intake.pump(Timed(times), stop)
+            asyncio.get_running_loop().call_later(stop_at, intake.stop)
+        await intake.pump()
         return seen.batches
 
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:

@@ -35,10 +35,6 @@ class Block:
         position, text = self._records[row]
         return Line(position, text.removesuffix(b"\r"))
 
-    def has_records(self, number: int) -> bool:
-        """Whether that is how many records there are: at once if no line is blank."""
-        return number == count(self.data) or number == len(self._records)
-
     @cached_property
     def _records(self) -> list[tuple[int, bytes]]:
         lines = self.data.split(b"\n")
@@ -53,15 +49,6 @@ def cut(data: bytes) -> int:
     5
     """
     return data.rfind(b"\n") + 1
-
-
-def count(block: bytes) -> int:
-    r"""How many lines there are, the last of which may lack its end.
-
-    >>> count(b""), count(b"a"), count(b"a\n"), count(b"a\n\nb")
-    (0, 1, 1, 3)
-    """
-    return block.count(b"\n") + (bool(block) and not block.endswith(b"\n"))
 
 
 def without_mark(block: bytes, offset: int) -> tuple[bytes, int]:

@@ -37,7 +37,10 @@ UNTIL = "__until"
 """The column of a table that says until when a row is remembered (bigint); absent: for ever."""
 
 Merge: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
-"""Puts together the rows that belong together; associative, and it keeps the columns."""
+"""Puts together the rows that belong together; associative, and it keeps the columns.
+
+It may file rows under a later time than they were: frames are sorted after it, never before.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,17 @@ class Runs(Protocol):
 
     def drop(self, until: int) -> None:
         """Forget everything filed under times up to this one."""
+        ...
+
+    def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
+        """What is filed of those keys behind that time, kept; perhaps not merged."""
+        ...
+
+    def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
+        """Everything that is filed of those keys, merged, and forget it; None if nothing.
+
+        `keys` has the columns of the key, each key once. Of a state without key it is everything.
+        """
         ...
 
     @property

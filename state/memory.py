@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from headrace.core.state import (
     KEY,
@@ -91,6 +91,35 @@ class MemoryRuns:
         """Forget everything up to a slot."""
         kept = (frame.slice(_end(frame, until)) for frame in self._frames)
         self._frames = [frame for frame in kept if frame.height]
+
+    def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
+        """What is filed of those keys behind a slot."""
+        return self._joined(
+            [self._of(keys, frame.slice(_end(frame, after))) for frame in self._frames]
+        )
+
+    def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
+        """Everything of those keys, out of the state."""
+        found = [self._of(keys, frame) for frame in self._frames]
+        kept = [self._of(keys, frame, "anti") for frame in self._frames]
+        self._frames = [frame for frame in kept if frame.height]
+        together = self._joined(found)
+        return None if together is None else self._merged([together])
+
+    def _of(
+        self, keys: pl.DataFrame, frame: pl.DataFrame, how: Literal["semi", "anti"] = "semi"
+    ) -> pl.DataFrame:
+        """The rows of a frame whose key is among these, or is not; they stay sorted."""
+        key = list(self.layout.key)
+        if not key:
+            return frame if how == "semi" else frame.clear()
+        return frame.join(keys, on=key, how=how, nulls_equal=True, maintain_order="left")
+
+    def _joined(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
+        import polars as pl
+
+        full = [frame for frame in frames if frame.height]
+        return pl.concat(full) if full else None
 
     @property
     def rows(self) -> int:

@@ -178,10 +178,7 @@ class Counting:
         began = heads.select(*self._key, (pl.col(BEFORE) // self._pane).alias("__began"))
         full = panes.filter(pl.col(ROWS) == self._pane, (last + 1) % self._every == 0)
         full = full.join(began, on=self._key, nulls_equal=True).filter(last >= pl.col("__began"))
-        if self._spans > 1:
-            full = self._spanned(full, panes)
-        else:
-            full = full.drop("__began")
+        full = self._spanned(full, panes) if self._spans > 1 else full.drop("__began")
         full = full.sort(PANE, maintain_order=True).drop(ROWS)
         return self._fold.finish(full, (*self._by, TIME))
 

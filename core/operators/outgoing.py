@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, EVENT_TIME, ORDER
+from headrace.core.elements import DELETE, EVENT_TIME
 from headrace.core.expressions.typed import to_expr
-from headrace.core.keygroups import encoded
+from headrace.core.keygroups import encoded, groups_of
 from headrace.core.operators.operator import MOST_ROWS, Output
 from headrace.core.ordinals import placed
 from headrace.core.plan import nodes
@@ -62,9 +62,7 @@ class Outgoing:
     def _number(self, frame: pl.DataFrame) -> pl.Series:
         """What tells rows of one time apart: a number made of the key."""
         import polars as pl
-        import polars_hash as plh
 
         if not self._key:
-            return pl.int_range(frame.height, eager=True)
-        keys = encoded(frame.select(self._key)).to_frame("key")
-        return keys.select((plh.col("key").nchash.xxh3_64() >> 1).cast(pl.Int64)).to_series()
+            return pl.Series("at", range(frame.height), dtype=pl.Int64)
+        return groups_of(encoded(frame.select(self._key)), 1 << 31)

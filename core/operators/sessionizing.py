@@ -1,4 +1,4 @@
-"""Which pieces of a key make one session: those that are at most the gap apart, one after the other.
+"""Which pieces of a key make one session: those that follow each other at most the gap apart.
 
 Plain functions over columns. A piece has a start and an end, the times of its first and its last
 row; a single row is a piece. All keys are done in one pass: sorted by key and start, a session

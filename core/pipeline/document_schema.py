@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.core.contracts import Connectors
 from headrace.core.pipeline.fields import Variants
-from headrace.core.pipeline.later import CLAUSES
+from headrace.core.pipeline.later import BESIDE, CLAUSES
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.part import Part, part_of, reading_of
 from headrace.core.pipeline.parts import REQUIRED, Head
@@ -54,10 +54,10 @@ def json_schema(connectors: Connectors) -> Json:
 
 
 def _step_schema() -> Json:
-    """A step: at least one clause, or a union."""
+    """A step: at least one clause that does something by itself, or a union."""
     several = {"type": "array", "minItems": 2, "description": "A union needs no clause."}
     union = {"properties": {"from": several}}
-    clauses = [{"required": [clause]} for clause in CLAUSES]
+    clauses = [{"required": [clause]} for clause in CLAUSES if clause not in BESIDE]
     return part_schema(StepKeys) | {"anyOf": [*clauses, union]}
 
 

@@ -100,6 +100,8 @@ NULLS = "a column of nulls needs a type: cast(null as string)"
 class Assignments(Reading):
     """A mapping of names to expressions; where allowed, a list of columns."""
 
+    values: Reading = expression
+
     def __init__(self, wanted: str, names: Reading = column, *, lists: bool = False) -> None:
         self.wanted = wanted
         self.names = names
@@ -130,7 +132,7 @@ class Assignments(Reading):
             if text is NOTHING and self.names is column:
                 gathered.add(wanted(text, expression.wanted, NULLS), key)
                 continue
-            computed = attempt(gathered, expression, text, key)
+            computed = attempt(gathered, self.values, text, key)
             if isinstance(named, Text) and isinstance(computed, Text):
                 found.append(Assignment(named, computed))
         gathered.check()

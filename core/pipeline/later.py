@@ -14,11 +14,16 @@ from headrace.core.pipeline.settings import Settings
 LATER_CONNECTORS = ("kafka", "http", "sql")
 
 LATER_CLAUSES = (
-    *("key", "window", "aggregate", "having", "join", "lookup", "dedup", "top", "process"),
-    *("broadcast", "connect", "apply", "match", "iterate", "sql"),
+    *("join", "lookup", "process", "broadcast", "connect", "apply", "match", "iterate", "sql"),
 )
 
-CLAUSES = ("explode", "where", "map", "with", "select", "drop", "route")
+CLAUSES = (
+    *("explode", "where", "map", "with", "key", "window", "aggregate", "top", "ttl", "dedup"),
+    *("having", "select", "drop", "route"),
+)
+
+BESIDE = ("key", "window", "ttl", "having")
+"""Clauses that only say more of another one."""
 
 HABITS: Mapping[str, str] = {
     **dict.fromkeys(("filter", "if", "condition"), "where"),
@@ -33,19 +38,18 @@ HABITS: Mapping[str, str] = {
 }
 IN_WINDOW = (
     *("lateness", "late_to", "trigger", "evict", "tumble", "slide", "session", "cumulate"),
-    "accumulate",
+    *("accumulate", "every", "offset", "global"),
 )
 
 
 def in_step(key: str, connectors: Connectors) -> str:
     """The hint for a key that a step does not have."""
     if key in HABITS:
-        later = " it is not built yet" if HABITS[key] in LATER_CLAUSES else ""
-        return f'did you mean "{HABITS[key]}"?{later}'
+        return f'did you mean "{HABITS[key]}"?'
     if key == "union":
         return "a union is a list: from: [a, b]"
     if key in IN_WINDOW:
-        return 'it belongs inside "window", which is not built yet'
+        return 'it belongs inside "window"'
     if key in connectors or key in LATER_CONNECTORS:
         return "a connector belongs in a source or a sink"
     if key in SourceKeys.written():

@@ -35,6 +35,7 @@ from headrace.core.pipeline.formats import (
     FormatName,
     JsonOptions,
 )
+from headrace.core.pipeline.keyed import Aggregates, Dedup, Key, TimeToLive, Top, Windowed
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
 from headrace.core.pipeline.text import Text
@@ -139,7 +140,8 @@ class StepKeys(Part):
     """One step, read like one SELECT.
 
     Its clauses act in this order, however they are written: `from`, `explode`, `where`, `map`,
-    `with`, `select`, `drop`, `route`.
+    `with`, then `key`, `window` and `aggregate` (or `top`) or else `dedup`, `having`, `select`,
+    `drop`, `route`.
     """
 
     from_: Names = Field(
@@ -157,6 +159,27 @@ class StepKeys(Part):
         alias="with",
         description="Adds or replaces columns. Each expression reads the columns before it, not "
         "each other.",
+    )
+    key: Key | None = Field(
+        None,
+        description="What `aggregate` or `top` groups rows by: a column, a list, or a mapping of "
+        "names to expressions. Null is a key like any other; without `key` all rows are one group.",
+    )
+    window: Windowed | None = Field(
+        None, description="[Which rows of a key](#window) belong together; without it, all of them."
+    )
+    aggregate: Aggregates | None = Field(
+        None,
+        description="A row for each key and window: the key, `window_start` and `window_end`, then "
+        "these columns. Without `window`, the row of a key is put out each time it changes.",
+    )
+    top: Top | None = Field(None, description="[The first rows](#top) of each key and window.")
+    ttl: TimeToLive | None = Field(
+        None, description="Without `window`: [when a key is forgotten](#ttl); by default never."
+    )
+    dedup: Dedup | None = Field(None, description="[One row a key](#dedup).")
+    having: Expression | None = Field(
+        None, description="Keeps the rows of `aggregate` for which this is true."
     )
     select: Select | None = Field(
         None, description="The columns that go on: a list, or a mapping of names to expressions."

@@ -38,6 +38,9 @@ class Part(BaseModel):
     added: ClassVar[tuple[str, ...]] = ()
     """Fields that are filled by the loader and are no keys of users."""
 
+    later: ClassVar[tuple[str, ...]] = ()
+    """Keys that are decided and not built yet."""
+
     @classmethod
     def written(cls) -> dict[str, str]:
         """The keys users write, and the fields they fill."""

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.core.contracts import Connectors
-from headrace.core.pipeline.later import CLAUSES, LATER_CLAUSES, in_step
+from headrace.core.pipeline import keyed_rules
+from headrace.core.pipeline.later import BESIDE, CLAUSES, LATER_CLAUSES, in_step
 from headrace.core.pipeline.model import Function, Step, StepKeys
 from headrace.core.pipeline.nodes import Mapping as MappingNode
 from headrace.core.pipeline.resolve import Resolver
 from headrace.core.pipeline.spots import Section, find
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.validate import Keys, validated
+from headrace.core.problems import Severity
 
 # Clauses that the columns of a step do not depend on: a mistake in one hides no other.
 SPARE = ("where", "on_error", "parallelism", "trace")
@@ -49,7 +51,8 @@ class StepReader:
             elsewhere=lambda key: in_step(key, self.connectors),
         )
         step = validated(StepKeys, data, self.section, self.findings, keys)
-        if step is None or later:
+        clear = keyed_rules.shape(data, self._complain)
+        if step is None or later or not clear:
             return None
         self._check(step, data)
         return Step.model_construct(
@@ -65,8 +68,10 @@ class StepReader:
     def _check(self, step: StepKeys, data: Mapping[Text, object]) -> None:
         if len(step.from_) < 2 and not any(key in CLAUSES for key in data):
             message = 'wanted a clause beside "from", got none'
-            hint = f"add one of {', '.join(CLAUSES)}; a sink may read the input itself"
+            alone = ", ".join(clause for clause in CLAUSES if clause not in BESIDE)
+            hint = f"add one of {alone}; a sink may read the input itself"
             self._complain((), message, hint)
+        keyed_rules.check(step, data, self._complain)
         if step.map is None:
             if "on_error" in data and "map" not in data:
                 hint = "expressions never fail: what cannot be computed is null"
@@ -84,6 +89,8 @@ class StepReader:
         subject = self.section.subject
         python_files.check(function, self.folder, "map.python", subject, self.findings)
 
-    def _complain(self, at: tuple[str, ...], message: str, hint: str) -> None:
+    def _complain(
+        self, at: tuple[str, ...], message: str, hint: str = "", severity: Severity = "error"
+    ) -> None:
         place = find(self.section, at).key.locate()
-        self.findings.add(message, place, hint, self.section.subject)
+        self.findings.add(message, place, hint, self.section.subject, severity)

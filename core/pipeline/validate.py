@@ -146,11 +146,13 @@ class Report:
 
     def _unknown(self, at: Location) -> None:
         key = str(at[-1])
-        known = [word for model in self._models(at[:-1]) for word in model.written()]
+        models = self._models(at[:-1])
+        known = [word for model in models for word in model.written()]
+        later = self.keys.later if len(at) == 1 else [w for m in models for w in m.later]
+        if key in later:
+            place = find(self.section, at).key.locate()
+            return self._add(at[:-1], f"{named(key)} is not built yet", place)
         if len(at) == 1:
-            if key in self.keys.later:
-                place = find(self.section, at).key.locate()
-                return self._add((), f"{named(key)} is not built yet", place)
             known += self.keys.more
         hint = self.keys.elsewhere(key) if len(at) == 1 else self._variant(at)
         near = "" if hint else nearest(key, known)

@@ -21,6 +21,7 @@ from headrace.core.plan.ends import (
 from headrace.core.plan.layout import edges, tasks
 from headrace.core.plan.operations import Operations
 from headrace.core.plan.order import circles, in_order, missing
+from headrace.core.plan.ordering import with_order
 from headrace.core.plan.pushdown import push_down
 from headrace.core.plan.unions import united_columns
 from headrace.core.problems import Problem, nearest, sort_problems
@@ -33,7 +34,7 @@ def build(loaded: Loaded) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
     problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
     if any(problem.severity == "error" for problem in problems):
         return None, problems
-    parts = push_down(parts)
+    parts = with_order(push_down(parts))
     between = edges(parts)
     pipeline = loaded.pipeline
     laid_out = tasks(parts, between)
@@ -146,12 +147,14 @@ class Builder:
         self._check_parallelism(step)
         inputs = [(name, self._input(name)) for name in step.from_]
         known = united_columns(inputs, self.report)
-        operations = Operations(step, known, self.report, self.loaded.folder)
+        timed = all(self.streams[n].timed for n in step.from_ if n in self.streams)
+        operations = Operations(step, known, timed, self.report)
         done = operations.build()
         kind = self._kind(step, done)
-        timed = all(self.streams[n].timed for n in step.from_ if n in self.streams)
         names = [str(name) for name in _outputs(step)]
-        rows = [nodes.Stream(name, operations.known.schema, kind, timed) for name in names]
+        schema = operations.known.schema
+        rows = [nodes.Stream(name, schema, kind, operations.timed) for name in names]
+        late = [nodes.Stream(str(n), known.schema, nodes.Append(), timed) for n in _late(step)]
         to = step.on_error.to
         failed = [nodes.Stream(str(to), DEAD_LETTERS, nodes.Append(), False)] if to else []
         part = nodes.Step(
@@ -159,11 +162,12 @@ class Builder:
             inputs=tuple(map(str, step.from_)),
             operations=done,
             on_error=str(to) if to else step.on_error.action,
-            outputs=(*rows, *failed),
+            outputs=(*rows, *late, *failed),
             parallelism=step.parallelism or self.pipeline.settings.parallelism,
-            asides=frozenset(stream.name for stream in failed),
+            asides=frozenset(stream.name for stream in (*late, *failed)),
         )
-        self._opens(part.outputs, operations.known)
+        self._opens((*rows, *failed), operations.known)
+        self._opens(tuple(late), known)
         return part
 
     def _kind(self, step: Step, operations: tuple[nodes.Operation, ...]) -> nodes.Kind:
@@ -236,6 +240,12 @@ def _outputs(step: Step) -> Iterator[Text]:
     yield _placed(f"{step.name}.else", step.keys_at["route"])
 
 
+def _late(step: Step) -> tuple[Text, ...]:
+    """The stream of rows that come too late for the step's windows, if it has one."""
+    to = step.window.late_to if step.window else None
+    return () if to is None else (to,)
+
+
 def _placed(name: str, at: Text) -> Text:
     """A name of our making that stands where another text stands."""
     return Text(name, at.scalar)
@@ -246,6 +256,8 @@ def _declared(pipeline: Pipeline) -> Iterator[tuple[Source | Step, Text]]:
     parts: list[Source | Step] = [*pipeline.sources.values(), *pipeline.steps.values()]
     for part in parts:
         for name in _outputs(part) if isinstance(part, Step) else (part.name,):
+            yield part, name
+        for name in _late(part) if isinstance(part, Step) else ():
             yield part, name
         if part.on_error.to is not None:
             yield part, part.on_error.to

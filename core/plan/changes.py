@@ -8,7 +8,21 @@ row it replaces, and refuses upserts until it does.
 from __future__ import annotations
 
 from headrace.core.expressions.typed import Column
-from headrace.core.plan.nodes import Append, Filter, Kind, Operation, Project, Upsert
+from headrace.core.plan.nodes import (
+    BOUNDS,
+    RANK,
+    Aggregate,
+    Append,
+    Dedup,
+    Filter,
+    Keyed,
+    Kind,
+    Operation,
+    Project,
+    Top,
+    Upsert,
+)
+from headrace.core.plan.windows import Window
 
 
 class Refused(Exception):
@@ -22,7 +36,9 @@ class Refused(Exception):
 
 def after(operation: Operation, kind: Kind) -> Kind:
     """The kind of the stream behind an operation; Refused where it does not take what comes."""
-    if isinstance(kind, Append) or isinstance(operation, Filter):
+    if isinstance(kind, Append):
+        return _made_by(operation) if isinstance(operation, Keyed) else kind
+    if isinstance(operation, Filter):
         return kind
     if isinstance(operation, Project):
         kept = {
@@ -35,14 +51,33 @@ def after(operation: Operation, kind: Kind) -> Kind:
             message = f"{operation.clause} must keep the key of the changes it reads: {lost}"
             raise Refused(message, "a change is told from another by its key")
         return kind
-    word = type(operation).__name__.lower()
-    raise Refused(f"{word} does not take a stream of changes (upserts of {', '.join(kind.key)})")
+    raise Refused(f"{type(operation).__name__.lower()} does not take {_said(kind)}")
+
+
+def _made_by(operation: Keyed) -> Kind:
+    """What a keyed operation makes of facts."""
+    names = tuple(column.name for column in operation.key)
+    match operation:
+        case Aggregate(window=None):
+            return Upsert(names)
+        case Aggregate(window=Window() as window):
+            bounds = BOUNDS if window.bounded else ()
+            return Upsert((*names, *bounds)) if window.fires_again else Append()
+        case Top(window=None):
+            return Upsert((*names, RANK))
+        case Dedup(keep="last"):
+            return Upsert(names)
+    return Append()
+
+
+def _said(kind: Upsert) -> str:
+    key = f"upserts of {', '.join(kind.key)}" if kind.key else "upserts of one row"
+    return f"a stream of changes ({key})"
 
 
 def united(kinds: tuple[Kind, ...]) -> Kind:
     """The kind of a union: changes of one key may come by one way only."""
     changes = [kind for kind in kinds if isinstance(kind, Upsert)]
     if changes and len(kinds) > 1:
-        key = ", ".join(changes[0].key)
-        raise Refused(f"a union does not take a stream of changes (upserts of {key})")
+        raise Refused(f"a union does not take {_said(changes[0])}")
     return kinds[0] if kinds else Append()

@@ -19,6 +19,7 @@ from headrace.core.problems import Place, Problem, Severity
 from headrace.core.types import BOOLEAN, INTERVALS, NULL, Array, Field, Schema, Struct, Type
 
 if TYPE_CHECKING:
+    from headrace.core.aggregates.calls import AggregateExpression
     from headrace.core.pipeline.text import Text
 
 
@@ -61,10 +62,13 @@ class Report:
         self.add(message, place, hint, "warning")
 
 
-def type_text(text: Text, known: Known, report: Report) -> Typed | None:
-    """The typed expression, or None when it is wrong (reported) or over what is not known."""
+def type_text(text: Text, known: Known, report: Report, end: int | None = None) -> Typed | None:
+    """The typed expression, or None when it is wrong (reported) or over what is not known.
+
+    With `end`, the expression is what stands before that character.
+    """
     try:
-        tree = parse(text.reveal())
+        tree = parse(text.reveal()[:end])
         if _unknowable(tree, known):
             _report(text, _certainly_unknown(tree, known), report)
             return None
@@ -114,20 +118,44 @@ def condition(text: Text, known: Known, report: Report) -> Typed | None:
     return None
 
 
-def output(text: Text, known: Known, report: Report) -> Typed | None:
+def aggregate(text: Text, known: Known, keys: Known, report: Report) -> AggregateExpression | None:
+    """A typed expression over groups of rows, that can be a column; `keys` are the group's."""
+    # Aggregates are many, and a pipeline without them need not load them.
+    from headrace.core.aggregates import type_aggregates
+
+    try:
+        tree = parse(text.reveal())
+        both = Schema((*keys.schema, *(f for f in known.schema if f.name not in keys.schema)))
+        all_known = Known(both, known.broken | keys.broken, known.open or keys.open)
+        if _unknowable(tree, all_known):
+            _report(text, _certainly_unknown(tree, all_known), report)
+            return None
+        typed = type_aggregates(tree, known.schema, keys.schema)
+    except ExpressionError as error:
+        _report(text, (error,), report)
+    except ExpressionErrors as errors:
+        _report(text, errors.errors, report)
+    else:
+        return typed if _is_column(typed.type, text, report) else None
+    return None
+
+
+def output(text: Text, known: Known, report: Report, end: int | None = None) -> Typed | None:
     """A typed expression that can be a column."""
-    typed = type_text(text, known, report)
-    if typed is None:
-        return None
-    if _holds(typed.type, NULL):
+    typed = type_text(text, known, report, end)
+    return typed if typed and _is_column(typed.type, text, report) else None
+
+
+def _is_column(type: Type, text: Text, report: Report) -> bool:
+    if _holds(type, NULL):
         hint = "say which null: cast(null as string)"
         report.add("a column needs a type, and null has none", text.locate(), hint)
-        return None
-    if typed.type in INTERVALS:
+        return False
+    if type in INTERVALS:
         hint = "timestampdiff(SECOND, a, b) gives a number"
-        report.add(f"a column cannot be an {typed.type}", text.locate(), hint)
-        return None
-    return typed
+        report.add(f"a column cannot be an {type}", text.locate(), hint)
+        return False
+    return True
 
 
 def _holds(type: Type, part: Type) -> bool:

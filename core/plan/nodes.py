@@ -108,6 +108,13 @@ class Route:
     """Name, condition and text of each branch, in the order written."""
 
 
+BOUNDS = ("window_start", "window_end")
+"""The columns that windows with a start and an end add."""
+
+RANK = "rank"
+"""The column that `top` adds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregated:
     """A column that an aggregating step adds: its name, its expression, and how it was said."""

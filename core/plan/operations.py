@@ -1,12 +1,12 @@
 """A step's clauses as operations: each reads the columns that the one before it left.
 
-The order is the one the document gives: explode, where, map, with, select, drop, route.
+The order is the one the document gives: explode, where, map, with, what is by key, select, drop,
+route.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from headrace.core.expressions.typed import Column, Span, Typed
@@ -14,6 +14,7 @@ from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import Known, Report, condition, known_of, output
+from headrace.core.plan.keyed import KeyedClauses, Rows, still_timed
 from headrace.core.plan.nodes import Computed, Explode, Filter, Map, Operation, Project, Route
 from headrace.core.plan.wording import value_said
 from headrace.core.problems import did_you_mean
@@ -25,19 +26,26 @@ NOWHERE = Span(0, 0)
 class Operations:
     """Builds one step's operations; `known` is what is known of the rows so far."""
 
-    def __init__(self, step: Step, known: Known, report: Report, folder: Path) -> None:
+    def __init__(self, step: Step, known: Known, timed: bool, report: Report) -> None:
         self.step = step
         self.known = known
+        self.timed = timed
+        """Whether the rows have an event time."""
         self.report = report
-        self.folder = folder
 
     def build(self) -> tuple[Operation, ...]:
         """The operations; those that cannot be understood are left out and reported."""
-        clauses = (
-            *(self._explode(), self._where(), self._map(), self._with()),
-            *(self._select(), self._drop(), self._route()),
-        )
-        return tuple(operation for clause in clauses for operation in clause)
+        before = (*self._explode(), *self._where(), *self._map(), *self._with())
+        keyed = self._keyed(before)
+        return (*before, *keyed, *self._select(), *self._drop(), *self._route())
+
+    def _keyed(self, before: tuple[Operation, ...]) -> Iterator[Operation]:
+        clauses = KeyedClauses(self.step, Rows(self.known, self.timed, before), self.report)
+        operation = clauses.build()
+        if operation is not None:
+            yield operation
+            self.known = clauses.known
+            self.timed = still_timed(operation, self.timed)
 
     def _explode(self) -> Iterator[Operation]:
         explode = self.step.explode

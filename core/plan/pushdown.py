@@ -51,11 +51,12 @@ def _wanted(part: PlanPart, needed: dict[str, set[str]], stream: Stream) -> set[
         return everything
     if part.on_error not in ("fail", "skip"):
         return everything  # a dead letter holds the whole row
-    wanted = set().union(*(needed[output.name] for output in part.outputs))
+    wanted = set[str]().union(*(needed[output.name] for output in part.rows))
+    late = set[str]().union(*(needed[name] for name in part.asides))
     for operation in reversed(part.operations):
         before = _before(operation, wanted)
         wanted = everything if before is None else before
-    return wanted & everything
+    return (wanted | late) & everything
 
 
 def _before(operation: Operation, wanted: set[str]) -> set[str] | None:

@@ -1,0 +1,329 @@
+"""The keyed operation of a step: key, window, aggregates, rankings, typed over its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from headrace.core.expressions.lexer import tokens
+from headrace.core.expressions.typed import (
+    Column,
+    ExpressionError,
+    ProcessingTime,
+    Span,
+    Typed,
+    substituted,
+    walk,
+)
+from headrace.core.pipeline import keyed as document
+from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.keyed_rules import shape_of
+from headrace.core.pipeline.model import Step
+from headrace.core.pipeline.text import Text
+from headrace.core.plan import windows
+from headrace.core.plan.columns import Known, Report, aggregate, condition, output
+from headrace.core.plan.nodes import (
+    BOUNDS,
+    RANK,
+    Aggregate,
+    Aggregated,
+    Computed,
+    Dedup,
+    Filter,
+    Keyed,
+    Operation,
+    Project,
+    Ranking,
+    Top,
+)
+from headrace.core.problems import did_you_mean
+from headrace.core.types import INT, TIMESTAMP, Array, Field, Schema, Struct
+
+NOWHERE = Span(0, 0)
+NOW = "the processing time has no place in"
+BEFORE = "compute it with `with` in a step before"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What comes to a keyed operation: the columns, whether rows have a time, what is before."""
+
+    known: Known
+    timed: bool
+    before: tuple[Operation, ...]
+
+
+class KeyedClauses:
+    """Builds the keyed operation of a step, and tells what columns come out of it."""
+
+    def __init__(self, step: Step, rows: Rows, report: Report) -> None:
+        self.step = step
+        self.rows = rows
+        self.known = rows.known
+        self.report = report
+
+    def build(self) -> Keyed | None:
+        """The operation, if the step has one; `known` is then what comes out."""
+        if self.step.aggregate is not None:
+            return self._aggregate(self.step.aggregate)
+        if self.step.top is not None:
+            return self._top(self.step.top)
+        if self.step.dedup is not None:
+            return self._dedup(self.step.dedup)
+        return None
+
+    def _aggregate(self, written: tuple[Assignment, ...]) -> Aggregate:
+        key = [*self._key(self.step.key)]
+        window = self._window()
+        keys = Known(
+            _schema((name, typed) for name, typed in key if typed),
+            frozenset(name for name, typed in key if typed is None),
+            self.known.open,
+        )
+        fields, broken = [*keys.schema], {*keys.broken}
+        bounds = BOUNDS if window and window.bounded else ()
+        fields += [Field(name, TIMESTAMP, nullable=False) for name in bounds]
+        self._check_bounds(bounds)
+        columns = []
+        for each in written:
+            assert each.expression is not None, "an aggregate is an expression"
+            self._check_name(each.name, [name for name, _ in key], bounds)
+            typed = aggregate(each.expression, self.known, keys, self.report)
+            if typed is None:
+                broken.add(str(each.name))
+                continue
+            columns.append(Aggregated(str(each.name), typed, each.expression.shown))
+            fields.append(Field(str(each.name), typed.type, typed.finish.nullable))
+        self.known = Known(Schema(tuple(_once(fields))), frozenset(broken), self.known.open)
+        having = self._having()
+        return Aggregate(_computed(key), window, tuple(columns), having, self._ttl(self.step.ttl))
+
+    def _having(self) -> Filter | None:
+        text = self.step.having
+        typed = condition(text, self.known, self.report) if text is not None else None
+        if text is None or typed is None:
+            return None
+        if _reads_clock(typed):
+            self.report.add(f"{NOW} having", text.locate(), "a step behind has where")
+        return Filter(typed, text.shown)
+
+    def _check_bounds(self, bounds: Iterable[str]) -> None:
+        for each in self.step.key or ():
+            if each.name in bounds:
+                message = f'"{each.name}" is a column of the window'
+                self.report.add(message, each.name.locate(), "give the key another name")
+
+    def _check_name(self, name: Text, key: list[str], bounds: Iterable[str]) -> None:
+        if name in key or name in bounds:
+            what = "the key" if name in key else "the window"
+            hint = "give the aggregate another name"
+            self.report.add(f'"{name}" is a column of {what}', name.locate(), hint)
+
+    def _top(self, written: document.Top) -> Top:
+        window = self._window()
+        key = [*self._key(self.step.key)]
+        if window is None:
+            self._check_kept(self.step.key or (), "top", key)
+        by = tuple(filter(None, map(self._ranking, written.by)))
+        if RANK in self.known.schema:
+            message = f'there is a column "{RANK}" already'
+            place = self.step.keys_at["top"].locate()
+            self.report.add(message, place, "rename it in a step before")
+        rank = Field(RANK, INT, nullable=False)
+        schema = Schema((*(f for f in self.known.schema if f.name != RANK), rank))
+        self.known = Known(schema, self.known.broken - {RANK}, self.known.open)
+        return Top(_computed(key), window, written.n, by, self._ttl(self.step.ttl))
+
+    def _ranking(self, text: Text) -> Ranking | None:
+        end, descending, nulls_last = ordering(text.reveal())
+        typed = output(text, self.known, self.report, end)
+        if typed is None:
+            return None
+        if isinstance(typed.type, Array | Struct):
+            message = f"wanted a value that has an order, got {typed.type}"
+            self.report.add(message, text.locate(0, end))
+            return None
+        if _reads_clock(typed):
+            self.report.add(f"{NOW} top", text.locate(), BEFORE)
+        return Ranking(typed, descending, nulls_last, text.shown)
+
+    def _dedup(self, written: document.Dedup) -> Dedup:
+        key = [*self._key(written.key)]
+        if written.keep == "last":
+            self._check_kept(written.key, "dedup: keep: last", key)
+        ttl = None
+        if written.ttl is not None:
+            ttl = document.Ttl.model_construct(after=written.ttl, time=written.time)
+        return Dedup(_computed(key), written.keep, self._ttl(ttl, "dedup"))
+
+    def _check_kept(
+        self, written: Iterable[Assignment], what: str, key: list[tuple[str, Typed | None]]
+    ) -> None:
+        """The key of changes must be among the columns that come out."""
+        for each, (name, typed) in zip(written, key, strict=True):
+            if typed and not (isinstance(typed, Column) and typed.name == name):
+                message = f'{what} hands on changes by key, and "{name}" is no column of its rows'
+                hint = f"add it: with: {{{name}: {each.expression or name}}}, and key: {name}"
+                self.report.add(message, each.name.locate(), hint)
+
+    def _key(self, written: Iterable[Assignment] | None) -> Iterator[tuple[str, Typed | None]]:
+        for each in written or ():
+            text = each.expression if each.expression is not None else each.name
+            typed = self._key_value(each, text)
+            if typed and isinstance(typed.type, Array | Struct):
+                message = f"wanted a key of a single value, got {typed.type}"
+                self.report.add(message, text.locate())
+            elif typed and self._depends_on_clock(typed):
+                message = f"{NOW} a key: a row would change its group"
+                self.report.add(message, text.locate(), BEFORE)
+            yield str(each.name), typed
+
+    def _key_value(self, each: Assignment, text: Text) -> Typed | None:
+        if each.expression is not None:
+            return output(each.expression, self.known, self.report)
+        field = self.known.schema.get(text)
+        if field is not None:
+            return Column(field.type, field.nullable, NOWHERE, field.name)
+        if not self.known.may_have(text):
+            near = did_you_mean(text, self.known.schema.names)
+            hint = near or f"the columns are {', '.join(self.known.schema.names)}"
+            if not text.isidentifier():
+                hint = "an expression needs a name: key: {name: expression}"
+            self.report.add(f'unknown column "{text}"', text.locate(), hint)
+        return None
+
+    def _depends_on_clock(self, typed: Typed) -> bool:
+        """Whether it reads the processing time, also through columns made in the same step."""
+        for operation in reversed(self.rows.before):
+            if isinstance(operation, Project):
+                made = {column.name: column.value for column in operation.columns}
+                if not all(n.name in made for n in walk(typed) if isinstance(n, Column)):
+                    return False
+                typed = substituted(typed, made)
+        return _reads_clock(typed)
+
+    def _window(self) -> windows.Window | None:
+        written = self.step.window
+        if written is None:
+            return None
+        window = window_of(written)
+        if not self.rows.timed:
+            needs = _needs_time(window)
+            if needs:
+                message = f"{needs} needs an event time, and its input has none"
+                hint = "set event_time in the source, or time: processing"
+                self.report.add(f"window: {message}", self.step.keys_at["window"].locate(), hint)
+        return window
+
+    def _ttl(self, written: document.Ttl | None, at: str = "ttl") -> windows.Ttl | None:
+        if written is None:
+            return None
+        if written.time == "event" and not self.rows.timed:
+            message = "ttl goes by event time, and its input has none"
+            hint = "set event_time in the source, or time: processing"
+            self.report.add(message, self.step.keys_at[at].locate(), hint)
+        return windows.Ttl(_us(written.after), written.time == "processing")
+
+
+def still_timed(operation: Keyed, timed: bool) -> bool:
+    """Whether what comes out has an event time: a window's end is one."""
+    window = None if isinstance(operation, Dedup) else operation.window
+    return timed or (window is not None and window.bounded)
+
+
+def _needs_time(window: windows.Window) -> str:
+    """What of a window counts event time, if anything."""
+    if window.bounded and not window.processing:
+        return type(window.shape).__name__.lower()
+    if window.trigger and window.trigger.every_us and not window.trigger.processing:
+        return "trigger: every"
+    if window.evict and window.evict.within_us and not window.processing:
+        return "evict: within"
+    return ""
+
+
+def window_of(written: document.Window) -> windows.Window:
+    """The window of the plan."""
+    trigger, evict = written.trigger, written.evict
+    early = seen = None
+    if trigger is not None:
+        of_clock = trigger.time == "processing"
+        early = windows.Trigger(_some_us(trigger.every), trigger.count, of_clock)
+    if evict is not None:
+        seen = windows.Evict(evict.last, _some_us(evict.within))
+    return windows.Window(
+        shape=_shape(written),
+        lateness_us=_us(written.lateness),
+        late_to=str(written.late_to) if written.late_to is not None else None,
+        processing=written.time == "processing",
+        trigger=early,
+        accumulate=written.accumulate,
+        evict=seen,
+    )
+
+
+def _shape(written: document.Window) -> windows.Shape:
+    offset, every = _us(written.offset), written.every
+    every_us = _us(every) if isinstance(every, timedelta) else 1
+    match shape_of(written):
+        case "tumble":
+            return windows.Tumble(_us(written.tumble), offset)
+        case "slide":
+            return windows.Slide(_us(written.slide), every_us, offset)
+        case "cumulate":
+            return windows.Cumulate(_us(written.cumulate), every_us, offset)
+        case "session":
+            return windows.Session(_us(written.session))
+        case "count":
+            rows = written.count or 1
+            return windows.Count(rows, every if isinstance(every, int) else rows)
+    return windows.Global()
+
+
+def _us(length: timedelta | None) -> int:
+    return (length or timedelta()) // timedelta(microseconds=1)
+
+
+def _some_us(length: timedelta | None) -> int | None:
+    return None if length is None else _us(length)
+
+
+def ordering(text: str) -> tuple[int, bool, bool]:
+    """Where the expression of a ranking ends, whether it is descending, and with nulls last.
+
+    >>> ordering("price desc"), ordering("a + b asc nulls last"), ordering("desc")
+    ((5, True, True), (5, False, True), (4, False, False))
+    """
+    try:
+        words = [word for word in tokens(text) if word.kind != "end"]
+    except ExpressionError:
+        return len(text), False, False
+    said = [word.text.lower() if word.kind == "word" else "" for word in words]
+    nulls = said[-1] if len(said) > 2 and said[-2] == "nulls" and said[-1] in PLACES else ""
+    if nulls:
+        del said[-2:]
+    descending = len(said) > 1 and said[-1] == "desc"
+    if len(said) > 1 and said[-1] in ("asc", "desc"):
+        said.pop()
+    end = words[len(said) - 1].span.end if len(said) < len(words) else len(text)
+    return end, descending, nulls == "last" if nulls else descending
+
+
+PLACES = ("first", "last")
+
+
+def _reads_clock(typed: Typed) -> bool:
+    return any(isinstance(node, ProcessingTime) for node in walk(typed))
+
+
+def _computed(key: Iterable[tuple[str, Typed | None]]) -> tuple[Computed, ...]:
+    return tuple(Computed(name, typed) for name, typed in key if typed is not None)
+
+
+def _schema(columns: Iterable[tuple[str, Typed]]) -> Schema:
+    return Schema(tuple(Field(name, typed.type, typed.nullable) for name, typed in columns))
+
+
+def _once(fields: Iterable[Field]) -> Iterator[Field]:
+    return iter({field.name: field for field in fields}.values())

@@ -1,0 +1,44 @@
+"""Which streams carry their rows' places in the order of all: those where a reader needs them.
+
+Walked from the readers up to the sources, which number what they read. An aggregating step places
+its rows itself, by time and key; every other step hands on the place that its rows came with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headrace.core.plan.nodes import Aggregate, Operation, PlanPart, Sink, Step, Top
+
+
+def with_order(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
+    """The parts with `ordered` set on the streams whose rows need their place."""
+    parts = tuple(parts)
+    ordered: set[str] = set()
+    for part in reversed(parts):
+        if isinstance(part, Step) and _reads_order(part, ordered):
+            ordered.update(part.inputs)
+    return tuple(_marked(part, ordered) for part in parts) if ordered else parts
+
+
+def _reads_order(step: Step, ordered: set[str]) -> bool:
+    """Whether the rows that come to a step must have their place."""
+    if any(map(_needs_order, step.operations)):
+        return True
+    places = any(isinstance(operation, Aggregate) for operation in step.operations)
+    handed_on = step.asides if places else {stream.name for stream in step.outputs}
+    return not ordered.isdisjoint(handed_on)
+
+
+def _needs_order(operation: Operation) -> bool:
+    return isinstance(operation, Top) or (
+        isinstance(operation, Aggregate) and operation.needs_order
+    )
+
+
+def _marked(part: PlanPart, ordered: set[str]) -> PlanPart:
+    if isinstance(part, Sink):
+        return part
+    outputs = tuple(replace(s, ordered=s.name in ordered) for s in part.outputs)
+    return replace(part, outputs=outputs)

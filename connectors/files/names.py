@@ -1,8 +1,11 @@
 """What a sink's files are called: the one place that knows.
 
     part    = "part-" job "-" subtask "-" sequence suffix
-    hidden  = ".inprogress-" part
+    hidden  = ".inprogress-" part ".tmp"
     folder  = (column "=" value "/")*
+
+A part is hidden from Spark by its dot, and from DuckDB and Polars, to whom a dot means nothing, by
+how its name ends: `out/*.jsonl` does not match it.
 
 `job` is the first 8 hexadecimal digits of the job's id. `sequence` rises, above all that the job
 has ever named in the folder, so that a name is never used twice: `part-1f3c09a2-0-17.jsonl.gz`.
@@ -16,7 +19,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-HIDDEN = ".inprogress-"
+HIDDEN, UNNAMED = ".inprogress-", ".tmp"
 NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _PART = re.compile(r"part-([0-9a-f]{8})-(\d+)-(\d+)(\.[a-z.]+)")
@@ -39,10 +42,12 @@ class PartName:
 def parse(name: str) -> PartName | None:
     """The part of that name, hidden or not.
 
-    >>> parse(".inprogress-part-1f3c09a2-0-17.jsonl.gz")
+    >>> parse(".inprogress-part-1f3c09a2-0-17.jsonl.gz.tmp")
     PartName(job='1f3c09a2', subtask=0, sequence=17, suffix='.jsonl.gz')
     """
-    found = _PART.fullmatch(name.removeprefix(HIDDEN))
+    if name.startswith(HIDDEN):
+        name = name.removeprefix(HIDDEN).removesuffix(UNNAMED)
+    found = _PART.fullmatch(name)
     return PartName(found[1], int(found[2]), int(found[3]), found[4]) if found else None
 
 
@@ -50,10 +55,10 @@ def hidden(path: str) -> str:
     """Where a part is until it is committed.
 
     >>> hidden("day=1/part-1f3c09a2-0-17.jsonl")
-    'day=1/.inprogress-part-1f3c09a2-0-17.jsonl'
+    'day=1/.inprogress-part-1f3c09a2-0-17.jsonl.tmp'
     """
     folder, name = os.path.split(path)
-    return os.path.join(folder, HIDDEN + name)
+    return os.path.join(folder, f"{HIDDEN}{name}{UNNAMED}")
 
 
 def step(column: str, value: str | None) -> str:

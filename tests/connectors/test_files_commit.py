@@ -53,7 +53,7 @@ def used(tmp_path: Path) -> Path:
 
 OLD = ["day=1/part-00000-of-spark.json", *(f"{OTHER}-0-{at}.jsonl" for at in range(3))]
 NONE = ["_SUCCESS", "notes.txt"]
-NOT_COMMITTED = [f".inprogress-{OTHER}-1-{at}.jsonl" for at in range(3)]
+NOT_COMMITTED = [f".inprogress-{OTHER}-1-{at}.jsonl.tmp" for at in range(3)]
 NEW = [f"{MINE}-0-{at}.jsonl" for at in range(3)]
 
 
@@ -310,7 +310,7 @@ def test_a_file_that_gets_too_large_leaves_nothing(tmp_path: Path, rows: str) ->
     arguments = [sys.executable, "-c", FULL, str(tmp_path), rows, "limit"]
     ran = subprocess.run(arguments, capture_output=True, text=True, check=True)
     if rows == "10M":
-        assert ran.stdout.endswith(f"{MINE}-0-0.jsonl: file too large\n")
+        assert ran.stdout.endswith(f"{MINE}-0-0.jsonl.tmp: file too large\n")
         assert names(tmp_path / "full") == []
     else:
         assert ran.stdout == "None\n"

@@ -61,7 +61,7 @@ def test_a_part_has_its_name_only_when_it_is_committed(tmp_path: Path) -> None:
     sink.check()
     handle = written(sink, FRAME, FRAME)
     assert handle == {"parts": [{"path": f"{MINE}-0-0.jsonl", "size": 2 * 210}]}
-    assert names(tmp_path / "out") == [f".inprogress-{MINE}-0-0.jsonl"]
+    assert names(tmp_path / "out") == [f".inprogress-{MINE}-0-0.jsonl.tmp"]
     for _ in range(2):
         sink.commit(handle)
         assert names(tmp_path / "out") == [f"{MINE}-0-0.jsonl"]

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from headrace.core.operators.operator import Operator
+from headrace.core.operators.place import Place
+from headrace.core.operators.running import Running
 from headrace.core.plan import nodes
-from headrace.core.state import StepState
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a keyed operator stands: what it is given beside its operation."""
-
-    stream: str
-    """The name under which its rows go out."""
-    state: StepState
-    now_us: Callable[[], int]
-    ordered: bool
-    """Whether its rows must carry their place in the order of all rows."""
-    late: bool
-    """Whether somebody reads the stream of late rows, if there is one."""
 
 
 def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
     """The operator that does this, over the state of its subtask."""
+    match operation:
+        case nodes.Aggregate(window=Window(shape=Session())):
+            return _sessions(operation, place)
+        case nodes.Aggregate(window=Window(shape=Count())):
+            return _counting(operation, place)
     raise NotImplementedError(operation)
+
+
+def _sessions(operation: nodes.Aggregate, place: Place) -> Operator:
+    from headrace.core.operators.sessions import Sessions
+
+    assert operation.window is not None
+    grouping = Grouping(operation.key)
+    fold = Aggregates(operation, grouping)
+    out = Outgoing(operation, place.stream, ordered=place.ordered)
+    return Sessions(
+        operation.window, grouping, fold, place.state, out, place.now_us, late=place.late
+    )
+
+
+def _counting(operation: nodes.Aggregate, place: Place) -> Operator:
+    from headrace.core.operators.counting import Counting
+
+    assert operation.window is not None and isinstance(operation.window.shape, Count)
+    grouping = Grouping(operation.key)
+    fold = Aggregates(operation, grouping)
+    out = Outgoing(operation, place.stream, ordered=place.ordered)
+    return Counting(operation.window.shape, grouping, fold, place.state, out)

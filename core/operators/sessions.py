@@ -1,0 +1,300 @@
+"""Session windows: rows of a key that follow each other at most the gap apart make one window.
+
+State is pieces of sessions: rows of one key that belong together as far as was known when they were
+filed, under the time at which they would close. What is due is put together for all keys at once; a
+piece that a later one continues is filed again under the later one's time, and waits with it.
+
+A window that may change after it was put out (`lateness`, `trigger`) is kept among the shown ones.
+A row that touches one takes it back: its row is deleted, and the session is put out again when it
+is due. So a window's row is gone as soon as there is no such window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
+from headrace.core.operators.folds import Fold
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.operator import Output
+from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
+from headrace.core.operators.sessionizing import END, START, continued, joined
+from headrace.core.plan.windows import Session, Window
+from headrace.core.state import NO_CLOCK_US, SLOT, RunsLayout, StepState
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS = "__rows"
+"""How many rows have come to a session since it was last put out."""
+
+
+class Sessions:
+    """The operator of `window: {session: ...}`. `late` says whether somebody reads late rows."""
+
+    def __init__(
+        self,
+        window: Window,
+        grouping: Grouping,
+        fold: Fold,
+        state: StepState,
+        out: Outgoing,
+        now_us: Callable[[], int],
+        *,
+        late: bool,
+    ) -> None:
+        import polars as pl
+
+        assert isinstance(window.shape, Session)
+        self._window = window
+        self._gap_us = window.shape.gap_us
+        self._grouping = grouping
+        self._fold = fold
+        self._state = state
+        self._out = out
+        self._now_us = now_us
+        self._late = late
+        self._key = grouping.inside
+        self._by = (*grouping.inside, START, END)
+        extra = {START: pl.Int64(), END: pl.Int64(), ROWS: pl.Int64()}
+        columns = {**grouping.types, **fold.columns, **extra}
+        self._open = state.runs("open", RunsLayout(columns, self._key, self._merged))
+        # Sessions that were shown are whole, and apart from each other: nothing is to be merged.
+        shown = RunsLayout(columns, self._key, lambda sessions: sessions)
+        self._shown = state.runs("shown", shown) if window.fires_again else None
+        self._rings = _Rings(window, now_us)
+
+    @property
+    def held(self) -> int:
+        """The pieces of sessions that go on."""
+        return self._open.rows
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows become pieces; those that come too late for any session are told apart."""
+        if not frame.height:
+            return
+        rows = self._joined(frame)
+        late = self._too_late(rows)
+        if late is not None and late.height:
+            yield from self._leave_out(frame, late)
+            rows = rows.join(late, on="__row", how="anti", maintain_order="left")
+        if not rows.height:
+            return
+        pieces = self._pieces(rows)
+        if self._shown is not None and self._shown.rows:
+            touched = self._taken_back(pieces)
+            yield from self._out.rows(self._finished(touched, deleted=True))
+        self._open.add(pieces)
+        if not self._window.processing:
+            yield from self._close(self._state.clock_us)
+        trigger = self._window.trigger
+        if trigger and trigger.count:
+            yield from self._show_full(pieces, trigger.count)
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Sessions close whose gap has passed."""
+        if self._window.processing and watermark_us < FOREVER_US:
+            return
+        self._state.clock_us = max(self._state.clock_us, watermark_us)
+        yield from self._close(watermark_us)
+        if self._rings.event(watermark_us):
+            yield from self._show(self._open.take(FOREVER_US))
+        if self._shown is not None:
+            self._shown.drop(watermark_us)
+
+    def due_us(self) -> int | None:
+        """When the next session closes by the wall clock, or is to be shown."""
+        closes = self._open.first() if self._window.processing else None
+        due = [at for at in (closes, self._rings.due_us(self._open.rows)) if at is not None]
+        return min(due, default=None)
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """The wall clock has come this far."""
+        if self._window.processing:
+            yield from self._close(now_us)
+            if self._shown is not None:
+                self._shown.drop(now_us)
+        if self._rings.clock(now_us):
+            yield from self._show(self._open.take(FOREVER_US))
+
+    def _joined(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows, each with the start and end of the session it is part of among these."""
+        import polars as pl
+
+        rows = self._grouping.rows(frame, self._fold.reads)
+        if self._window.processing:
+            time = pl.lit(self._now_us(), dtype=pl.Int64)
+        else:
+            time = pl.col(EVENT_TIME).cast(pl.Int64)
+        numbered = rows.with_columns(
+            time.alias(START), time.alias(END), pl.int_range(pl.len()).alias("__row")
+        )
+        return joined(numbered, self._key, self._gap_us)
+
+    def _pieces(self, rows: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        sizes = rows.group_by(self._by).agg(pl.len().cast(pl.Int64).alias(ROWS))
+        states = self._fold.begin(rows.drop("__row"), self._by)
+        pieces = states.join(sizes, on=self._by, nulls_equal=True)
+        return pieces.with_columns(self._closes())
+
+    def _closes(self) -> pl.Expr:
+        """When a piece is due."""
+        import polars as pl
+
+        return (pl.col(END) + self._gap_us).alias(SLOT)
+
+    def _merged(self, pieces: pl.DataFrame) -> pl.DataFrame:
+        """The pieces put together to sessions, as far as they show; filed under their close."""
+        import polars as pl
+
+        whole = joined(pieces, self._key, self._gap_us)
+        sizes = whole.group_by(self._by).agg(pl.col(ROWS).sum())
+        states = self._fold.merge(whole.drop(ROWS, SLOT), self._by)
+        merged = states.join(sizes, on=self._by, nulls_equal=True).with_columns(self._closes())
+        return merged.select(pieces.columns)
+
+    def _too_late(self, rows: pl.DataFrame) -> pl.DataFrame | None:
+        """The numbers of the rows whose session is over, with all its lateness."""
+        import polars as pl
+
+        clock_us = self._state.clock_us
+        if self._window.processing or clock_us == NO_CLOCK_US:
+            return None
+        over = pl.col(END) + (self._gap_us + self._window.lateness_us) <= clock_us
+        suspects = rows.filter(over)
+        if not suspects.height:
+            return None
+        sessions = suspects.select(self._by).unique()
+        kept = [
+            runs.of_keys(sessions.select(self._key).unique(), NO_CLOCK_US)
+            for runs in (self._open, self._shown)
+            if runs is not None
+        ]
+        for pieces in kept:
+            if pieces is not None:
+                saved = continued(sessions, pieces, self._key, self._gap_us)
+                sessions = sessions.join(saved, on=self._by, how="anti", nulls_equal=True)
+        return suspects.join(sessions, on=self._by, how="semi", nulls_equal=True).select("__row")
+
+    def _leave_out(self, frame: pl.DataFrame, late: pl.DataFrame) -> Iterator[Output]:
+        """Count late rows, and hand them to whoever reads them."""
+        self._state.counts.late += late.height
+        if self._late:
+            assert self._window.late_to is not None
+            yield self._window.late_to, frame[late["__row"].sort()]
+
+    def _close(self, until_us: int) -> Iterator[Output]:
+        """Put out the sessions that closed up to then."""
+        first = self._open.first()
+        if first is None or first > until_us:
+            return
+        due = self._open.take(until_us)
+        if due is None:
+            return
+        if until_us < FOREVER_US:
+            due = self._waiting(due, until_us)
+        yield from self._show(due)
+
+    def _waiting(self, due: pl.DataFrame, until_us: int) -> pl.DataFrame:
+        """The due sessions without those that later pieces continue: these are filed again."""
+        import polars as pl
+
+        later = self._open.of_keys(due.select(self._key).unique(), until_us)
+        if later is None:
+            return due
+        going_on = continued(due.select(self._by), later, self._key, self._gap_us)
+        if not going_on.height:
+            return due
+        again = due.join(going_on, on=self._by, nulls_equal=True)
+        again = again.with_columns((pl.col("__e") + self._gap_us).alias(SLOT)).drop("__e")
+        self._open.add(again.select(due.columns))
+        return due.join(going_on, on=self._by, how="anti", nulls_equal=True)
+
+    def _show(self, sessions: pl.DataFrame | None) -> Iterator[Output]:
+        """Put sessions out, and keep those that may still change."""
+        import polars as pl
+
+        if sessions is None or not sessions.height:
+            return
+        yield from self._out.rows(self._finished(sessions, deleted=False))
+        if self._shown is not None:
+            kept_until = pl.col(END) + (self._gap_us + self._window.lateness_us)
+            shown = sessions.with_columns(
+                kept_until.alias(SLOT), pl.lit(0, dtype=pl.Int64).alias(ROWS)
+            )
+            self._shown.add(shown.filter(pl.col(SLOT) > self._state.clock_us))
+
+    def _show_full(self, pieces: pl.DataFrame, count: int) -> Iterator[Output]:
+        """Put out the sessions to which so many rows have come since they were last put out."""
+        import polars as pl
+
+        sessions = self._open.take_keys(pieces.select(self._key).unique())
+        if sessions is not None:
+            self._open.add(sessions.filter(pl.col(ROWS) < count))
+            yield from self._show(sessions.filter(pl.col(ROWS) >= count))
+
+    def _taken_back(self, pieces: pl.DataFrame) -> pl.DataFrame:
+        """The shown sessions that these pieces touch: they are open again."""
+        assert self._shown is not None
+        shown = self._shown.take_keys(pieces.select(self._key).unique())
+        if shown is None:
+            return pieces.clear()
+        touched = continued(shown.select(self._by), pieces, self._key, self._gap_us)
+        self._shown.add(shown.join(touched, on=self._by, how="anti", nulls_equal=True))
+        back = shown.join(touched, on=self._by, how="semi", nulls_equal=True)
+        self._open.add(back.with_columns(self._closes()))
+        return back
+
+    def _finished(self, sessions: pl.DataFrame, *, deleted: bool) -> pl.DataFrame:
+        """The results of whole sessions."""
+        import polars as pl
+
+        if not sessions.height:
+            return sessions
+        done = self._fold.finish(sessions.drop(SLOT, ROWS), self._by)
+        stamp = pl.Datetime("us", "UTC")
+        end = pl.col(END) + self._gap_us
+        done = done.with_columns(
+            pl.col(START).cast(stamp).alias(WINDOW_START),
+            end.cast(stamp).alias(WINDOW_END),
+            (end - 1).cast(stamp).alias(EVENT_TIME),
+        )
+        return done.with_columns(pl.lit(deleted).alias(DELETE)) if deleted else done
+
+
+class _Rings:
+    """When a trigger says that what is open is to be shown."""
+
+    def __init__(self, window: Window, now_us: Callable[[], int]) -> None:
+        trigger = window.trigger
+        self._every_us = trigger.every_us if trigger else None
+        self._by_clock = bool(trigger and (trigger.processing or window.processing))
+        self._last: int | None = None
+        self._now_us = now_us
+
+    def event(self, watermark_us: int) -> bool:
+        """Whether event time has passed a multiple of `every`."""
+        if self._every_us is None or self._by_clock or watermark_us == FOREVER_US:
+            return False
+        turn, before = watermark_us // self._every_us, self._last
+        self._last = turn
+        return before is not None and turn > before
+
+    def due_us(self, open_rows: int) -> int | None:
+        """When the clock will have passed a multiple of `every`, if anything waits for it."""
+        if self._every_us is None or not self._by_clock or not open_rows:
+            return None
+        turn = self._now_us() // self._every_us if self._last is None else self._last
+        self._last = turn
+        return (turn + 1) * self._every_us
+
+    def clock(self, now_us: int) -> bool:
+        """Whether the wall clock has passed a multiple of `every`."""
+        if self._every_us is None or not self._by_clock:
+            return False
+        turn, before = now_us // self._every_us, self._last
+        self._last = turn
+        return before is None or turn > before

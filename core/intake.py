@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.core import dead_letters
 from headrace.core.arrivals import Arrivals
 from headrace.core.blame import blamed
-from headrace.core.channel import Bounds
+from headrace.core.channel import Bounds, joined
 from headrace.core.contracts import Chunk, ConnectorError, Reading
 from headrace.core.elements import EVENT_TIME, FOREVER_US, End, Watermark
 from headrace.core.messages import Position, Split
@@ -103,12 +103,9 @@ class Intake:
         return self._kept_rows >= self.bounds.rows or now >= self._since + waits_s
 
     async def _send(self) -> None:
-        import polars as pl
-
         frames, self._kept, self._kept_rows, self._since = self._kept, [], 0, None
         if frames:
-            frame = frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=True)
-            await self.flow.rows(self.source.name, self._timed(frame))
+            await self.flow.rows(self.source.name, self._timed(joined(frames)))
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
         if self.source.event_time is None:

@@ -152,18 +152,15 @@ class Kernel:
         return frame.with_columns(*self._exprs).select(*self._names)
 
     def _filtered(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
-        if len(self._conditions) == 1 and DELETE not in frame.columns:
-            frame = frame.filter(self._conditions[0])
-            passed[self._steps[0]] += frame.height
-            return frame
         masks = self._masks(frame)
         whole = masks[0]
         for step, mask in zip(self._steps, masks, strict=True):
             whole = whole & mask
-            passed[step] += int(whole.sum())
+            passed[step] += (left := int(whole.sum()))
         if DELETE in frame.columns:
             return frame.with_columns(frame[DELETE] | ~whole.fill_null(False))
-        return frame.filter(whole)
+        # A filter wakes threads, even for a single row: worth it only where some rows pass.
+        return frame.head(left) if left in (0, frame.height) else frame.filter(whole)
 
     def _masks(self, frame: pl.DataFrame) -> list[pl.Series]:
         """What each condition says of each row."""

@@ -15,9 +15,10 @@ from headrace.core import dead_letters
 from headrace.core.keygroups import owned
 from headrace.core.operators.columns import Columns
 from headrace.core.operators.explode import Explode
-from headrace.core.operators.keyed import Place, keyed_operator
+from headrace.core.operators.keyed import keyed_operator
 from headrace.core.operators.map import FailedRow, Map
 from headrace.core.operators.operator import Chain, Operator, Output
+from headrace.core.operators.place import Place
 from headrace.core.operators.route import Route
 from headrace.core.plan import nodes
 from headrace.core.state import Owner, StateBackend, StepState

@@ -33,6 +33,9 @@ SLOT = "__slot"
 KEY = "__key"
 """The column of a table that holds a row's key, encoded as one string."""
 
+ASKED = "__asked"
+"""The column of found rows that says which of the keys asked for it is the row of, from 0 (int)."""
+
 UNTIL = "__until"
 """The column of a table that says until when a row is remembered (bigint); absent: for ever."""
 
@@ -100,7 +103,7 @@ class Table(Protocol):
     """One row a key. Every frame has KEY (never null), the opened columns, perhaps UNTIL."""
 
     def find(self, keys: pl.Series) -> pl.DataFrame:
-        """The rows of those keys that are there, in any order."""
+        """The rows of those keys that are there, in the order of the keys, with ASKED."""
         ...
 
     def put(self, frame: pl.DataFrame) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.state import (
+    ASKED,
     KEY,
     NO_CLOCK_US,
     SLOT,
@@ -158,9 +159,11 @@ class MemoryTable:
         """The rows of those keys."""
         import polars as pl
 
+        asked = keys.alias(KEY).to_frame().with_row_index(ASKED)
         if self._frame is None:
-            return pl.DataFrame(schema={KEY: pl.String(), **self.columns, UNTIL: pl.Int64()})
-        return self._frame.filter(pl.col(KEY).is_in(keys.implode()))
+            types = {KEY: pl.String(), **self.columns, UNTIL: pl.Int64()}
+            return asked.clear().with_columns(pl.lit(None, t).alias(n) for n, t in types.items())
+        return asked.join(self._frame, on=KEY, maintain_order="left")
 
     def put(self, frame: pl.DataFrame) -> None:
         """Keep these rows."""

@@ -1,0 +1,127 @@
+"""Operators of changes over literal rows: what they put out, and what that comes to in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import polars as pl
+
+from headrace.core.aggregates import type_aggregate_text
+from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN
+from headrace.core.expressions import type_expression
+from headrace.core.operators.operator import Operator, Output
+from headrace.core.operators.place import Place
+from headrace.core.ordinals import placed
+from headrace.core.plan.nodes import Aggregate, Aggregated, Computed, Filter
+from headrace.core.plan.windows import Ttl
+from headrace.core.state import Owner, StepState
+from headrace.core.type_parser import parse_type
+from headrace.core.types import Field, Schema
+from headrace.state.memory import MemoryBackend
+
+ALL = Owner("step", 0, range(8), 8)
+
+
+def schema_of(**columns: str) -> Schema:
+    """A schema, as in YAML."""
+    return Schema(tuple(Field(name, *parse_type(type)) for name, type in columns.items()))
+
+
+def computed(schema: Schema, *keys: str, **named: str) -> tuple[Computed, ...]:
+    """Columns of a key."""
+    pairs = {**{key: key for key in keys}, **named}
+    return tuple(Computed(name, type_expression(text, schema)) for name, text in pairs.items())
+
+
+def aggregate(
+    schema: Schema,
+    key: tuple[Computed, ...],
+    columns: Mapping[str, str],
+    having: str | None = None,
+    ttl: Ttl | None = None,
+) -> Aggregate:
+    """A running aggregate."""
+    keys = tuple(Field(each.name, each.value.type, each.value.nullable) for each in key)
+    typed = {n: type_aggregate_text(text, schema, Schema(keys)) for n, text in columns.items()}
+    out = Schema((*keys, *(Field(name, each.type) for name, each in typed.items())))
+    return Aggregate(
+        key,
+        None,
+        tuple(Aggregated(name, each, columns[name]) for name, each in typed.items()),
+        Filter(type_expression(having, out), having) if having else None,
+        ttl,
+    )
+
+
+@dataclass(slots=True)
+class Clock:
+    """A wall clock that stands still."""
+
+    now_us: int = 0
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
+def place(
+    state: StepState | None = None, clock: Clock | None = None, *, ordered: bool = False
+) -> Place:
+    """Where an operator stands whose rows go out as `out`."""
+    state = state or MemoryBackend().open(ALL)
+    return Place("out", state, clock or Clock(), ordered, late=False)
+
+
+def timed(frame: pl.DataFrame, times: Sequence[int], *, ordered: bool = False) -> pl.DataFrame:
+    """The rows with event times in seconds, and their places."""
+    at = pl.Series(EVENT_TIME, [t * 1_000_000 for t in times]).cast(pl.Datetime("us", "UTC"))
+    frame = frame.with_columns(at)
+    return placed(frame, pl.int_range(pl.len())) if ordered else frame
+
+
+def second(at: int) -> datetime:
+    """That second of the epoch."""
+    return datetime.fromtimestamp(at, UTC)
+
+
+@dataclass(slots=True)
+class Table:
+    """What changes come to: the last row of each key, without those that were deleted."""
+
+    key: tuple[str, ...]
+    rows: dict[tuple[object, ...], tuple[object, ...]] = field(default_factory=dict)
+    deletes: int = 0
+
+    def take(self, outputs: Iterable[Output]) -> None:
+        """Make these changes; a delete must delete something."""
+        for _, frame in outputs:
+            deleted = frame[DELETE].to_list()
+            shown = frame.drop(HIDDEN, strict=False)
+            keys = shown.select(self.key).rows()
+            for key, row, gone in zip(keys, shown.rows(), deleted, strict=True):
+                if gone:
+                    del self.rows[key]
+                    self.deletes += 1
+                else:
+                    self.rows[key] = row
+
+
+def rows_of(outputs: Iterator[Output]) -> list[tuple[object, ...]]:
+    """All rows that came out, sorted; with the hidden columns."""
+    return sorted((row for _, frame in outputs for row in frame.rows()), key=repr)
+
+
+def cut(frame: pl.DataFrame, ends: Iterable[int]) -> Iterator[pl.DataFrame]:
+    """The frame in pieces that end there."""
+    start = 0
+    for end in (*sorted(ends), frame.height):
+        if end > start:
+            yield frame.slice(start, end - start)
+            start = end
+
+
+def fed(operator: Operator, pieces: Iterable[pl.DataFrame]) -> Iterator[Output]:
+    """What an operator makes of these batches."""
+    for piece in pieces:
+        yield from operator.process(piece)

@@ -15,7 +15,7 @@ from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.core.types import BIGINT, Decimal, Field, Schema, Type, to_polars
 
-ROWS = 28_000  # about 4 MB, as files are read
+ROWS = 56_000  # about 8 MB, as files are read
 
 
 def main() -> None:

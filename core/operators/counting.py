@@ -13,12 +13,14 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME
-from headrace.core.operators.folds import Fold
+from headrace.core.operators.folds import Aggregates
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import Output
 from headrace.core.operators.outgoing import Outgoing
+from headrace.core.operators.place import Place
+from headrace.core.plan.nodes import Aggregate
 from headrace.core.plan.windows import Count
-from headrace.core.state import KEY, StepState
+from headrace.core.state import KEY
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,14 +42,14 @@ KEYLESS = "__all"
 class Counting:
     """The operator of `window: {count: ...}`."""
 
-    def __init__(
-        self, shape: Count, grouping: Grouping, fold: Fold, state: StepState, out: Outgoing
-    ) -> None:
+    def __init__(self, operation: Aggregate, place: Place) -> None:
         import polars as pl
 
-        self._grouping = grouping
-        self._fold = fold
-        self._out = out
+        assert operation.window is not None and isinstance(operation.window.shape, Count)
+        shape, state = operation.window.shape, place.state
+        self._grouping = grouping = Grouping(operation.key)
+        self._fold = fold = Aggregates(operation, grouping)
+        self._out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._pane = gcd(shape.rows, shape.every)
         self._spans = shape.rows // self._pane
         self._every = shape.every // self._pane

@@ -10,15 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.aggregates import (
+    AggregateExpression,
     distinct_calls,
     merged_states,
     partial_states,
     results,
+    type_aggregate_text,
 )
+from headrace.core.elements import EVENT_TIME
 from headrace.core.operators.grouping import Grouping
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
-from headrace.core.types import to_polars
+from headrace.core.types import TIMESTAMP, Field, Schema, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,11 +54,15 @@ class Fold(Protocol):
 
 
 class Aggregates:
-    """The fold of `aggregate`: partial states."""
+    """The fold of `aggregate`: partial states; with `newest` also the greatest event time."""
 
-    def __init__(self, operation: nodes.Aggregate, grouping: Grouping) -> None:
+    def __init__(
+        self, operation: nodes.Aggregate, grouping: Grouping, *, newest: bool = False
+    ) -> None:
         self._grouping = grouping
         self._expressions = {column.name: column.expression for column in operation.columns}
+        if newest:
+            self._expressions[EVENT_TIME] = _newest()
         self._calls = distinct_calls(self._expressions.values())
         self.reads = frozenset[str]().union(*(each.columns for each in self._expressions.values()))
         self.columns = {
@@ -77,3 +84,8 @@ class Aggregates:
         inside = dict(zip(self._grouping.inside, self._grouping.names, strict=True))
         names = [inside.get(name, name) for name in by]
         return results(self._grouping.named(states), names, self._calls, self._expressions)
+
+
+def _newest() -> AggregateExpression:
+    time = Schema((Field(EVENT_TIME, TIMESTAMP),))
+    return type_aggregate_text(f"max({EVENT_TIME})", time, Schema(()))

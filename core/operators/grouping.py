@@ -42,6 +42,10 @@ class Grouping:
             return frame.select(*self._exprs, *kept)
         return frame
 
+    def picked(self, frame: pl.DataFrame, columns: Iterable[str], *more: pl.Expr) -> pl.DataFrame:
+        """The key of each row, the columns named, and what is more; one of these reads a column."""
+        return frame.select(*self._exprs, *columns, *more)
+
     def encoded(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame with KEY, made of the columns of the key."""
         import polars as pl

@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
-from headrace.core.operators.folds import Fold
+from headrace.core.operators.folds import Aggregates
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import Output
 from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
+from headrace.core.operators.place import Place
 from headrace.core.operators.sessionizing import END, START, continued, joined
+from headrace.core.plan.nodes import Aggregate
 from headrace.core.plan.windows import Session, Window
-from headrace.core.state import NO_CLOCK_US, SLOT, RunsLayout, StepState
+from headrace.core.state import NO_CLOCK_US, SLOT, RunsLayout
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,30 +33,21 @@ ROWS = "__rows"
 
 
 class Sessions:
-    """The operator of `window: {session: ...}`. `late` says whether somebody reads late rows."""
+    """The operator of `window: {session: ...}`."""
 
-    def __init__(
-        self,
-        window: Window,
-        grouping: Grouping,
-        fold: Fold,
-        state: StepState,
-        out: Outgoing,
-        now_us: Callable[[], int],
-        *,
-        late: bool,
-    ) -> None:
+    def __init__(self, operation: Aggregate, place: Place) -> None:
         import polars as pl
 
-        assert isinstance(window.shape, Session)
+        window, state = operation.window, place.state
+        assert window is not None and isinstance(window.shape, Session)
         self._window = window
+        self._grouping = grouping = Grouping(operation.key)
+        self._fold = fold = Aggregates(operation, grouping)
+        self._out = Outgoing(operation, place.stream, ordered=place.ordered)
+        self._late = place.late
+        self._now_us = place.now_us
         self._gap_us = window.shape.gap_us
-        self._grouping = grouping
-        self._fold = fold
         self._state = state
-        self._out = out
-        self._now_us = now_us
-        self._late = late
         self._key = grouping.inside
         self._by = (*grouping.inside, START, END)
         extra = {START: pl.Int64(), END: pl.Int64(), ROWS: pl.Int64()}
@@ -63,7 +56,7 @@ class Sessions:
         # Sessions that were shown are whole, and apart from each other: nothing is to be merged.
         shown = RunsLayout(columns, self._key, lambda sessions: sessions)
         self._shown = state.runs("shown", shown) if window.fires_again else None
-        self._rings = _Rings(window, now_us)
+        self._rings = _Rings(window, place.now_us)
 
     @property
     def held(self) -> int:

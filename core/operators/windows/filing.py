@@ -1,0 +1,77 @@
+"""Rows on their way into state: kept as they came until there are many, then folded and filed.
+
+Folding a few rows costs as much as folding thousands, so rows wait until a window fires or many
+have gathered. What waits belongs to the state like what is filed: `settle` files it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.operators.folds import Fold
+from headrace.core.operators.grouping import Grouping
+from headrace.core.state import SLOT, RunsLayout, StepState
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SETTLED_ROWS = 131_072
+"""So many waiting rows are folded at once."""
+
+
+class Filed:
+    """What is kept of the rows of each key and pane, filed under the pane's end."""
+
+    def __init__(self, state: StepState, grouping: Grouping, fold: Fold) -> None:
+        self.by = (*grouping.inside, SLOT)
+        self.fold = fold
+        layout = RunsLayout({**grouping.types, **fold.columns}, grouping.inside, self.merged)
+        self.runs = state.runs("windows", layout)
+        self._waiting: list[pl.DataFrame] = []
+        self._waits = 0
+        self._least: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """About how many rows are kept."""
+        return self._waits + self.runs.rows
+
+    def first(self) -> int | None:
+        """The first pane of which something is kept."""
+        filed = self.runs.first()
+        if filed is None or self._least is None:
+            return self._least if filed is None else filed
+        return min(filed, self._least)
+
+    def add(self, rows: pl.DataFrame, least: int) -> None:
+        """Keep these rows, which have the columns `by` and those that the fold reads."""
+        self._waiting.append(rows)
+        self._waits += rows.height
+        self._least = least if self._least is None else min(self._least, least)
+        if self._waits >= SETTLED_ROWS:
+            self.settle()
+
+    def settle(self) -> pl.DataFrame | None:
+        """Fold and file what waits; what became of it, if there was something."""
+        if not self._waiting:
+            return None
+        folded = self.fold.begin(_together(self._waiting), self.by)
+        self._waiting, self._waits, self._least = [], 0, None
+        self.runs.add(folded)
+        return folded
+
+    def merged(self, states: pl.DataFrame) -> pl.DataFrame:
+        """One state a key and pane (or window)."""
+        return self.fold.merge(states, self.by).select(states.columns)
+
+    def settle_until(self, pane: int) -> None:
+        """Settle if something up to this pane waits."""
+        if self._least is not None and self._least <= pane:
+            self.settle()
+
+
+def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    import polars as pl
+
+    return frames[0] if len(frames) == 1 else pl.concat(frames)

@@ -1,0 +1,55 @@
+"""What a window that fires puts out: merged states become rows with the times of their window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME
+from headrace.core.operators.folds import Fold
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.operator import MOST_ROWS, Output
+from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
+from headrace.core.operators.windows.grid import Grid
+from headrace.core.state import SLOT
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Results:
+    """Puts out the windows whose states it is given; SLOT says when each window ends.
+
+    Windows without bounds have the event time that their fold found.
+    """
+
+    def __init__(
+        self, grid: Grid, grouping: Grouping, fold: Fold, out: Outgoing, *, bounded: bool
+    ) -> None:
+        self._fold = fold
+        self._out = out
+        self._times = _times(grid) if bounded else []
+        times = (WINDOW_START, WINDOW_END, EVENT_TIME) if bounded else ()
+        self._by = (*grouping.inside, *times)
+
+    def rows(self, states: pl.DataFrame) -> Iterator[Output]:
+        """The rows of these windows, those that end first first, in bounded pieces."""
+        states = states.sort(SLOT)
+        for start in range(0, states.height, MOST_ROWS):
+            piece = states.slice(start, MOST_ROWS)
+            if self._times:
+                piece = piece.with_columns(self._times)
+            yield from self._out.rows(self._fold.finish(piece, self._by))
+
+
+def _times(grid: Grid) -> list[pl.Expr]:
+    """The bounds of a window, and the time of its rows: the last instant that is in it."""
+    import polars as pl
+
+    time, end = to_polars(TIMESTAMP), pl.col(SLOT)
+    return [
+        grid.start(end).cast(time).alias(WINDOW_START),
+        end.cast(time).alias(WINDOW_END),
+        (end - 1).cast(time).alias(EVENT_TIME),
+    ]

@@ -1,0 +1,96 @@
+"""Keyed operators on their own, over a key `k`, a number `v` and times in microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from headrace.core.aggregates import type_aggregate_text
+from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.expressions.typed import Column, Span
+from headrace.core.operators.keyed import keyed_operator
+from headrace.core.operators.operator import Operator, Output
+from headrace.core.operators.place import Place
+from headrace.core.plan.nodes import Aggregate, Aggregated, Computed
+from headrace.core.plan.windows import Window
+from headrace.core.state import Owner, StepState
+from headrace.core.types import BIGINT, Field, Schema
+from headrace.state.memory import MemoryBackend
+
+Row = tuple[int | None, int, int]
+"""A key, a time, a number."""
+
+SCHEMA = Schema((Field("k", BIGINT), Field("v", BIGINT)))
+STAMP = pl.Datetime("us", "UTC")
+
+
+class Keyed:
+    """An operator of `count(*), sum(v)` over a window; `late` and `rows` are what it put out.
+
+    A row is its key (if there is one), its window's start and end (if it has them), count and sum.
+    Deletes take rows back.
+    """
+
+    def __init__(self, window: Window, *, keyed: bool = True) -> None:
+        key = (Computed("k", Column(BIGINT, True, Span(0, 0), "k")),) if keyed else ()
+        names = ("k",) if keyed else ()
+        texts = {"n": "count(*)", "total": "sum(v)"}
+        columns = tuple(
+            Aggregated(name, type_aggregate_text(text, SCHEMA, names), text)
+            for name, text in texts.items()
+        )
+        self.window = window
+        self.now_us = 0
+        self.state: StepState = MemoryBackend().open(Owner("s", 0, range(128), 128))
+        place = Place("s", self.state, lambda: self.now_us, False, window.late_to is not None)
+        self.operator: Operator = keyed_operator(Aggregate(key, window, columns), place)
+        self.bounds = ("window_start", "window_end") if window.bounded else ()
+        self.identity = (*names, *self.bounds)
+        self.late: list[Row] = []
+        self.rows: list[tuple[int | None, ...]] = []
+
+    def process(self, *rows: Row) -> None:
+        """Rows come in one batch."""
+        self._take(self.operator.process(frame_of(rows)))
+
+    def advance(self, watermark_us: int) -> None:
+        """The watermark comes."""
+        self._take(self.operator.advance(watermark_us))
+
+    def tick(self, now_us: int) -> None:
+        """The wall clock has come this far."""
+        self.now_us = now_us
+        due_us = self.operator.due_us()
+        if due_us is not None and due_us <= now_us:
+            self._take(self.operator.tick(now_us))
+
+    def _take(self, outputs: Iterable[Output]) -> None:
+        for stream, frame in outputs:
+            if stream == self.window.late_to:
+                times = frame[EVENT_TIME].cast(pl.Int64)
+                self.late.extend(zip(frame["k"], times, frame["v"], strict=True))
+            else:
+                self._change(frame)
+
+    def _change(self, frame: pl.DataFrame) -> None:
+        plain = frame.with_columns(pl.col(name).cast(pl.Int64) for name in self.bounds)
+        shown = plain.select(*self.identity, "n", "total").rows()
+        deleted: Sequence[bool] = [False] * frame.height
+        if self.window.fires_again:
+            deleted = frame[DELETE].to_list()
+        for row, gone in zip(shown, deleted, strict=True):
+            if self.window.fires_again:
+                name = row[: len(self.identity)]
+                before = [old for old in self.rows if old[: len(self.identity)] == name]
+                assert before or not gone, "a row was deleted that is not there"
+                self.rows = [old for old in self.rows if old not in before]
+            if not gone:
+                self.rows.append(row)
+
+
+def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
+    """The rows as a batch."""
+    types = {"k": pl.Int64, EVENT_TIME: pl.Int64, "v": pl.Int64}
+    frame = pl.DataFrame(list(rows), schema=types, orient="row")
+    return frame.with_columns(pl.col(EVENT_TIME).cast(STAMP)).select("k", "v", EVENT_TIME)

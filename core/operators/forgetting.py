@@ -7,7 +7,7 @@ next row of the key is its first again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.operators.operator import Output
@@ -22,37 +22,40 @@ if TYPE_CHECKING:
 class Forgetting:
     """What such operators have in common: a table, and clocks that say what to forget."""
 
-    def __init__(self, table: Table, ttl: Ttl | None, place: Place) -> None:
-        self.table = table
+    def __init__(self, ttl: Ttl | None, place: Place) -> None:
         self._ttl = ttl
         self._state = place.state
         self._now_us = place.now_us
+        self._table: Table | None = None
         self._due_us: int | None = None
+
+    def open(self, columns: Mapping[str, pl.DataType]) -> Table:
+        """The table, opened when it is first needed: some learn its columns from their rows."""
+        if self._table is None:
+            self._table = self._state.table("keys", columns)
+        self._forget(self._now_us() if self._by_clock else self._state.clock_us)
+        return self._table
 
     def put(self, rows: pl.DataFrame, times: pl.Series) -> None:
         """Remember these rows; `times` are the greatest event times of their keys."""
         import polars as pl
 
+        assert self._table is not None, "nothing was asked before something is put"
         if self._ttl is None:
-            self.table.put(rows)
+            self._table.put(rows)
         elif self._ttl.processing:
             until_us = self._now_us() + self._ttl.after_us
-            self.table.put(rows.with_columns(pl.lit(until_us, dtype=pl.Int64).alias(UNTIL)))
+            self._table.put(rows.with_columns(pl.lit(until_us, dtype=pl.Int64).alias(UNTIL)))
             self._due_us = self._due_us or until_us + 1
         else:
             until = (times.cast(pl.Int64) + self._ttl.after_us).alias(UNTIL)
-            self.table.put(rows.with_columns(until))
-
-    def forget_until_now(self) -> None:
-        """Forget what is due; to be called before the table is asked."""
-        if self._ttl is not None and self._ttl.processing:
-            self.table.forget(self._now_us())
+            self._table.put(rows.with_columns(until))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Keys are forgotten, silently."""
         self._state.clock_us = max(self._state.clock_us, watermark_us)
-        if self._ttl is not None and not self._ttl.processing:
-            self.table.forget(self._state.clock_us)
+        if not self._by_clock:
+            self._forget(self._state.clock_us)
         return iter(())
 
     def due_us(self) -> int | None:
@@ -62,11 +65,28 @@ class Forgetting:
     def tick(self, now_us: int) -> Iterator[Output]:
         """Keys are forgotten, silently."""
         if self._ttl is not None and self._due_us is not None and now_us >= self._due_us:
-            self.table.forget(now_us)
-            self._due_us = now_us + self._ttl.after_us + 1 if self.table.rows else None
+            self._forget(now_us)
+            self._due_us = now_us + self._ttl.after_us + 1 if self._rows else None
         return iter(())
 
     @property
     def held(self) -> int:
         """Forgetting may look at every row."""
-        return self.table.rows if self._ttl is not None else 0
+        return self._rows if self._ttl is not None else 0
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a row of a key renews it, even one that changes nothing."""
+        return self._ttl is not None
+
+    @property
+    def _by_clock(self) -> bool:
+        return self._ttl is not None and self._ttl.processing
+
+    @property
+    def _rows(self) -> int:
+        return 0 if self._table is None else self._table.rows
+
+    def _forget(self, now_us: int) -> None:
+        if self._ttl is not None and self._table is not None:
+            self._table.forget(now_us)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from headrace.core.operators.counting import Counting
+from headrace.core.operators.dedup import First, Last
 from headrace.core.operators.operator import Operator
 from headrace.core.operators.place import Place
 from headrace.core.operators.running import Running
 from headrace.core.operators.sessions import Sessions
+from headrace.core.operators.top import Top
 from headrace.core.operators.windows.make import windowed
 from headrace.core.plan import nodes
 from headrace.core.plan.windows import Count, Session, Window
@@ -23,4 +25,10 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
             return Counting(operation, place)
         case nodes.Aggregate():
             return windowed(operation, place)
+        case nodes.Top(window=None):
+            return Top(operation, place)
+        case nodes.Dedup(keep="first"):
+            return First(operation, place)
+        case nodes.Dedup():
+            return Last(operation, place)
     raise NotImplementedError(operation)

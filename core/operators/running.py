@@ -35,22 +35,22 @@ class Running(Forgetting):
     def __init__(self, operation: Aggregate, place: Place) -> None:
         import polars as pl
 
+        super().__init__(operation.ttl, place)
         self._grouping = Grouping(operation.key)
         self._fold = Aggregates(operation, self._grouping, newest=True)
         self._out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._having = to_expr(operation.having.condition) if operation.having else None
         self._state_columns = tuple(self._fold.columns)
         shown = {SHOWN: pl.Boolean()} if operation.having else {}
-        table = place.state.table("keys", {**self._fold.columns, **shown})
-        super().__init__(table, operation.ttl, place)
+        self._columns = {**self._fold.columns, **shown}
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The new row of each key that has rows here."""
-        self.forget_until_now()
+        table = self.open(self._columns)
         timed = EVENT_TIME in frame.columns
         rows = self._grouping.rows(frame if timed else _untimed(frame), self._fold.reads)
         fresh = self._grouping.encoded(self._fold.begin(rows, self._grouping.inside))
-        found = self.table.find(fresh[KEY])
+        found = table.find(fresh[KEY])
         states = self._merged(fresh, found) if found.height else fresh
         results = self._finished(states)
         changed = results if self._having is None else self._passing(results, found)

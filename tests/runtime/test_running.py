@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 import polars as pl
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.operators.running import Running
@@ -138,6 +138,7 @@ RUN = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(run=RUN, ends=st.sets(st.integers(0, 12)))
 def test_any_cut_of_the_rows_comes_to_the_same_rows(
     run: list[tuple[str | None, int | None]], ends: set[int]
@@ -154,6 +155,7 @@ def test_any_cut_of_the_rows_comes_to_the_same_rows(
     assert table.rows == expected
 
 
+@settings(deadline=None, max_examples=60)
 @given(run=RUN, ends=st.sets(st.integers(0, 12)))
 def test_what_goes_by_order_does_not_depend_on_the_batches(
     run: list[tuple[str | None, int | None]], ends: set[int]

@@ -1,0 +1,88 @@
+"""`dedup`: one row a key, in the order in which rows come.
+
+The first row of a key goes out, and the key is remembered. The last one replaces those before it:
+the last row of each key in a batch goes out, and nothing need be remembered for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.operators.forgetting import Forgetting
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.operator import Output, Stateless
+from headrace.core.operators.place import Place
+from headrace.core.plan.nodes import Dedup
+from headrace.core.state import ASKED, KEY
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROW = "__row"
+LAST = "__last"
+"""The greatest event time of a key."""
+
+
+class First(Forgetting):
+    """The operator of `dedup` with `keep: first`."""
+
+    def __init__(self, operation: Dedup, place: Place) -> None:
+        super().__init__(operation.ttl, place)
+        self._grouping = Grouping(operation.key)
+        self._stream = place.stream
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """The rows whose keys are new."""
+        table = self.open({LAST: to_polars(TIMESTAMP)} if self.forgets else {})
+        heads = self._grouping.encoded(self._heads(frame)).with_row_index(ASKED)
+        found = table.find(heads[KEY])
+        new = heads.filter(~heads[ASKED].is_in(found[ASKED].implode())) if found.height else heads
+        if self.forgets:
+            renewed = self._renewed(heads, found)
+            self.put(renewed, renewed[LAST])
+        elif new.height:
+            table.put(new.select(KEY))
+        if new.height:
+            yield self._stream, frame[new[ROW]]
+
+    def _heads(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Each key here, the number of its first row, and its greatest event time."""
+        import polars as pl
+
+        rows = self._grouping.rows(frame, ()).with_row_index(ROW)
+        key = self._grouping.inside
+        if key and not self.forgets:
+            return rows.unique(key, keep="first", maintain_order=True)
+        timed = EVENT_TIME in frame.columns
+        last = pl.col(EVENT_TIME).max() if timed else pl.lit(None, dtype=to_polars(TIMESTAMP))
+        both = (pl.col(ROW).first(), last.alias(LAST))
+        return rows.group_by(key, maintain_order=True).agg(both) if key else rows.select(both)
+
+    def _renewed(self, heads: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+        """The keys with the greatest event time of now and before."""
+        import polars as pl
+
+        before = found.select(ASKED, pl.col(LAST).alias("__before"))
+        joined = heads.join(before, on=ASKED, how="left", maintain_order="left")
+        return joined.select(KEY, pl.max_horizontal(LAST, "__before").alias(LAST))
+
+
+class Last(Stateless):
+    """The operator of `dedup` with `keep: last`."""
+
+    def __init__(self, operation: Dedup, place: Place) -> None:
+        self._grouping = Grouping(operation.key)
+        self._stream = place.stream
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """The last row of each key."""
+        import polars as pl
+
+        last = frame.tail(1)
+        if key := self._grouping.inside:
+            rows = self._grouping.rows(frame, ()).with_row_index(ROW)
+            last = frame[rows.unique(key, keep="last", maintain_order=True)[ROW]]
+        yield self._stream, last.with_columns(pl.lit(False).alias(DELETE))

@@ -1,0 +1,113 @@
+"""A running top: the first rows of each key so far, put out rank by rank where one has changed.
+
+What is kept of a key is its best rows, as a list. The rows of a batch are ranked among themselves
+first, so that only those that may matter meet what is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN, ORDER
+from headrace.core.operators.forgetting import Forgetting
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.operator import MOST_ROWS, Output
+from headrace.core.operators.place import Place
+from headrace.core.operators.ranking import Ranks
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import RANK
+from headrace.core.state import KEY
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BEST = "__best"
+"""The best rows of a key, best first."""
+LAST = "__last"
+"""The greatest event time of a key."""
+BEFORE = "__before"
+"""The rank that a row had before; null where it had none."""
+
+
+class Top(Forgetting):
+    """The operator of `top` without a window."""
+
+    def __init__(self, operation: nodes.Top, place: Place) -> None:
+        super().__init__(operation.ttl, place)
+        self._grouping = Grouping(operation.key)
+        self._ranks = Ranks(operation.by, operation.rows)
+        self._stream = place.stream
+        self._ordered = place.ordered
+        self._kept: tuple[str, ...] = ()
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """The ranks that change with these rows."""
+        table = self.open(self._columns(frame))
+        best = self._best(frame)
+        found = table.find(best[KEY].unique(maintain_order=True))
+        ranked = self._ranked(best, found)
+        changed = self._changed(ranked)
+        kept = ranked if self.forgets else ranked.join(changed, on=KEY, how="semi")
+        if kept.height:
+            self._keep(kept)
+        yield from self._put_out(changed, frame)
+
+    def _columns(self, frame: pl.DataFrame) -> dict[str, pl.DataType]:
+        """The columns of the table, which keeps those that rows come with."""
+        import polars as pl
+
+        kept = {name: type for name, type in frame.schema.items() if name != EVENT_TIME}
+        self._kept = tuple(kept)
+        return {BEST: pl.List(pl.Struct(kept)), LAST: to_polars(TIMESTAMP)}
+
+    def _best(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows that are among the best of their key here, with the key's greatest time."""
+        import polars as pl
+
+        rows = self._grouping.rows(frame, frame.columns)
+        key = self._grouping.inside
+        timed = EVENT_TIME in frame.columns
+        last = pl.col(EVENT_TIME).max() if timed else pl.lit(None, dtype=to_polars(TIMESTAMP))
+        rows = rows.with_columns((last.over(key) if key and timed else last).alias(LAST))
+        return self._grouping.encoded(self._ranks.best(rows, key))
+
+    def _ranked(self, best: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+        """The best rows of each key, old and new."""
+        import polars as pl
+
+        columns = (KEY, *self._kept, LAST, BEFORE)
+        came = best.with_columns(pl.lit(None, dtype=pl.Int32).alias(BEFORE)).select(columns)
+        if not found.height:
+            return came.with_columns(best[RANK])
+        rows = found.select(KEY, BEST, LAST).explode(BEST).unnest(BEST)
+        rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(KEY)
+        known = rows.with_columns(rank.alias(BEFORE)).select(columns)
+        together = pl.concat([known, came]).with_columns(pl.col(LAST).max().over(KEY))
+        return self._ranks.best(together, (KEY,))
+
+    def _changed(self, ranked: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        return ranked.filter(pl.col(BEFORE).ne_missing(pl.col(RANK)))
+
+    def _keep(self, ranked: pl.DataFrame) -> None:
+        import polars as pl
+
+        best = pl.struct(self._kept).alias(BEST)
+        states = ranked.group_by(KEY, maintain_order=True).agg(best, pl.col(LAST).first())
+        self.put(states, states[LAST])
+
+    def _put_out(self, changed: pl.DataFrame, frame: pl.DataFrame) -> Iterator[Output]:
+        import polars as pl
+
+        names = [name for name in frame.columns if name not in HIDDEN]
+        hidden = [pl.lit(False).alias(DELETE)]
+        if EVENT_TIME in frame.columns:
+            hidden.append(pl.col(LAST).alias(EVENT_TIME))
+        if self._ordered:
+            hidden.append(pl.col(ORDER))
+        out = changed.select(*names, RANK, *hidden)
+        for start in range(0, out.height, MOST_ROWS):
+            yield self._stream, out.slice(start, MOST_ROWS)

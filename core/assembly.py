@@ -137,7 +137,8 @@ class Assembly:
         if not isinstance(head, nodes.Source):
             return None
         reading = self._ends.sources[head.name].reading()
-        return Intake(head, reading, flow, self._setting.now_us, self._bounds)
+        number = self.plan.parts.index(head)
+        return Intake(head, reading, flow, self._setting.now_us, self._bounds, number=number)
 
     def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[str, ...], Gate]:
         """The channels into a subtask, each with the stream that comes through it."""

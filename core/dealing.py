@@ -6,7 +6,7 @@ Splits are dealt out in turn, as they are discovered; each once, however often i
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.core.messages import Assign, Split, SubtaskId
 
@@ -39,7 +39,8 @@ class Dealing:
     ) -> dict[SubtaskId, list[tuple[Split, None]]]:
         dealt: dict[SubtaskId, list[tuple[Split, None]]] = {reader: [] for reader in readers}
         for split in splits:
-            dealt[readers[self._turn % len(readers)]].append((split, None))
+            numbered = replace(split, number=self._turn)
+            dealt[readers[self._turn % len(readers)]].append((numbered, None))
             self._turn += 1
         self._known.update(splits)
         return dealt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from headrace.core.arrivals import Arrivals
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds, joined
 from headrace.core.contracts import Chunk, ConnectorError, Reading
-from headrace.core.elements import EVENT_TIME, FOREVER_US, End, Watermark
+from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER, End, Watermark
 from headrace.core.messages import Position, Split
+from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
 from headrace.core.task import Flow
 
@@ -40,6 +42,10 @@ class Intake:
     rows_in: int = 0
     bad: int = 0
     _arrivals: Arrivals = field(init=False)
+    number: int = 0
+    """Which of the plan's sources it is."""
+    _read: Counter[Split] = field(default_factory=Counter)
+    """How many rows each split has given, where rows are placed by it."""
     _kept: list[pl.DataFrame] = field(default_factory=list)
     _kept_rows: int = 0
     _since: float | None = None
@@ -79,8 +85,17 @@ class Intake:
                 self.rows_in += arrival.frame.height
                 if arrival.bad:
                     await self._bad(arrival)
-                self._keep(arrival.frame, now)
+                self._keep(self._numbered(arrival), now)
         return arrival is not None
+
+    def _numbered(self, chunk: Chunk) -> pl.DataFrame:
+        """The rows, with their number among all rows where a step goes by their order."""
+        if not self.source.outputs[0].ordered:
+            return chunk.frame
+        split, count = chunk.split, chunk.frame.height
+        at = numbers(self.number, split.number, self._read[split], count)
+        self._read[split] += count
+        return chunk.frame.with_columns(at.alias(ORDER))
 
     def _keep(self, frame: pl.DataFrame, now: float) -> None:
         if not frame.height:
@@ -108,9 +123,9 @@ class Intake:
             await self.flow.rows(self.source.name, self._timed(joined(frames)))
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        if self.source.event_time is None:
-            return frame
-        return frame.with_columns(frame[self.source.event_time].alias(EVENT_TIME))
+        if self.source.event_time is not None:
+            frame = frame.with_columns(frame[self.source.event_time].alias(EVENT_TIME))
+        return placed(frame, frame[ORDER]) if ORDER in frame.columns else frame
 
     async def _bad(self, chunk: Chunk) -> None:
         first = chunk.bad[0]

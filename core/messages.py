@@ -45,10 +45,15 @@ class SubtaskId:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a source that is read in order by one reader."""
+    """A part of a source that is read in order by one reader.
+
+    `number` is its place among the splits of its source, in the order in which they were
+    discovered; it is given when a split is dealt, and stays.
+    """
 
     source: str
     name: str
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

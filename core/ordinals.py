@@ -20,6 +20,18 @@ ORDER_TYPE: Type = Struct((Field("time", BIGINT), Field("at", BIGINT)))
 """Microseconds since the epoch (0 where rows have no time), and a number unique among equals."""
 
 
+SOURCE_BITS, SPLIT_BITS, ROW_BITS = 7, 20, 36
+
+
+def numbers(source: int, split: int, first: int, count: int) -> pl.Series:
+    """The numbers of rows that follow each other in a split: by source, by split, by row."""
+    import polars as pl
+
+    source, split = min(source, (1 << SOURCE_BITS) - 1), min(split, (1 << SPLIT_BITS) - 1)
+    start = (((source << SPLIT_BITS) + split) << ROW_BITS) + first
+    return pl.int_range(start, start + count, dtype=pl.Int64, eager=True)
+
+
 def placed(frame: pl.DataFrame, at: pl.Expr | pl.Series) -> pl.DataFrame:
     """The rows with their place: by their event time where they have one, then by `at`."""
     import polars as pl

@@ -17,7 +17,7 @@ from headrace.core.aggregates import (
     results,
     type_aggregate_text,
 )
-from headrace.core.elements import EVENT_TIME
+from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.operators.grouping import Grouping
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
@@ -64,7 +64,8 @@ class Aggregates:
         if newest:
             self._expressions[EVENT_TIME] = _newest()
         self._calls = distinct_calls(self._expressions.values())
-        self.reads = frozenset[str]().union(*(each.columns for each in self._expressions.values()))
+        order = {ORDER} if any(call.needs_order for call in self._calls) else set()
+        self.reads = frozenset[str](order).union(*(call.columns for call in self._calls))
         self.columns = {
             name: to_polars(type)
             for call in self._calls

@@ -86,6 +86,7 @@ class Flow:
         """A mark: what a watermark triggers goes out before it does."""
         if isinstance(mark, Watermark) and self.chain is not None:
             await self._drain(self.chain.held, self.chain.advance(mark.at_us))
+            mark = Watermark(self.chain.handed_on(mark.at_us))
         await self.foot.mark(mark)
 
     def due_us(self) -> int | None:

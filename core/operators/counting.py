@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import EVENT_TIME
 from headrace.core.operators.folds import Aggregates
 from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.operator import Output
+from headrace.core.operators.operator import Output, Timely
 from headrace.core.operators.outgoing import Outgoing
 from headrace.core.operators.place import Place
 from headrace.core.plan.nodes import Aggregate
@@ -39,7 +39,7 @@ KEYLESS = "__all"
 """The one key of a step without key."""
 
 
-class Counting:
+class Counting(Timely):
     """The operator of `window: {count: ...}`."""
 
     def __init__(self, operation: Aggregate, place: Place) -> None:

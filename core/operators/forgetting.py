@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.operators.operator import Output
+from headrace.core.operators.operator import Output, Timely
 from headrace.core.operators.place import Place
 from headrace.core.plan.windows import Ttl
 from headrace.core.state import UNTIL, Table
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Forgetting:
+class Forgetting(Timely):
     """What such operators have in common: a table, and clocks that say what to forget."""
 
     def __init__(self, ttl: Ttl | None, place: Place) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from headrace.core.elements import FOREVER_US
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -21,6 +23,9 @@ Output: TypeAlias = "tuple[str, pl.DataFrame]"
 
 class Operator(Protocol):
     """Takes the rows of one stream; nothing is computed before the caller asks for it."""
+
+    behind_us: int
+    """How much older than the watermark its rows may be."""
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Rows have come."""
@@ -44,7 +49,13 @@ class Operator(Protocol):
         ...
 
 
-class Stateless:
+class Timely:
+    """An operator whose rows are never older than the watermark."""
+
+    behind_us = 0
+
+
+class Stateless(Timely):
     """What operators without state have in common: time means nothing to them."""
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
@@ -82,6 +93,11 @@ class Chain:
         """Every operator hears of it after those before it."""
         for at, (_, operator) in enumerate(self._operators):
             yield from self._onward(at, operator.advance(watermark_us))
+            watermark_us = _less(watermark_us, operator.behind_us)
+
+    def handed_on(self, watermark_us: int) -> int:
+        """The watermark that holds for what has been put out."""
+        return _less(watermark_us, sum(operator.behind_us for _, operator in self._operators))
 
     def due_us(self) -> int | None:
         """When the first of the operators wants to be told of the wall clock."""
@@ -112,3 +128,7 @@ class Chain:
                 yield from self._process(at + 1, frame)
             else:
                 yield stream, frame
+
+
+def _less(watermark_us: int, behind_us: int) -> int:
+    return watermark_us if watermark_us == FOREVER_US else watermark_us - behind_us

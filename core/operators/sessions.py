@@ -1,5 +1,9 @@
 """Session windows: rows of a key that follow each other at most the gap apart make one window.
 
+A row exactly at the end of a session still belongs to it, so that a session closes when the
+watermark is past its end, and not when it is there. What it puts out is then that much older than
+the watermark: `behind_us`.
+
 State is pieces of sessions: rows of one key that belong together as far as was known when they were
 filed, under the time at which they would close. What is due is put together for all keys at once; a
 piece that a later one continues is filed again under the later one's time, and waits with it.
@@ -47,6 +51,7 @@ class Sessions:
         self._late = place.late
         self._now_us = place.now_us
         self._gap_us = window.shape.gap_us
+        self._open_us = window.shape.gap_us + 1
         self._state = state
         self._key = grouping.inside
         self._by = (*grouping.inside, START, END)
@@ -57,6 +62,8 @@ class Sessions:
         shown = RunsLayout(columns, self._key, lambda sessions: sessions)
         self._shown = state.runs("shown", shown) if window.fires_again else None
         self._rings = _Rings(window, place.now_us)
+
+    behind_us = 1
 
     @property
     def held(self) -> int:
@@ -137,7 +144,7 @@ class Sessions:
         """When a piece is due."""
         import polars as pl
 
-        return (pl.col(END) + self._gap_us).alias(SLOT)
+        return (pl.col(END) + self._open_us).alias(SLOT)
 
     def _merged(self, pieces: pl.DataFrame) -> pl.DataFrame:
         """The pieces put together to sessions, as far as they show; filed under their close."""
@@ -156,7 +163,7 @@ class Sessions:
         clock_us = self._state.clock_us
         if self._window.processing or clock_us == NO_CLOCK_US:
             return None
-        over = pl.col(END) + (self._gap_us + self._window.lateness_us) <= clock_us
+        over = pl.col(END) + (self._open_us + self._window.lateness_us) <= clock_us
         suspects = rows.filter(over)
         if not suspects.height:
             return None
@@ -202,7 +209,7 @@ class Sessions:
         if not going_on.height:
             return due
         again = due.join(going_on, on=self._by, nulls_equal=True)
-        again = again.with_columns((pl.col("__e") + self._gap_us).alias(SLOT)).drop("__e")
+        again = again.with_columns((pl.col("__e") + self._open_us).alias(SLOT)).drop("__e")
         self._open.add(again.select(due.columns))
         return due.join(going_on, on=self._by, how="anti", nulls_equal=True)
 
@@ -214,7 +221,7 @@ class Sessions:
             return
         yield from self._out.rows(self._finished(sessions, deleted=False))
         if self._shown is not None:
-            kept_until = pl.col(END) + (self._gap_us + self._window.lateness_us)
+            kept_until = pl.col(END) + (self._open_us + self._window.lateness_us)
             shown = sessions.with_columns(
                 kept_until.alias(SLOT), pl.lit(0, dtype=pl.Int64).alias(ROWS)
             )

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.elements import FOREVER_US
+from headrace.core.operators.operator import Chain
 from headrace.core.plan.windows import Session, Trigger, Window
 from tests.runtime.keyed import Keyed, Row
 
@@ -19,13 +20,20 @@ def test_events_exactly_the_gap_apart_share_a_session() -> None:
     assert sorted(keyed.rows) == [(1, 0, 20, 2, 3), (1, 21, 31, 1, 4), (2, 5, 15, 1, 8)]
 
 
-def test_a_session_closes_when_the_watermark_reaches_its_end() -> None:
+def test_a_session_closes_when_the_watermark_is_past_its_end() -> None:
     keyed = Keyed(GAP)
-    keyed.process((1, 0, 1))
-    keyed.advance(9)
-    assert keyed.rows == []
+    keyed.process((1, 0, 1), (2, 0, 1))
     keyed.advance(10)
+    assert keyed.rows == []
+    keyed.process((2, 10, 2))
+    keyed.advance(11)
     assert keyed.rows == [(1, 0, 10, 1, 1)]
+
+
+def test_the_watermark_behind_sessions_allows_for_rows_at_the_end() -> None:
+    chain = Chain([("s", Keyed(GAP).operator)])
+    assert chain.handed_on(10) == 9
+    assert chain.handed_on(FOREVER_US) == FOREVER_US
 
 
 def test_a_session_that_goes_on_waits_for_its_later_rows() -> None:
@@ -35,7 +43,7 @@ def test_a_session_that_goes_on_waits_for_its_later_rows() -> None:
     keyed.advance(12)
     assert keyed.rows == []
     keyed.process((1, 16, 4))
-    keyed.advance(26)
+    keyed.advance(27)
     assert keyed.rows == [(1, 0, 26, 3, 7)]
 
 
@@ -52,8 +60,8 @@ def test_a_row_whose_session_is_over_is_late() -> None:
     keyed = Keyed(Window(Session(10), late_to="late"))
     keyed.process((1, 30, 1))
     keyed.advance(25)
-    keyed.process((1, 15, 2), (1, 16, 3), (2, 10, 4), (2, 15, 5))
-    assert keyed.late == [(2, 10, 4), (2, 15, 5)]
+    keyed.process((1, 15, 2), (1, 16, 3), (2, 10, 4), (3, 14, 5))
+    assert keyed.late == [(2, 10, 4), (3, 14, 5)]
     assert keyed.state.counts.late == 2
 
 
@@ -70,7 +78,7 @@ def test_a_late_row_that_joins_an_open_session_is_not_late() -> None:
 def test_an_allowed_late_row_puts_the_session_in_the_place_of_the_old_ones() -> None:
     keyed = Keyed(Window(Session(10), lateness_us=100))
     keyed.process((1, 0, 1), (1, 20, 2))
-    keyed.advance(30)
+    keyed.advance(31)
     assert sorted(keyed.rows) == [(1, 0, 10, 1, 1), (1, 20, 30, 1, 2)]
     keyed.process((1, 10, 4))
     assert keyed.rows == [(1, 0, 30, 3, 7)]
@@ -84,7 +92,7 @@ def test_a_shown_session_that_goes_on_is_put_out_again_at_its_end() -> None:
     assert keyed.rows == [(1, 1, 11, 1, 1)]
     keyed.process((1, 9, 2))
     assert keyed.rows == []
-    keyed.advance(19)
+    keyed.advance(20)
     assert keyed.rows == [(1, 1, 19, 2, 3)]
 
 
@@ -102,9 +110,9 @@ def test_by_the_wall_clock_a_session_closes_when_nothing_came_for_its_gap() -> N
     keyed.process((1, 0, 1))
     keyed.tick(9)
     keyed.process((1, 0, 2))
-    keyed.tick(18)
-    assert keyed.rows == []
     keyed.tick(19)
+    assert keyed.rows == []
+    keyed.tick(20)
     assert keyed.rows == [(1, 0, 19, 2, 3)]
 
 

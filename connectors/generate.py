@@ -71,6 +71,11 @@ class _Maker:
         return ids.with_columns(*self._exprs).select(*self._wanted)
 
 
+def _bounded(options: Part) -> bool:
+    assert isinstance(options, GenerateSource)
+    return options.rows is not None
+
+
 GENERATE = Connector(
     "generate",
     "Rows computed from their number.",
@@ -78,5 +83,6 @@ GENERATE = Connector(
         GenerateSource,
         expressions=(ExpressionOption("columns", NUMBERED, makes_columns=True),),
         open=_open,
+        bounded=_bounded,
     ),
 )

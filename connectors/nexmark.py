@@ -72,8 +72,13 @@ def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
     return NumberedSource(numbers, surroundings)
 
 
+def _bounded(options: Part) -> bool:
+    assert isinstance(options, NexmarkSource)
+    return options.events is not None
+
+
 NEXMARK = Connector(
     "nexmark",
     "The events of the Nexmark benchmark's auction site.",
-    source=SourceSide(NexmarkSource, columns=columns, open=_open),
+    source=SourceSide(NexmarkSource, columns=columns, open=_open, bounded=_bounded),
 )

@@ -34,7 +34,13 @@ def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
 STDIN = Connector(
     "stdin",
     "Records from standard input, one a line.",
-    source=SourceSide(StdinSource, STREAMED, open=_source, place=lambda _: "standard input"),
+    source=SourceSide(
+        StdinSource,
+        STREAMED,
+        open=_source,
+        place=lambda _: "standard input",
+        bounded=lambda _: False,
+    ),
 )
 STDOUT = Connector(
     "stdout",

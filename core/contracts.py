@@ -48,6 +48,10 @@ class SourceSide:
     open: Callable[[nodes.Source, Surroundings], Source] | None = None
     place: Callable[[Part], str] | None = None
     """What two sources of a pipeline cannot share, as it is called."""
+    bounded: Callable[[Part], bool] = lambda _: True
+    """Whether it comes to an end."""
+    holds_back: Callable[[Part], bool] = lambda _: False
+    """Whether splits that are not read yet, perhaps many, hold event time back."""
 
     @property
     def declares_columns(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from headrace.connectors.files.matching import is_magic
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.core.contracts import Connector, Sink, SinkSide, Source, SourceSide, Surroundings
 from headrace.core.pipeline.part import Part
@@ -29,9 +30,23 @@ def files(block: int = BLOCK) -> Connector:
     return Connector(
         "files",
         "Files in a folder.",
-        source=SourceSide(FilesSource, FORMATS, open=source),
+        source=SourceSide(
+            FilesSource, FORMATS, open=source, bounded=_bounded, holds_back=_holds_back
+        ),
         sink=SinkSide(FilesSink, FORMATS, open=_sink, place=_place),
     )
+
+
+def _bounded(options: Part) -> bool:
+    assert isinstance(options, FilesSource)
+    return options.watch is None
+
+
+def _holds_back(options: Part) -> bool:
+    """A pattern or a folder (what has no ending) may be many files."""
+    assert isinstance(options, FilesSource)
+    name = os.path.basename(options.path)
+    return not options.ordered and (is_magic(options.path) or "." not in name.strip("."))
 
 
 def _place(options: Part) -> str:

@@ -6,6 +6,7 @@ Each mapping here reads its own keys. What only makes sense beside something els
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -101,6 +102,18 @@ class Evict(Part):
     )
 
 
+WINDOW_HABITS: Mapping[str, str] = {
+    **dict.fromkeys(("size", "length", "duration", "tumbling", "fixed"), "tumble"),
+    **dict.fromkeys(("hop", "hopping", "sliding"), "slide"),
+    **dict.fromkeys(("step", "advance", "period"), "every"),
+    **dict.fromkeys(("gap", "sessions"), "session"),
+    **dict.fromkeys(("rows", "last_rows"), "count"),
+    **dict.fromkeys(("grace", "allowed_lateness", "late"), "lateness"),
+    **dict.fromkeys(("side_output", "late_output"), "late_to"),
+    **dict.fromkeys(("evictor", "keep"), "evict"),
+}
+
+
 class Window(Part):
     """Which rows belong together: one of tumble, slide, session, count, cumulate and global.
 
@@ -108,6 +121,7 @@ class Window(Part):
     end belongs to the next.
     """
 
+    habits = WINDOW_HABITS
     tumble: Length | None = Field(None, description="Windows of this length, one after the other.")
     slide: Length | None = Field(
         None, description="Windows of this length, a new one each `every`; a row is in several."

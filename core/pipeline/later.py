@@ -34,6 +34,9 @@ HABITS: Mapping[str, str] = {
     **dict.fromkeys(("unnest", "flatten"), "explode"),
     **dict.fromkeys(("switch", "branch", "split", "case"), "route"),
     **dict.fromkeys(("group_by", "groupby", "group", "partition_by", "by"), "key"),
+    **dict.fromkeys(("agg", "aggregates", "aggregation", "summarize", "reduce"), "aggregate"),
+    **dict.fromkeys(("distinct", "unique", "deduplicate"), "dedup"),
+    **dict.fromkeys(("limit", "rank", "top_n"), "top"),
     **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
 }
 IN_WINDOW = (

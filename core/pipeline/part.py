@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -40,6 +40,9 @@ class Part(BaseModel):
 
     later: ClassVar[tuple[str, ...]] = ()
     """Keys that are decided and not built yet."""
+
+    habits: ClassVar[Mapping[str, str]] = {}
+    """What others call a key of this part."""
 
     @classmethod
     def written(cls) -> dict[str, str]:

@@ -53,6 +53,12 @@ def _has_steps(node: Node) -> bool:
     return any(isinstance(part, MappingNode) and part.get("from") for part in inner)
 
 
+def _asides(part: object) -> tuple[Text | None, ...]:
+    """The streams that a part names for what failed or came too late."""
+    window = getattr(part, "window", None)
+    return getattr(part, "on_error", OnError()).to, window.late_to if window else None
+
+
 class Reader:
     """Reads one document; gathers the names of what is broken."""
 
@@ -180,9 +186,8 @@ class Reader:
             if found is None:
                 self.broken.update(made_by(key, part.value))
                 continue
-            if getattr(found, "on_error", OnError()).to is None:
-                # It may have been meant to go to a stream, and was spared.
-                self.broken.update(diverted(part.value))
+            # What was meant to go to a stream may have been spared, and its name is lost then.
+            self.broken.update(name for name in diverted(part.value) if name not in _asides(found))
             yield key, found
 
     def _has_parts(self, entry: Entry, of: str) -> bool:

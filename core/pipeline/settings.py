@@ -26,7 +26,7 @@ from headrace.core.pipeline.values import (
     whole,
 )
 
-NOT_ACTING = ("checkpoint", "state", "restart")
+NOT_ACTING = ("checkpoint", "state.memory", "restart")
 """Settings (dotted paths) that are checked, but that nothing acts on yet."""
 
 LATER = ("workers",)
@@ -85,13 +85,13 @@ class Checkpoint(Part):
 
 
 class State(Part):
-    """Where keyed state lives while the job runs."""
+    """Where keyed state lives while the job runs: in memory, until there is a backend on disk."""
 
     memory: Size = Field(
         256 * 2**20, description="Memory for state; what is over it goes to the backend's disk."
     )
-    backend: Annotated[Literal["rocksdb", "memory"], choice("rocksdb", "memory")] = Field(
-        "rocksdb", description="`memory` keeps all of it in memory, for tests."
+    backend: Annotated[Literal["memory"], choice("memory", later=("rocksdb",))] = Field(
+        "memory", description="`memory` keeps all of it in memory: it is gone when the job ends."
     )
 
 

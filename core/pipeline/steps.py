@@ -14,7 +14,6 @@ from headrace.core.pipeline.resolve import Resolver
 from headrace.core.pipeline.spots import Section, find
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.validate import Keys, validated
-from headrace.core.problems import Severity
 
 # Clauses that the columns of a step do not depend on: a mistake in one hides no other.
 SPARE = ("where", "on_error", "parallelism", "trace")
@@ -51,7 +50,7 @@ class StepReader:
             elsewhere=lambda key: in_step(key, self.connectors),
         )
         step = validated(StepKeys, data, self.section, self.findings, keys)
-        clear = keyed_rules.shape(data, self._complain)
+        clear = keyed_rules.shape(data, self._broken)
         if step is None or later or not clear:
             return None
         self._check(step, data)
@@ -71,7 +70,8 @@ class StepReader:
             alone = ", ".join(clause for clause in CLAUSES if clause not in BESIDE)
             hint = f"add one of {alone}; a sink may read the input itself"
             self._complain((), message, hint)
-        keyed_rules.check(step, data, self._complain)
+        for rule in keyed_rules.check(step, data):
+            self._broken(rule)
         if step.map is None:
             if "on_error" in data and "map" not in data:
                 hint = "expressions never fail: what cannot be computed is null"
@@ -89,8 +89,12 @@ class StepReader:
         subject = self.section.subject
         python_files.check(function, self.folder, "map.python", subject, self.findings)
 
-    def _complain(
-        self, at: tuple[str, ...], message: str, hint: str = "", severity: Severity = "error"
-    ) -> None:
+    def _broken(self, rule: keyed_rules.Rule) -> None:
+        spot = find(self.section, rule.at)
+        place = spot.place() if rule.of_value else spot.key.locate()
+        about = self.section.subject
+        self.findings.add(rule.message, place, rule.hint, about, rule.severity)
+
+    def _complain(self, at: tuple[str, ...], message: str, hint: str) -> None:
         place = find(self.section, at).key.locate()
-        self.findings.add(message, place, hint, self.section.subject, severity)
+        self.findings.add(message, place, hint, self.section.subject)

@@ -155,7 +155,8 @@ class Report:
         if len(at) == 1:
             known += self.keys.more
         hint = self.keys.elsewhere(key) if len(at) == 1 else self._variant(at)
-        near = "" if hint else nearest(key, known)
+        habit = next((m.habits[key] for m in models if key in m.habits), "")
+        near = "" if hint else habit or nearest(key, known)
         if near:
             self.meant.add((*at[:-1], near))
         hint = hint or (f'did you mean "{near}"?' if near else _listed(known))

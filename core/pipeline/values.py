@@ -207,7 +207,8 @@ def choice(*words: str, later: tuple[str, ...] = ()) -> Reads:
 
     def parse(text: Text) -> str:
         if text in later:
-            raise wrong(text, f'"{text}" is not built yet', f"there are {what}")
+            verb = "are" if len(words) > 1 else "is"
+            raise wrong(text, f'"{text}" is not built yet', f"there {verb} {what}")
         if text not in words:
             raise Unfit(did_you_mean(text, words))
         return text.reveal()

@@ -18,6 +18,7 @@ from headrace.core.plan.ends import (
     source_columns,
     source_part,
 )
+from headrace.core.plan.growth import warn_of_growth
 from headrace.core.plan.layout import edges, tasks
 from headrace.core.plan.operations import Operations
 from headrace.core.plan.order import circles, in_order, missing
@@ -66,6 +67,7 @@ class Builder:
         steps = [self._step(self.pipeline.steps[name]) for name in in_order(reads)]
         sinks = [self._sink(sink) for sink in self.pipeline.sinks.values()]
         self._check_readers()
+        warn_of_growth(self.pipeline, (*sources, *steps), self.report)
         return (*sources, *steps, *sinks)
 
     def _owners(self) -> Mapping[str, str]:
@@ -178,7 +180,7 @@ class Builder:
             for operation in operations:
                 kind = after(operation, kind)
         except Refused as refused:
-            self.report.add(refused.message, step.from_[0].locate(), refused.hint)
+            self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
             return nodes.Append()
         return kind
 

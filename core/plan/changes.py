@@ -26,12 +26,13 @@ from headrace.core.plan.windows import Window
 
 
 class Refused(Exception):
-    """An operation does not take this kind of stream: why, and what to do."""
+    """An operation does not take this kind of stream: why, what to do, and which clause it is."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", clause: str = "from") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.clause = clause
 
 
 def after(operation: Operation, kind: Kind) -> Kind:
@@ -48,10 +49,12 @@ def after(operation: Operation, kind: Kind) -> Kind:
         }
         lost = ", ".join(name for name in kind.key if name not in kept)
         if lost:
-            message = f"{operation.clause} must keep the key of the changes it reads: {lost}"
-            raise Refused(message, "a change is told from another by its key")
+            message = f"{operation.clause} must keep the key of the changes: {lost}"
+            hint = "a change is told from another by its key"
+            raise Refused(message, hint, operation.clause)
         return kind
-    raise Refused(f"{type(operation).__name__.lower()} does not take {_said(kind)}")
+    clause = type(operation).__name__.lower()
+    raise Refused(f"{clause} does not take {_said(kind)}", clause=clause)
 
 
 def _made_by(operation: Keyed) -> Kind:

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
+from headrace.core.plan.describe_keyed import keyed_lines
 from headrace.core.plan.nodes import (
+    Aggregate,
+    Dedup,
     Explode,
     Filter,
     Map,
@@ -19,6 +22,7 @@ from headrace.core.plan.nodes import (
     Sink,
     Source,
     Step,
+    Top,
 )
 from headrace.core.plan.wording import said
 
@@ -96,3 +100,5 @@ def _operation(operation: Operation) -> Iterator[str]:
             for name, _, text in branches:
                 yield f"route {name} where {text}"
             yield "route else"
+        case Aggregate() | Top() | Dedup():
+            yield from keyed_lines(operation)

@@ -8,7 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from headrace.core.plan import describe
+from headrace.core.plan.describe_keyed import kept_lines
 from headrace.core.plan.nodes import Edge, Plan, PlanPart, Sink, Source, Step, Upsert
+from headrace.core.plan.states import Kept, kept_by
 
 
 def explain(plan: Plan, format: str = "text") -> str:
@@ -33,12 +35,17 @@ def _parts(plan: Plan) -> Iterator[str]:
         outside = "" if isinstance(part, Step) else f" ({describe.outside(part)})"
         width = f", parallelism {part.parallelism}"
         yield f"{describe.kind(part)} {part.name}{outside}{width}"
-        yield from (f"    {line}" for line in describe.lines(part))
+        yield from (f"    {line}" for line in (*describe.lines(part), *_kept(plan, part)))
         if not isinstance(part, Sink):
             for stream in part.outputs:
                 name = "" if stream.name == part.name else f" {stream.name}"
                 kind = f" {stream.kind}" if isinstance(stream.kind, Upsert) else ""
                 yield f"    ->{name}{kind} {stream.schema}"
+
+
+def _kept(plan: Plan, part: PlanPart) -> Iterator[str]:
+    kept = kept_by(part, plan.key_groups)
+    return kept_lines(kept) if kept else iter(())
 
 
 def _tasks(plan: Plan) -> Iterator[str]:
@@ -70,7 +77,7 @@ def _mermaid(plan: Plan) -> str:
         lines.append(f'  subgraph task{number}["task {number}, parallelism {task.parallelism}"]')
         for name in task.parts:
             left, right = shapes[describe.kind(plan.part(name))]
-            label = "<br/>".join(map(_mermaid_text, _label(plan.part(name))))
+            label = "<br/>".join(map(_mermaid_text, _label(plan, plan.part(name))))
             lines.append(f'    {ids[name]}{left}"{label}"{right}')
         lines.append("  end")
     for edge in plan.edges:
@@ -91,7 +98,7 @@ def _dot(plan: Plan) -> str:
         title = f"task {number}, parallelism {task.parallelism}"
         lines.append(f"  subgraph cluster_{number} {{ label={_dot_text(title)};")
         for name in task.parts:
-            label = _dot_text(*_label(plan.part(name)))
+            label = _dot_text(*_label(plan, plan.part(name)))
             lines.append(f"    {_dot_text(name)} [label={label}];")
         lines.append("  }")
     for edge in plan.edges:
@@ -111,17 +118,17 @@ def _edge_label(edge: Edge) -> str:
     return exchange if edge.stream == edge.producer else f"{edge.stream}: {exchange}"
 
 
-def _label(part: PlanPart) -> list[str]:
-    """Name and work of a part, a line each."""
+def _label(plan: Plan, part: PlanPart) -> list[str]:
+    """Name, work and state of a part, a line each."""
     work = [line for line in describe.lines(part) if not line.startswith("from ")]
-    return [f"{describe.kind(part)} {part.name}", *work]
+    return [f"{describe.kind(part)} {part.name}", *work, *_kept(plan, part)]
 
 
 def _json(plan: Plan) -> str:
     document = {
         "name": plan.name,
         "key_groups": plan.key_groups,
-        "parts": [_part(part) for part in plan],
+        "parts": [_part(part, kept_by(part, plan.key_groups)) for part in plan],
         "edges": [
             {
                 "stream": edge.stream,
@@ -139,7 +146,7 @@ def _json(plan: Plan) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _part(part: PlanPart) -> dict[str, Any]:
+def _part(part: PlanPart, kept: Kept | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": part.name,
         "kind": describe.kind(part),
@@ -164,7 +171,25 @@ def _part(part: PlanPart) -> dict[str, Any]:
             }
             for stream in part.outputs
         ]
-    return shown
+    return shown | ({} if kept is None else {"keeps": _keeps(kept)})
+
+
+def _keeps(kept: Kept) -> dict[str, Any]:
+    return {
+        "key": list(kept.key),
+        "states": [
+            {
+                "name": state.name,
+                "shape": state.shape,
+                "columns": [{"name": name, "type": type} for name, type in state.columns],
+            }
+            for state in kept.states
+        ],
+        "key_groups": [
+            {"subtask": subtask, "first": groups[0], "last": groups[-1]}
+            for subtask, groups in enumerate(kept.owners)
+        ],
+    }
 
 
 FORMATS: dict[str, Callable[[Plan], str]] = {

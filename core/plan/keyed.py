@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from headrace.core.expressions.lexer import tokens
 from headrace.core.expressions.typed import (
@@ -40,6 +41,9 @@ from headrace.core.plan.nodes import (
 from headrace.core.problems import did_you_mean
 from headrace.core.types import INT, TIMESTAMP, Array, Field, Schema, Struct
 
+if TYPE_CHECKING:
+    from headrace.core.aggregates.calls import AggregateExpression
+
 NOWHERE = Span(0, 0)
 NOW = "the processing time has no place in"
 BEFORE = "compute it with `with` in a step before"
@@ -74,8 +78,7 @@ class KeyedClauses:
         return None
 
     def _aggregate(self, written: tuple[Assignment, ...]) -> Aggregate:
-        key = [*self._key(self.step.key)]
-        window = self._window()
+        key, window = [*self._key(self.step.key)], self._window()
         keys = Known(
             _schema((name, typed) for name, typed in key if typed),
             frozenset(name for name, typed in key if typed is None),
@@ -93,11 +96,16 @@ class KeyedClauses:
             if typed is None:
                 broken.add(str(each.name))
                 continue
+            if _aggregates_clock(typed):
+                message = f"{NOW} an aggregate"
+                self.report.add(message, each.expression.locate(), "with and select may read it")
             columns.append(Aggregated(str(each.name), typed, each.expression.shown))
             fields.append(Field(str(each.name), typed.type, typed.finish.nullable))
         self.known = Known(Schema(tuple(_once(fields))), frozenset(broken), self.known.open)
         having = self._having()
-        return Aggregate(_computed(key), window, tuple(columns), having, self._ttl(self.step.ttl))
+        return Aggregate(
+            _computed(key, self.step.key), window, tuple(columns), having, self._ttl(self.step.ttl)
+        )
 
     def _having(self) -> Filter | None:
         text = self.step.having
@@ -105,7 +113,7 @@ class KeyedClauses:
         if text is None or typed is None:
             return None
         if _reads_clock(typed):
-            self.report.add(f"{NOW} having", text.locate(), "a step behind has where")
+            self.report.add(f"{NOW} having", text.locate(), "where in a step behind may read it")
         return Filter(typed, text.shown)
 
     def _check_bounds(self, bounds: Iterable[str]) -> None:
@@ -133,10 +141,13 @@ class KeyedClauses:
         rank = Field(RANK, INT, nullable=False)
         schema = Schema((*(f for f in self.known.schema if f.name != RANK), rank))
         self.known = Known(schema, self.known.broken - {RANK}, self.known.open)
-        return Top(_computed(key), window, written.n, by, self._ttl(self.step.ttl))
+        return Top(_computed(key, self.step.key), window, written.n, by, self._ttl(self.step.ttl))
 
     def _ranking(self, text: Text) -> Ranking | None:
         end, descending, nulls_last = ordering(text.reveal())
+        if problem := _no_ranking(text.reveal()[:end]):
+            self.report.add(problem[0], text.locate(), problem[1])
+            return None
         typed = output(text, self.known, self.report, end)
         if typed is None:
             return None
@@ -155,7 +166,7 @@ class KeyedClauses:
         ttl = None
         if written.ttl is not None:
             ttl = document.Ttl.model_construct(after=written.ttl, time=written.time)
-        return Dedup(_computed(key), written.keep, self._ttl(ttl, "dedup"))
+        return Dedup(_computed(key, written.key), written.keep, self._ttl(ttl, "dedup"))
 
     def _check_kept(
         self, written: Iterable[Assignment], what: str, key: list[tuple[str, Typed | None]]
@@ -313,12 +324,39 @@ def ordering(text: str) -> tuple[int, bool, bool]:
 PLACES = ("first", "last")
 
 
+def _no_ranking(text: str) -> tuple[str, str] | None:
+    """What is wrong with a ranking that is not one expression, and what to do."""
+    try:
+        *words, _ = tokens(text)
+    except ExpressionError:
+        return None
+    depth = 0
+    for word in words:
+        depth += {"(": 1, ")": -1}.get(word.text, 0)
+        if word.text == "," and not depth:
+            return "wanted one expression, got several", "several are a list: [price desc, id]"
+    said = [word.text.lower() for word in words[1:]]
+    if "desc" in said or "asc" in said:
+        return 'wanted "nulls first", "nulls last" or the end behind asc and desc', ""
+    return None
+
+
 def _reads_clock(typed: Typed) -> bool:
     return any(isinstance(node, ProcessingTime) for node in walk(typed))
 
 
-def _computed(key: Iterable[tuple[str, Typed | None]]) -> tuple[Computed, ...]:
-    return tuple(Computed(name, typed) for name, typed in key if typed is not None)
+def _aggregates_clock(expression: AggregateExpression) -> bool:
+    """Whether the processing time is read, inside of a call or outside."""
+    calls = expression.calls
+    inside = (each.typed for call in calls for each in (*call.inputs, call.condition) if each)
+    return any(map(_reads_clock, (expression.finish, *inside)))
+
+
+def _computed(
+    key: Iterable[tuple[str, Typed | None]], written: Iterable[Assignment] | None
+) -> tuple[Computed, ...]:
+    texts = {str(each.name): each.expression.shown for each in written or () if each.expression}
+    return tuple(Computed(name, typed, texts.get(name, "")) for name, typed in key if typed)
 
 
 def _schema(columns: Iterable[tuple[str, Typed]]) -> Schema:

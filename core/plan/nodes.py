@@ -83,10 +83,11 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A column of the output: its name, and what it is."""
+    """A column of the output: its name, what it is, and how that was said, where it was."""
 
     name: str
     value: Typed
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,120 @@
+"""Keyed operations in words, a line for each clause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from headrace.core.plan.nodes import Aggregate, Computed, Dedup, Keyed, Top
+from headrace.core.plan.states import Kept, ranges
+from headrace.core.plan.windows import (
+    Count,
+    Cumulate,
+    Evict,
+    Global,
+    Session,
+    Shape,
+    Slide,
+    Trigger,
+    Ttl,
+    Tumble,
+    Window,
+)
+from headrace.core.plan.wording import duration_said
+
+
+def keyed_lines(operation: Keyed) -> Iterator[str]:
+    """What the operation does."""
+    match operation:
+        case Dedup(key, keep, ttl):
+            forgets = f", {_ttl(ttl)}" if ttl else ""
+            yield f"dedup by {_key(key)}, keep {keep}{forgets}"
+        case Aggregate() | Top():
+            yield f"key {_key(operation.key)}" if operation.key else "no key: one group of all rows"
+            if operation.window:
+                yield f"window {', '.join(_window(operation.window))}"
+            if isinstance(operation, Top):
+                by = ", ".join(ranking.text for ranking in operation.by)
+                yield f"top {operation.rows} by {by}"
+            else:
+                columns = (f"{column.name} = {column.text}" for column in operation.columns)
+                yield f"aggregate {', '.join(columns)}"
+                if operation.having:
+                    yield f"having {operation.having.text}"
+            if operation.ttl:
+                yield _ttl(operation.ttl)
+
+
+def _key(key: Iterable[Computed]) -> str:
+    return ", ".join(f"{e.name} = {e.text}" if e.text else e.name for e in key)
+
+
+def _window(window: Window) -> Iterator[str]:
+    yield _shape(window.shape)
+    if window.processing:
+        yield "by the wall clock"
+    if window.lateness_us:
+        yield f"lateness {_length(window.lateness_us)}"
+    if window.late_to:
+        yield f"late rows to {window.late_to}"
+    if window.trigger:
+        yield f"fires {_trigger(window.trigger)}"
+        if not window.accumulate:
+            yield "and then forgets what it fired"
+    elif not window.accumulate:
+        yield "forgets what it fired"
+    if window.evict:
+        yield f"sees {_evict(window.evict)}"
+
+
+def _shape(shape: Shape) -> str:
+    match shape:
+        case Tumble(size, offset):
+            return f"tumble {_length(size)}{_offset(offset)}"
+        case Slide(size, every, offset):
+            return f"slide {_length(size)} every {_length(every)}{_offset(offset)}"
+        case Cumulate(size, every, offset):
+            return f"cumulate {_length(size)} every {_length(every)}{_offset(offset)}"
+        case Session(gap):
+            return f"session {_length(gap)}"
+        case Count(rows, every):
+            return f"count {rows}" + (f" every {every}" if every != rows else "")
+        case Global():
+            return "global"
+
+
+def _offset(offset_us: int) -> str:
+    return f" offset {_length(offset_us)}" if offset_us else ""
+
+
+def _trigger(trigger: Trigger) -> str:
+    if trigger.every_us is None:
+        return f"every {trigger.count} rows"
+    return f"every {_length(trigger.every_us)}" + (_CLOCK if trigger.processing else "")
+
+
+def _evict(evict: Evict) -> str:
+    if evict.within_us is None:
+        return f"the last {evict.last} rows"
+    return f"the last {_length(evict.within_us)}"
+
+
+def _ttl(ttl: Ttl) -> str:
+    return f"ttl {_length(ttl.after_us)}{_CLOCK if ttl.processing else ''}"
+
+
+_CLOCK = " by the wall clock"
+
+
+def _length(us: int) -> str:
+    return duration_said(timedelta(microseconds=us))
+
+
+def kept_lines(kept: Kept) -> Iterator[str]:
+    """What a step keeps, and where."""
+    for state in kept.states:
+        by = ", ".join(kept.key) or "no key"
+        filed = f"runs by time and {by}" if state.shape == "runs" else f"a table by {by}"
+        columns = ", ".join(f"{name} {type}" for name, type in state.columns)
+        yield f"state {state.name}, {filed}: {columns or 'nothing else'}"
+    yield f"key groups {ranges(kept.owners)}"

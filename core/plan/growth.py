@@ -1,0 +1,108 @@
+"""Warnings about state over inputs that do not end, and about windows that wait for them.
+
+Nothing here is wrong: a key may have few values, and files may be few. But state that is never
+forgotten fills any machine, and who wrote the pipeline should have meant it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headrace.core.pipeline.model import Pipeline
+from headrace.core.plan.columns import Report
+from headrace.core.plan.layout import keyed_operation
+from headrace.core.plan.nodes import Aggregate, Dedup, Keyed, PlanPart, Sink, Step, Top
+from headrace.core.plan.windows import Global, Window
+
+BEHIND = "forgets a key that long after its last row"
+
+
+def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
+    """Note which steps keep more and more, and which windows wait for many files."""
+    parts = tuple(parts)
+    timed = {
+        s.name for part in parts if not isinstance(part, Sink) for s in part.outputs if s.timed
+    }
+    endless = _reached(parts, _endless(pipeline))
+    waiting = _reached(parts, _holding_back(pipeline))
+    for part in parts:
+        keyed = keyed_operation(part)
+        if keyed is None or not isinstance(part, Step):
+            continue
+        report.about = f'step "{part.name}"'
+        at = pipeline.steps[part.name].keys_at
+        if not endless.keys().isdisjoint(part.inputs):
+            found = _grows(keyed, timed=timed.issuperset(part.inputs))
+            if found:
+                clause, message, hint = found
+                report.warn(message, at[clause].locate(), hint)
+        held = [waiting[name] for name in part.inputs if name in waiting]
+        if held and _waits_for_time(keyed):
+            message = f'no window is over before the last file of "{held[0]}" is being read'
+            hint = "if names sort by time, say so in the source: ordered: true"
+            report.warn(message, at["window"].locate(), hint)
+
+
+def _endless(pipeline: Pipeline) -> set[str]:
+    return {
+        name
+        for name, source in pipeline.sources.items()
+        if source.connector.source and not source.connector.source.bounded(source.options)
+    }
+
+
+def _holding_back(pipeline: Pipeline) -> set[str]:
+    return {
+        name
+        for name, source in pipeline.sources.items()
+        if source.connector.source and source.connector.source.holds_back(source.options)
+    }
+
+
+def _reached(parts: Iterable[PlanPart], sources: set[str]) -> Mapping[str, str]:
+    """The streams that rows of these sources get to, each with one of the sources."""
+    reached: dict[str, str] = {}
+    for part in parts:
+        if isinstance(part, Sink):
+            continue
+        above = part.inputs if isinstance(part, Step) else ()
+        first = next((reached[name] for name in above if name in reached), None)
+        origin = part.name if part.name in sources else first
+        if origin is not None:
+            reached.update((stream.name, origin) for stream in part.outputs)
+    return reached
+
+
+def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
+    """Clause, message and hint, where state grows as long as rows come."""
+    message = f"every {_named(keyed)} is remembered for ever"
+    match keyed:
+        case Dedup(keep="first", ttl=None):
+            ttl = "ttl: 1h" if timed else "ttl: 1h, time: processing"
+            return "dedup", message, f"dedup: {{..., {ttl}}} {BEHIND}"
+        case (
+            Aggregate(window=None, ttl=None, key=(_, *_)) | Top(window=None, ttl=None, key=(_, *_))
+        ):
+            clause = "top" if isinstance(keyed, Top) else "aggregate"
+            ttl = "ttl: 1h" if timed else "ttl: {after: 1h, time: processing}"
+            return clause, message, f"{ttl} {BEHIND}"
+        case (
+            Aggregate(window=Window(shape=Global(), trigger=None))
+            | Top(window=Window(shape=Global(), trigger=None))
+        ):
+            hint = "add a trigger, as in {global: true, trigger: {every: 1m}}"
+            return "window", "a global window fires at the end, and its input has none", hint
+        case Aggregate(window=Window(shape=Global(), accumulate=True), key=(_, *_)):
+            hint = "accumulate: false forgets what was fired"
+            return "window", message, hint
+    return None
+
+
+def _named(keyed: Keyed) -> str:
+    names = ", ".join(column.name for column in keyed.key)
+    return f"({names})" if len(keyed.key) > 1 else f'"{names}"'
+
+
+def _waits_for_time(keyed: Keyed) -> bool:
+    window = None if isinstance(keyed, Dedup) else keyed.window
+    return window is not None and window.bounded and not window.processing

@@ -1,0 +1,101 @@
+"""What a keyed step remembers, for people to read: its states, and who owns which keys.
+
+The operators open these states; a test holds the names and shapes together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from headrace.core.keygroups import owned
+from headrace.core.ordinals import ORDER_TYPE
+from headrace.core.plan.layout import keyed_operation
+from headrace.core.plan.nodes import Aggregate, Dedup, Keyed, PlanPart, Top
+from headrace.core.plan.windows import Count, Session
+
+if TYPE_CHECKING:
+    from headrace.core.types import Type
+
+Shape = Literal["runs", "table"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state of a step: rows filed under a time (runs), or one row a key (a table)."""
+
+    name: str
+    shape: Shape
+    columns: tuple[tuple[str, str], ...]
+    """What is kept beside the key and the time, each with its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """All that a step keeps: by what key, in which states, which subtask owns which key groups."""
+
+    key: tuple[str, ...]
+    states: tuple[State, ...]
+    owners: tuple[range, ...]
+
+
+def kept_by(part: PlanPart, key_groups: int) -> Kept | None:
+    """What a part keeps, if it is a step that keeps anything."""
+    keyed = keyed_operation(part)
+    states = () if keyed is None else tuple(_states(keyed))
+    if keyed is None or not states:
+        return None
+    key = tuple(column.name for column in keyed.key)
+    owners = (owned(subtask, part.parallelism, key_groups) for subtask in range(part.parallelism))
+    return Kept(key, states, tuple(owners))
+
+
+def _states(keyed: Keyed) -> Iterator[State]:
+    columns = _columns(keyed)
+    match keyed:
+        case Dedup(keep="first") | Aggregate(window=None) | Top(window=None):
+            yield State("keys", "table", columns)
+        case Aggregate(window=window) | Top(window=window) if window is not None:
+            match window.shape:
+                case Session():
+                    yield State("open", "runs", columns)
+                    if window.fires_again:
+                        yield State("shown", "runs", columns)
+                case Count():
+                    yield State("counts", "table", (("rows", "bigint"),))
+                    yield State("panes", "table", columns)
+                case _:
+                    yield State("windows", "runs", columns)
+
+
+def _columns(keyed: Keyed) -> tuple[tuple[str, str], ...]:
+    match keyed:
+        case Aggregate():
+            return tuple(_partial(keyed))
+        case Top():
+            return (("the first rows", f"{keyed.rows} a key"),)
+    return (("the time of the last row", "timestamp"),)
+
+
+def _partial(keyed: Aggregate) -> Iterator[tuple[str, str]]:
+    """The columns of partial results, as an aggregate's text and the part of its state."""
+    from headrace.core.aggregates import distinct_calls
+
+    for call in distinct_calls(column.expression for column in keyed.columns):
+        state: dict[str, Type] = call.state(ORDER_TYPE)
+        yield from ((name.removeprefix("__"), str(type)) for name, type in state.items())
+
+
+def ranges(owners: tuple[range, ...]) -> str:
+    """The key groups of each subtask, in words.
+
+    >>> ranges((range(0, 64), range(64, 128)))
+    '0-63 in subtask 0, 64-127 in subtask 1'
+    """
+    shown = [f"{_range(groups)} in subtask {at}" for at, groups in enumerate(owners)]
+    return ", ".join(shown if len(shown) <= 8 else (*shown[:3], "...", shown[-1]))
+
+
+def _range(groups: range) -> str:
+    return f"{groups[0]}-{groups[-1]}" if len(groups) > 1 else str(groups[0])

@@ -1,14 +1,60 @@
-"""Every connector there is. cli hands this to core, which knows connectors only by their record."""
+"""Every connector there is. cli hands this to core, which knows connectors only by their record.
+
+A connector is loaded when it is asked for: a run has use for two or three.
+"""
 
 from __future__ import annotations
 
-from headrace.connectors.console import CONSOLE
-from headrace.connectors.files import FILES
-from headrace.connectors.generate import GENERATE
-from headrace.connectors.nexmark import NEXMARK
-from headrace.connectors.standard import STDIN, STDOUT
-from headrace.core.contracts import Connectors
+from collections.abc import Iterator, Mapping
 
-REGISTRY: Connectors = {
-    connector.name: connector for connector in (FILES, NEXMARK, GENERATE, CONSOLE, STDIN, STDOUT)
-}
+from headrace.core.contracts import Connector, Connectors
+
+NAMES = ("files", "nexmark", "generate", "console", "stdin", "stdout")
+
+
+class Registry(Mapping[str, Connector]):
+    """The connectors by their names, in the order in which they are listed to users."""
+
+    def __getitem__(self, name: str) -> Connector:
+        return _load(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+def _load(name: str) -> Connector:
+    match name:
+        case "files":
+            from headrace.connectors.files import FILES
+
+            return FILES
+        case "nexmark":
+            from headrace.connectors.nexmark import NEXMARK
+
+            return NEXMARK
+        case "generate":
+            from headrace.connectors.generate import GENERATE
+
+            return GENERATE
+        case "console":
+            from headrace.connectors.console import CONSOLE
+
+            return CONSOLE
+        case "stdin":
+            from headrace.connectors.standard import STDIN
+
+            return STDIN
+        case "stdout":
+            from headrace.connectors.standard import STDOUT
+
+            return STDOUT
+    raise KeyError(name)
+
+
+REGISTRY: Connectors = Registry()

@@ -7,8 +7,8 @@ import pytest
 
 from headrace.core.expressions import ExpressionError, ExpressionErrors, to_expr, type_expression
 from headrace.core.expressions.regex import rust
+from headrace.core.expressions.regex.errors import PatternError
 from headrace.core.expressions.regex.like import Plain, Wild, pieces
-from headrace.core.expressions.regex.tree import PatternError
 from headrace.core.types import STRING, Field, Schema
 
 SCHEMA = Schema((Field("s", STRING), Field("pattern", STRING)))

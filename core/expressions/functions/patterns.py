@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.expressions.function import Function, function, overload
 from headrace.core.expressions.functions.arguments import of_any_case
-from headrace.core.expressions.regex import rust
+from headrace.core.expressions.regex.errors import PatternError, ReplacementError
 from headrace.core.expressions.regex.like import like, pieces
-from headrace.core.expressions.regex.tree import PatternError, ReplacementError
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import Constant, ExpressionError, Form
 
@@ -89,11 +88,15 @@ def _ilike(bound: Bound) -> Form:
 
 
 def _rlike(bound: Bound) -> Form:
+    from headrace.core.expressions.regex import rust
+
     pattern = _checked(bound, _said(bound, 1, lambda: rust.search(_pattern(bound))))
     return lambda text, _: text.str.contains(pattern)
 
 
 def _replace(bound: Bound) -> Form:
+    from headrace.core.expressions.regex import rust
+
     by = _pattern(bound, 2)
     pattern, value = _said(bound, 1, lambda: rust.replacement(_pattern(bound), by))
     _checked(bound, pattern)
@@ -107,6 +110,8 @@ def _group(bound: Bound) -> int:
 
 
 def _extraction(bound: Bound, every: bool) -> tuple[str, int]:
+    from headrace.core.expressions.regex import rust
+
     wanted = _group(bound)
     pattern, group = _said(bound, 1, lambda: rust.extraction(_pattern(bound), wanted, every))
     return _checked(bound, pattern), group
@@ -139,6 +144,7 @@ def _extract_all(bound: Bound) -> Form:
 
 def _split(bound: Bound) -> Form:
     from headrace.core.expressions.batches import staged
+    from headrace.core.expressions.regex import rust
 
     limit = bound.constants.get(2, -1)
     assert isinstance(limit, int)

@@ -14,8 +14,8 @@ from headrace.core.expressions.regex.characters import (
     Range,
     either_case,
 )
+from headrace.core.expressions.regex.errors import PatternError
 from headrace.core.expressions.regex.reader import Reader
-from headrace.core.expressions.regex.tree import PatternError
 
 
 def bracket(reader: Reader, ignore_case: bool) -> Characters:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.regex.characters import escaped
-from headrace.core.expressions.regex.tree import PatternError
+from headrace.core.expressions.regex.errors import PatternError
 
 if TYPE_CHECKING:
     import polars as pl

@@ -18,6 +18,7 @@ from headrace.core.expressions.regex.characters import (
     either_case,
     single,
 )
+from headrace.core.expressions.regex.errors import PatternError
 from headrace.core.expressions.regex.reader import Reader
 from headrace.core.expressions.regex.refusals import GROUPS, refuse
 from headrace.core.expressions.regex.tree import (
@@ -29,7 +30,6 @@ from headrace.core.expressions.regex.tree import (
     Node,
     One,
     Pattern,
-    PatternError,
     Repeat,
     Sequence,
     Start,

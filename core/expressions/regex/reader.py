@@ -6,7 +6,7 @@ r"""Reading a pattern character by character, with its quotes and its escapes.
 from __future__ import annotations
 
 from headrace.core.expressions.regex.characters import SHORT, Characters, Other, named
-from headrace.core.expressions.regex.tree import PatternError
+from headrace.core.expressions.regex.errors import PatternError
 
 _CONTROL = {"t": 9, "n": 10, "r": 13, "f": 12, "a": 7, "e": 27}
 _HEX = frozenset("0123456789abcdefABCDEF")

@@ -6,7 +6,7 @@ because Java itself changed it: up to 18 a word has any letters, from 19 on ASCI
 
 from __future__ import annotations
 
-from headrace.core.expressions.regex.tree import PatternError
+from headrace.core.expressions.regex.errors import PatternError
 
 _NONE = "has no exact translation"
 _BOUNDARY = "spell the neighbours out: (^|[^A-Za-z0-9_])word([^A-Za-z0-9_]|$)"

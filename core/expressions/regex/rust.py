@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headrace.core.expressions.regex.characters import Range, write
+from headrace.core.expressions.regex.errors import PatternError, ReplacementError
 from headrace.core.expressions.regex.parser import can_be_empty, parse
 from headrace.core.expressions.regex.shape import check_last_lines, repeated_groups, starts_at_start
 from headrace.core.expressions.regex.tree import (
@@ -21,9 +22,7 @@ from headrace.core.expressions.regex.tree import (
     Node,
     One,
     Pattern,
-    PatternError,
     Repeat,
-    ReplacementError,
     Sequence,
     Start,
     has,

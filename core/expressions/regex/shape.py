@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.core.expressions.regex.characters import LINE_ENDS, holds
+from headrace.core.expressions.regex.errors import PatternError
 from headrace.core.expressions.regex.parser import can_be_empty
 from headrace.core.expressions.regex.tree import (
     Choice,
@@ -20,7 +21,6 @@ from headrace.core.expressions.regex.tree import (
     LineBreak,
     Node,
     One,
-    PatternError,
     Repeat,
     Sequence,
     Start,

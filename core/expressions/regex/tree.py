@@ -8,19 +8,6 @@ from dataclasses import dataclass
 from headrace.core.expressions.regex.characters import Characters
 
 
-class PatternError(Exception):
-    """A pattern is wrong, or has no exact counterpart: what, and what to write instead."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-
-class ReplacementError(PatternError):
-    """What is wrong is not in the pattern but in what is put in place of its matches."""
-
-
 @dataclass(frozen=True, slots=True)
 class Node:
     """A part of a pattern; the subclasses below are all there are."""

@@ -16,8 +16,12 @@ from headrace.core.types import BIGINT, Field, Struct, Type
 if TYPE_CHECKING:
     import polars as pl
 
-ORDER_TYPE: Type = Struct((Field("time", BIGINT), Field("at", BIGINT)))
-"""Microseconds since the epoch (0 where rows have no time), and a number unique among equals."""
+ORDER_TYPE: Type = Struct((Field("time", BIGINT), Field("at", BIGINT), Field("part", BIGINT)))
+"""Microseconds since the epoch (0 where rows have no time), the number of a row, and which part of
+it this is: rows that were made of one row have its number, and are told apart by their part."""
+
+PART_BITS = 21
+"""Parts may be parted again: arrays in arrays are told apart up to so many bits a level."""
 
 
 SOURCE_BITS, SPLIT_BITS, ROW_BITS = 7, 20, 36
@@ -39,5 +43,29 @@ def placed(frame: pl.DataFrame, at: pl.Expr | pl.Series) -> pl.DataFrame:
     timed = EVENT_TIME in frame.columns
     time = pl.col(EVENT_TIME).cast(pl.Int64) if timed else pl.lit(0, dtype=pl.Int64)
     number = at if isinstance(at, pl.Expr) else pl.lit(at)
-    place = pl.struct(time.alias("time"), number.cast(pl.Int64).alias("at"))
+    whole = pl.lit(0, dtype=pl.Int64).alias("part")
+    place = pl.struct(time.alias("time"), number.cast(pl.Int64).alias("at"), whole)
     return frame.with_columns(place.alias(ORDER))
+
+
+def parted(frame: pl.DataFrame, number: pl.Expr | pl.Series) -> pl.DataFrame:
+    """Rows made of others, whose places they have, told apart by a number within those of one."""
+    import polars as pl
+
+    index = number if isinstance(number, pl.Expr) else pl.lit(number)
+    part = pl.col(ORDER).struct.field("part") * (1 << PART_BITS) + index.cast(pl.Int64)
+    return _with(frame, part=part)
+
+
+def retimed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose event time is another now, placed by it."""
+    import polars as pl
+
+    return _with(frame, time=pl.col(EVENT_TIME).cast(pl.Int64))
+
+
+def _with(frame: pl.DataFrame, **fields: pl.Expr) -> pl.DataFrame:
+    import polars as pl
+
+    kept = {name: pl.col(ORDER).struct.field(name) for name in ("time", "at", "part")}
+    return frame.with_columns(pl.struct(**{**kept, **fields}).alias(ORDER))

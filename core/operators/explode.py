@@ -1,7 +1,8 @@
 """`explode`: a row for each element of an array.
 
 What is put out is bounded, however long the arrays are: rows go out in runs, and a row whose array
-alone is too long in parts of that array.
+alone is too long in parts of that array. Where rows carry their place, the rows of one array are
+parts of the place of theirs.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from headrace.core.elements import ORDER
 from headrace.core.expressions.typed import to_expr
 from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
+from headrace.core.ordinals import parted
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
     import polars as pl
+
+NUMBER = "__number"
+"""Which element of its array a row has."""
 
 
 class Explode(Stateless):
@@ -29,6 +35,8 @@ class Explode(Stateless):
         self._array = to_expr(operation.array).alias(operation.name)
         # Arrays may be shared by rows: all of them together have more elements than 32 bits count.
         length = pl.col(operation.name).list.len().cast(pl.Int64).fill_null(0)
+        numbers = pl.int_ranges(0, length)
+        self._numbers = pl.when(pl.col(operation.name).is_not_null()).then(numbers)
         self._length = length.clip(lower_bound=1) if operation.outer else length
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -48,12 +56,20 @@ class Explode(Stateless):
     def _in_parts(self, row: pl.DataFrame, length: int) -> Iterator[Output]:
         array = row[self._name]
         for at in range(0, length, MOST_ROWS):
-            yield self._exploded(row.with_columns(array.list.slice(at, MOST_ROWS)))
+            yield self._exploded(row.with_columns(array.list.slice(at, MOST_ROWS)), at)
 
-    def _exploded(self, frame: pl.DataFrame) -> Output:
+    def _exploded(self, frame: pl.DataFrame, first: int = 0) -> Output:
+        """The exploded rows; `first` is which element of its array an array begins with."""
         # An empty array and a null one are the same to Spark: a null if outer, else nothing.
-        exploded = frame.explode(self._name, empty_as_null=self._outer, keep_nulls=self._outer)
-        return self._stream, exploded
+        if ORDER not in frame.columns:
+            return self._stream, self._spread(frame, self._name)
+        numbered = frame.with_columns(self._numbers.alias(NUMBER))
+        exploded = self._spread(numbered, self._name, NUMBER)
+        number = exploded[NUMBER].fill_null(0) + first
+        return self._stream, parted(exploded.drop(NUMBER), number)
+
+    def _spread(self, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+        return frame.explode(columns, empty_as_null=self._outer, keep_nulls=self._outer)
 
 
 def _runs(lengths: pl.Series) -> Iterator[tuple[int, int]]:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.blame import blamed
-from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
 from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
+from headrace.core.ordinals import parted, retimed
 from headrace.core.plan import nodes
 from headrace.core.types import to_polars
 from headrace.core.user_code import UserCodeError, load_function, said, where
@@ -64,15 +65,15 @@ class Map(Stateless):
     def _made(self, frame: pl.DataFrame) -> Iterator[Output]:
         if not frame.height:
             return
-        shown = frame.drop(EVENT_TIME, DELETE, strict=False)
-        if self._by_row:
-            for start in range(0, frame.height, MOST_ROWS):
-                times = _times(frame.slice(start, MOST_ROWS))
-                yield from self._rows(shown.slice(start, MOST_ROWS), times)
-        else:
-            yield self._stream, self._batch(shown, _times(frame))
+        shown, hidden = frame.drop(HIDDEN, strict=False), _hidden(frame)
+        if not self._by_row:
+            yield self._stream, self._batch(shown, hidden)
+            return
+        for start in range(0, frame.height, MOST_ROWS):
+            piece = shown.slice(start, MOST_ROWS)
+            yield from self._rows(piece, hidden.slice(start, MOST_ROWS))
 
-    def _batch(self, frame: pl.DataFrame, times: pl.Series | None) -> pl.DataFrame:
+    def _batch(self, frame: pl.DataFrame, hidden: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
         try:
@@ -84,25 +85,33 @@ class Map(Stateless):
             came = type(result).__name__
             raise UserCodeError(f"{self._name} must return a polars DataFrame, got {came}")
         result = self._declared(result)
-        if self._event_time or times is None:
-            return self._timed(result, times)
-        if result.height != frame.height:
+        if result.height == frame.height:
+            return self._timed(result, hidden)
+        if EVENT_TIME in hidden.columns and not self._event_time:
             raise UserCodeError(
                 f"{self._name} got {frame.height} rows and returned {result.height}",
                 "name the column that is their event time: map: {event_time: COLUMN}",
             )
-        return self._timed(result, times)
+        # Nobody knows which row is made of which: all of them are parts of the first.
+        first = pl.repeat(0, result.height, dtype=pl.UInt32, eager=True)
+        number = pl.int_range(result.height, eager=True)
+        return self._timed(result, _parted(hidden, first, number))
 
-    def _timed(self, result: pl.DataFrame, times: pl.Series | None) -> pl.DataFrame:
-        if self._event_time:
-            return result.with_columns(result[self._event_time].alias(EVENT_TIME))
-        return result if times is None else result.with_columns(times)
+    def _timed(self, result: pl.DataFrame, hidden: pl.DataFrame) -> pl.DataFrame:
+        """The rows with these hidden columns, and with the event time that they say themselves."""
+        if hidden.width:
+            result = result.hstack(hidden.get_columns())
+        if self._event_time is None:
+            return result
+        result = result.with_columns(result[self._event_time].alias(EVENT_TIME))
+        return retimed(result) if ORDER in result.columns else result
 
-    def _rows(self, frame: pl.DataFrame, times: pl.Series | None) -> Iterator[Output]:
+    def _rows(self, frame: pl.DataFrame, hidden: pl.DataFrame) -> Iterator[Output]:
         import polars as pl
 
         made: list[dict[str, Any]] = []
         origin: list[int] = []
+        number: list[int] = []
         failures: list[FailedRow] = []
         for at, row in enumerate(frame.iter_rows(named=True)):
             try:
@@ -112,13 +121,14 @@ class Map(Stateless):
                 continue
             made.extend(answer)
             origin.extend([at] * len(answer))
+            number.extend(range(len(answer)))
         if failures:
             assert self._failed is not None, "a failure without a place to go was raised"
             yield from self._failed(failures)
         columns = {name: [row[name] for row in made] for name in self._types}
         result = self._declared(self._frame(columns))
-        when = None if times is None else times.gather(pl.Series(origin, dtype=pl.UInt32))
-        yield self._stream, self._timed(result, when)
+        whence, which = pl.Series(origin, dtype=pl.UInt32), pl.Series(number, dtype=pl.Int64)
+        yield self._stream, self._timed(result, _parted(hidden, whence, which))
 
     def _failure(self, error: Exception, row: dict[str, Any]) -> FailedRow:
         message = error.message if isinstance(error, UserCodeError) else said(error)
@@ -187,5 +197,14 @@ class Map(Stateless):
         return field.type if field else name
 
 
-def _times(frame: pl.DataFrame) -> pl.Series | None:
-    return frame[EVENT_TIME] if EVENT_TIME in frame.columns else None
+def _hidden(frame: pl.DataFrame) -> pl.DataFrame:
+    """The time and the place of each row, as far as they are there."""
+    return frame.select(name for name in (EVENT_TIME, ORDER) if name in frame.columns)
+
+
+def _parted(hidden: pl.DataFrame, origin: pl.Series, number: pl.Series) -> pl.DataFrame:
+    """What the rows have that were made of these, each the so many-th of its origin."""
+    if not hidden.width:
+        return hidden
+    taken = hidden[origin]
+    return parted(taken, number) if ORDER in taken.columns else taken

@@ -19,10 +19,9 @@ class Ranks:
     def __init__(self, by: Sequence[Ranking], rows: int) -> None:
         import polars as pl
 
-        place = pl.col(ORDER).struct
-        self._by = [*(to_expr(each.value) for each in by), place.field("time"), place.field("at")]
-        self._descending = [*(each.descending for each in by), False, False]
-        self._nulls_last = [*(each.nulls_last for each in by), False, False]
+        self._by = [*(to_expr(each.value) for each in by), pl.col(ORDER)]
+        self._descending = [*(each.descending for each in by), False]
+        self._nulls_last = [*(each.nulls_last for each in by), False]
         self._rows = rows
 
     def best(self, rows: pl.DataFrame, group: Sequence[str]) -> pl.DataFrame:

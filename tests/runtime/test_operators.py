@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME
+from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.expressions import type_expression
 from headrace.core.expressions.typed import Apply, Span, Typed
 from headrace.core.operators.columns import Columns, stages
 from headrace.core.operators.explode import Explode
+from headrace.core.operators.map import Map
 from headrace.core.operators.operator import Chain, Operator
 from headrace.core.operators.route import Route
+from headrace.core.ordinals import placed
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import Computed, Filter, Project
-from headrace.core.types import BIGINT, Array, Field, Schema
+from headrace.core.types import BIGINT, TIMESTAMP, Array, Field, Schema
 
 SCHEMA = Schema((Field("a", BIGINT), Field("b", BIGINT), Field("list", Array(BIGINT))))
 ROWS = pl.DataFrame(
@@ -151,3 +156,76 @@ def test_the_rows_do_not_depend_on_the_batches(cut: int) -> None:
     chain = Chain([("in", columns_of(where("a is not null"))), ("s", explode(outer=True))])
     pieces = [ROWS.slice(at, cut) for at in range(0, ROWS.height, cut)]
     assert [row for piece in pieces for row in out(chain, piece).get("s", [])] == out(chain)["s"]
+
+
+def places(frame: pl.DataFrame) -> list[tuple[int, int, int]]:
+    """Where the rows stand in the order of all rows."""
+    return [tuple(place.values()) for place in frame[ORDER].to_list()]
+
+
+ORDERED = placed(
+    ROWS.with_columns(pl.Series(EVENT_TIME, [5, 5, 3, 5]).cast(pl.Datetime("us", "UTC"))),
+    pl.Series([7, 8, 9, 10]),
+)
+
+
+@pytest.mark.parametrize("outer", [True, False])
+def test_the_rows_of_one_array_are_parts_of_the_place_of_theirs(outer: bool) -> None:
+    ((_, frame),) = explode(outer=outer).process(ORDERED)
+    kept = [(5, 7, 0), (5, 7, 1), (5, 10, 0), (5, 10, 1)]
+    empty = [(5, 8, 0), (3, 9, 0)]
+    assert places(frame) == (kept[:2] + empty + kept[2:] if outer else kept)
+
+
+def test_parts_are_told_apart_however_long_an_array_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.core.operators.explode.MOST_ROWS", 3)
+    frame = placed(pl.DataFrame({"list": [[0, 1, 2, 3, 4, 5, 6]]}), pl.Series([4]))
+    found = [row for _, rows in explode(outer=False).process(frame) for row in places(rows)]
+    assert found == [(0, 4, part) for part in range(7)]
+
+
+def test_parts_of_parts_keep_their_order() -> None:
+    nested = pl.DataFrame({"list": [[[1, 2], [3]], [[4]]]})
+    ((_, once),) = explode(outer=False).process(placed(nested, pl.Series([1, 2])))
+    ((_, twice),) = explode(outer=False).process(once.with_columns(list=pl.col("x")).drop("x"))
+    found = places(twice)
+    assert found == sorted(found) and len(set(found)) == 4
+
+
+def mapped(folder: Path, body: str, *, batch: bool, event_time: str | None = None) -> Map:
+    """A map over `a`."""
+    file = folder / f"f{len(list(folder.iterdir()))}.py"
+    file.write_text(f"import polars as pl\ndef f(rows):\n    return {body}\n")
+    returns = Schema((Field("a", BIGINT), Field("t", TIMESTAMP)))
+    mode: Literal["batch", "row"] = "batch" if batch else "row"
+    return Map("s", "s", nodes.Map(file.name, "f", mode, returns, event_time), folder)
+
+
+TIMED = ORDERED.select("a", EVENT_TIME, ORDER, t=pl.col(EVENT_TIME) + pl.duration(microseconds=1))
+
+
+def test_map_hands_on_the_places_of_its_rows(tmp_path: Path) -> None:
+    ((_, frame),) = mapped(tmp_path, "rows", batch=True).process(TIMED)
+    assert places(frame) == places(TIMED)
+    ((_, frame),) = mapped(tmp_path, "[rows, rows] if rows['a'] else None", batch=False).process(
+        TIMED
+    )
+    assert places(frame) == [(5, at, part) for at in (7, 8, 10) for part in (0, 1)]
+
+
+def test_map_places_its_rows_by_the_time_that_it_says(tmp_path: Path) -> None:
+    ((_, frame),) = mapped(tmp_path, "rows", batch=True, event_time="t").process(TIMED)
+    assert places(frame) == [(6, 7, 0), (6, 8, 0), (4, 9, 0), (6, 10, 0)]
+    assert frame[EVENT_TIME].to_physical().to_list() == [6, 6, 4, 6]
+    more = mapped(tmp_path, "pl.concat([rows, rows])", batch=True, event_time="t")
+    ((_, frame),) = more.process(TIMED)
+    assert len(set(places(frame))) == 8
+    assert [time for time, _, _ in places(frame)] == [6, 6, 4, 6] * 2
+
+
+def test_map_needs_neither_times_nor_places(tmp_path: Path) -> None:
+    plain = TIMED.select("a", "t")
+    ((_, frame),) = mapped(tmp_path, "pl.concat([rows, rows])", batch=True).process(plain)
+    assert frame.columns == ["a", "t"] and frame.height == 8
+    ((_, frame),) = mapped(tmp_path, "[rows, rows]", batch=False).process(plain)
+    assert frame.columns == ["a", "t"] and frame.height == 8

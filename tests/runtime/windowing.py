@@ -63,7 +63,7 @@ def frame_of(rows: Sequence[Row], first: int = 0) -> pl.DataFrame:
     schema = {field.name: to_polars(field.type) for field in SCHEMA}
     times = pl.Series(EVENT_TIME, [us(at) for at, _, _ in rows], pl.Int64)
     frame = pl.DataFrame([row[1:] for row in rows], schema=schema, orient="row")
-    order = [{"time": us(row[0]), "at": at} for at, row in enumerate(rows, first)]
+    order = [{"time": us(row[0]), "at": at, "part": 0} for at, row in enumerate(rows, first)]
     return frame.with_columns(
         times.cast(to_polars(TIMESTAMP)), pl.Series(ORDER, order, to_polars(ORDER_TYPE))
     )

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from headrace.cli.run_progress import Look, PartLook
+from headrace.cli.run_progress import Look, PartLook, time_said
 from headrace.cli.run_text import INTERRUPTED
 from headrace.core.job import Outcome
 from headrace.core.messages import Failure
@@ -93,6 +93,7 @@ def _look(look: Look) -> Mapping[str, object]:
         "rows_in": look.rows_in,
         "rows_out": look.rows_out,
         "bad": look.bad,
+        **({} if look.late is None else {"late": look.late}),
         "in_per_s": round(look.in_per_s, 1),
         "out_per_s": round(look.out_per_s, 1),
         "parts": {part.name: _part(part) for part in look.parts},
@@ -104,6 +105,12 @@ def _part(part: PartLook) -> Mapping[str, object]:
         "rows_in": part.counts.rows_in,
         "rows_out": part.counts.rows_out,
         "bad": part.counts.bad,
+        **{
+            name: value
+            for name, value in (("late", part.counts.late), ("unfilled", part.counts.unfilled))
+            if value is not None
+        },
+        **({} if part.counts.watermark_us is None else {"watermark": time_said(part)}),
         "in_per_s": round(part.in_per_s, 1),
         "out_per_s": round(part.out_per_s, 1),
         "waits": round(part.waits, 3),

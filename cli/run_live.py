@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from headrace.cli.run_progress import Look
+from headrace.cli.run_progress import Look, time_said
 from headrace.cli.run_text import TextReport
 
 if TYPE_CHECKING:
@@ -131,15 +131,25 @@ def table(look: Look) -> Table:
         box=None, pad_edge=False, show_footer=True, header_style="dim", footer_style="dim"
     )
     shown.add_column("", f"{look.seconds:.0f} s", no_wrap=True)
-    heads = ("rows in", "/s", "rows out", "/s", "bad")
-    totals = (look.rows_in, look.in_per_s, look.rows_out, look.out_per_s, look.bad)
+    heads = ["rows in", "/s", "rows out", "/s", "bad"]
+    totals = [look.rows_in, look.in_per_s, look.rows_out, look.out_per_s, look.bad]
+    if look.late is not None:
+        heads.append("late")
+        totals.append(look.late)
     for head, total in zip(heads, totals, strict=True):
         shown.add_column(head, f"{total:,.0f}", justify="right", no_wrap=True)
+    if look.timed:
+        shown.add_column("watermark", no_wrap=True)
     shown.add_column("backpressure", no_wrap=True)
     for part in look.parts:
         counts = part.counts
-        cells = (counts.rows_in, part.in_per_s, counts.rows_out, part.out_per_s, counts.bad)
+        cells: list[float | None] = [counts.rows_in, part.in_per_s]
+        cells += [counts.rows_out, part.out_per_s, counts.bad]
+        if look.late is not None:
+            cells.append(counts.late)
+        numbers = ["" if cell is None else f"{cell:,.0f}" for cell in cells]
+        times = [time_said(part)] if look.timed else []
         colour = COLOURS[part.backpressure]
         waits = f"[{colour}]{part.backpressure}[/] {part.waits:.0%}"
-        shown.add_row(part.name, *(f"{cell:,.0f}" for cell in cells), waits)
+        shown.add_row(part.name, *numbers, *times, waits)
     return shown

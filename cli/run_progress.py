@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
+from headrace.core.elements import FOREVER_US
 from headrace.core.plan import Plan, nodes
 from headrace.core.statistics import PartCounts
 
@@ -44,6 +46,22 @@ class Look:
     def bad(self) -> int:
         """Bad records and rows that failed."""
         return sum(part.counts.bad for part in self.parts)
+
+    @property
+    def late(self) -> int | None:
+        """Rows that came too late for every window of theirs; None where there are no windows."""
+        counted = [part.counts.late for part in self.parts if part.counts.late is not None]
+        return sum(counted) if counted else None
+
+    @property
+    def timed(self) -> bool:
+        """Whether any part has heard of a watermark."""
+        return any(part.counts.watermark_us is not None for part in self.parts)
+
+    @property
+    def unfilled(self) -> int:
+        """Rows in count windows that have not filled."""
+        return sum(part.counts.unfilled or 0 for part in self.parts)
 
     @property
     def slowed(self) -> list[PartLook]:
@@ -100,3 +118,21 @@ def word(waits: float) -> str:
     ('ok', 'low', 'high')
     """
     return "ok" if waits <= LOW else "low" if waits <= HIGH else "high"
+
+
+def time_said(part: PartLook) -> str:
+    """How far event time has come at a part, in words.
+
+    >>> time_said(PartLook("a", PartCounts(watermark_us=1_767_225_600_000_000), 0, 0, 0))
+    '2026-01-01T00:00:00.000Z'
+    """
+    at_us = part.counts.watermark_us
+    if at_us is None:
+        return ""
+    if at_us == FOREVER_US:
+        return "end"
+    try:
+        at = datetime(1970, 1, 1) + timedelta(microseconds=at_us)
+    except OverflowError:
+        return "before time" if at_us < 0 else "after time"
+    return at.isoformat(timespec="milliseconds") + "Z"

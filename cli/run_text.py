@@ -99,6 +99,8 @@ def progress_line(look: Look) -> str:
     ]
     if look.bad:
         said.append(f"bad {look.bad:,}")
+    if look.late:
+        said.append(f"late {look.late:,}")
     if slowed := look.slowed:
         said.append(f"backpressure {slowed[0].backpressure} at {slowed[0].name}")
     return "  ".join(said)
@@ -106,11 +108,14 @@ def progress_line(look: Look) -> str:
 
 def summary_lines(outcome: Outcome, look: Look) -> Iterable[str]:
     """The end of a run: a row a part, and below it all of them together."""
-    rows = [("", "rows in", "rows out", "bad", "rows/s"), *map(_cells, look.parts)]
-    yield from aligned(rows)
+    late = () if look.late is None else ("late",)
+    heads = ("", "rows in", "rows out", "bad", *late, "rows/s")
+    yield from aligned([heads, *(_cells(part, look) for part in look.parts)])
     how = "stopped after" if outcome.stopped else "done in"
     rate = f"{look.in_per_s:,.0f} rows/s"
     yield f"{how} {look.seconds:.1f} s: {count(look.rows_in, 'row')} in, {rate}"
+    if look.unfilled:
+        yield f"{count(look.unfilled, 'row')} in count windows that never filled"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
@@ -125,10 +130,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
         yield "  ".join([name.ljust(widths[0]), *numbers])
 
 
-def _cells(part: PartLook) -> tuple[str, ...]:
+def _cells(part: PartLook, look: Look) -> tuple[str, ...]:
     counts = part.counts
-    numbers = (counts.rows_in, counts.rows_out, counts.bad, round(part.in_per_s))
-    return (part.name, *(f"{number:,}" for number in numbers))
+    late = () if look.late is None else (counts.late,)
+    numbers = (counts.rows_in, counts.rows_out, counts.bad, *late, round(part.in_per_s))
+    return (part.name, *("" if number is None else f"{number:,}" for number in numbers))
 
 
 def _hints(hint: str) -> list[str]:

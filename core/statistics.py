@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from headrace.core.assembly import Subtask
 from headrace.core.channel import Channel
 from headrace.core.plan import nodes
+from headrace.core.plan.layout import inputs, keyed_operation
+from headrace.core.plan.windows import Count
 
 
 @dataclass(slots=True)
@@ -15,13 +17,19 @@ class PartCounts:
     """What went through a source, a step or a sink, over all its subtasks.
 
     `blocked_s` is how long its task was made to wait by whoever reads from it. The parts of a task
-    stand still together, so they all have the same.
+    stand still together, so they all have the same. `watermark_us` is the least of its subtasks, None
+    where event time plays no part. `late` counts rows that came too late for every
+    window of theirs, `unfilled` those in count windows that have not filled; of a part without
+    windows they are None.
     """
 
     rows_in: int = 0
     rows_out: int = 0
     bad: int = 0
     blocked_s: float = 0.0
+    watermark_us: int | None = None
+    late: int | None = None
+    unfilled: int | None = None
 
 
 def part_counts(
@@ -46,6 +54,8 @@ def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> N
     flow = subtask.flow.rows_in
     for name in subtask.task.parts:
         part, count = plan.part(name), counts[name]
+        if _is_timed(part, plan):
+            _add_time(count, subtask.flow.watermark_us)
         if subtask.intake is not None and isinstance(part, nodes.Source):
             flow = subtask.intake.rows_in
             count.rows_in += subtask.intake.bad
@@ -54,4 +64,30 @@ def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> N
         if isinstance(part, nodes.Step):
             flow = subtask.compiled.left(part, flow)
             count.bad += subtask.compiled.failed.get(name, 0)
+            _add_windows(count, subtask, part)
         count.rows_out += flow
+
+
+def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
+    """Count what did not come into a window's result."""
+    keyed = keyed_operation(step)
+    if keyed is None or isinstance(keyed, nodes.Dedup) or keyed.window is None:
+        return
+    counts = subtask.compiled.states[step.name].counts
+    if isinstance(keyed.window.shape, Count):
+        count.unfilled = (count.unfilled or 0) + counts.unfilled
+    else:
+        count.late = (count.late or 0) + counts.late
+
+
+def _add_time(count: PartCounts, watermark_us: int | None) -> None:
+    if watermark_us is not None:
+        before = count.watermark_us
+        count.watermark_us = watermark_us if before is None else min(before, watermark_us)
+
+
+def _is_timed(part: nodes.PlanPart, plan: nodes.Plan) -> bool:
+    """Whether its rows have event times."""
+    if isinstance(part, nodes.Source):
+        return part.outputs[0].timed
+    return any(plan.streams[name].timed for name in inputs(part))

@@ -69,6 +69,8 @@ class Flow:
     foot: Foot
     bench: Bench
     rows_in: int = 0
+    watermark_us: int | None = None
+    """How far event time has come, once it has come anywhere."""
 
     async def rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Rows of the stream that the first operator reads."""
@@ -87,6 +89,8 @@ class Flow:
         if isinstance(mark, Watermark) and self.chain is not None:
             await self._drain(self.chain.held, self.chain.advance(mark.at_us))
             mark = Watermark(self.chain.handed_on(mark.at_us))
+        if isinstance(mark, Watermark):
+            self.watermark_us = mark.at_us
         await self.foot.mark(mark)
 
     def due_us(self) -> int | None:

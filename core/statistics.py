@@ -17,10 +17,9 @@ class PartCounts:
     """What went through a source, a step or a sink, over all its subtasks.
 
     `blocked_s` is how long its task was made to wait by whoever reads from it. The parts of a task
-    stand still together, so they all have the same. `watermark_us` is the least of its subtasks, None
-    where event time plays no part. `late` counts rows that came too late for every
-    window of theirs, `unfilled` those in count windows that have not filled; of a part without
-    windows they are None.
+    stand still together, so they all have the same. `watermark_us` is the least of its subtasks',
+    None where event time plays no part. `late` counts rows that came too late for every window of
+    theirs, `unfilled` those in count windows that have not filled; None of a part without windows.
     """
 
     rows_in: int = 0

@@ -15,7 +15,6 @@ from headrace.core import dead_letters
 from headrace.core.keygroups import owned
 from headrace.core.operators.columns import Columns
 from headrace.core.operators.explode import Explode
-from headrace.core.operators.keyed import keyed_operator
 from headrace.core.operators.map import FailedRow, Map
 from headrace.core.operators.operator import Chain, Operator, Output
 from headrace.core.operators.place import Place
@@ -137,6 +136,9 @@ class _Making:
                 failed = self._fail if self.step.on_error != "fail" else None
                 return Map(self.step.name, self.leaves, operation, self.setting.folder, failed)
             case nodes.Aggregate() | nodes.Top() | nodes.Dedup():
+                # Loaded when a pipeline has keyed steps, with all that aggregates.
+                from headrace.core.operators.keyed import keyed_operator
+
                 return keyed_operator(operation, self._place(operation))
         raise AssertionError(operation)
 

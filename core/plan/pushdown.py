@@ -1,4 +1,4 @@
-"""Which columns of each source the plan needs: only those are decoded.
+"""Which columns the plan needs: only those are decoded, and made by projections.
 
 Walked from the sinks up. A sink needs all the columns of its stream, an operation what it reads for
 what is needed behind it. A source also decodes its event time and the columns declared `not null`,
@@ -9,7 +9,7 @@ number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from headrace.core.expressions.typed import columns
@@ -20,6 +20,7 @@ from headrace.core.plan.nodes import (
     Dedup,
     Explode,
     Filter,
+    Keyed,
     Map,
     Operation,
     PlanPart,
@@ -28,35 +29,52 @@ from headrace.core.plan.nodes import (
     Sink,
     Source,
     Step,
-    Stream,
     Top,
 )
 
 
 def push_down(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
-    """The parts with every source's `columns` reduced to those that are needed."""
+    """The parts with every source's `columns`, and every projection, reduced to what is needed."""
     parts = tuple(parts)
     streams = {s.name: s for part in parts if not isinstance(part, Sink) for s in part.outputs}
     needed: dict[str, set[str]] = defaultdict(set)
+    reduced: list[PlanPart] = []
     for part in reversed(parts):
+        wanted: set[str] | None = None
+        match part:
+            case Source():
+                part = _source(part, needed[part.name])
+            case Step():
+                part, wanted = _step(part, needed)
         for name in inputs(part):
-            needed[name] |= _wanted(part, needed, streams[name])
-    return tuple(_reduced(p, needed[p.name]) if isinstance(p, Source) else p for p in parts)
+            everything = set(streams[name].schema.names)
+            needed[name] |= everything if wanted is None else wanted & everything
+        reduced.append(part)
+    return tuple(reversed(reduced))
 
 
-def _wanted(part: PlanPart, needed: dict[str, set[str]], stream: Stream) -> set[str]:
-    """The columns of an input that a part needs, given what is needed of its own outputs."""
-    everything = set(stream.schema.names)
-    if not isinstance(part, Step):
-        return everything
-    if part.on_error not in ("fail", "skip"):
-        return everything  # a dead letter holds the whole row
-    wanted = set[str]().union(*(needed[output.name] for output in part.rows))
-    late = set[str]().union(*(needed[name] for name in part.asides))
-    for operation in reversed(part.operations):
-        before = _before(operation, wanted)
-        wanted = everything if before is None else before
-    return (wanted | late) & everything
+def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | None]:
+    """The step, and the columns that it needs of its inputs; None where it is all of them."""
+    if step.on_error not in ("fail", "skip"):
+        return step, None  # a dead letter holds the whole row
+    wanted: set[str] | None = set[str]().union(*(needed[output.name] for output in step.rows))
+    late = set[str]().union(*(needed[name] for name in step.asides))
+    operations: list[Operation] = []
+    for operation in reversed(step.operations):
+        if wanted is not None:
+            if isinstance(operation, Project):
+                operation = _projection(operation, wanted)
+            wanted = _before(operation, wanted)
+            if wanted is not None and isinstance(operation, Keyed):
+                wanted |= late
+        operations.append(operation)
+    return replace(step, operations=tuple(reversed(operations))), wanted
+
+
+def _projection(project: Project, wanted: set[str]) -> Project:
+    """The projection onto what is needed: the rest may be made of columns that are not there."""
+    columns = tuple(column for column in project.columns if column.name in wanted)
+    return replace(project, columns=columns or project.columns[:1])
 
 
 def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
@@ -67,8 +85,7 @@ def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
         case Explode(name, array):
             return (wanted - {name}) | columns(array)
         case Project():
-            kept = [column for column in operation.columns if column.name in wanted]
-            return set().union(*(columns(column.value) for column in kept))
+            return set().union(*(columns(column.value) for column in operation.columns))
         case Route(branches):
             return wanted.union(*(columns(condition) for _, condition, _ in branches))
         case Map():
@@ -85,7 +102,7 @@ def _read(key: Iterable[Computed]) -> set[str]:
     return set().union(*(columns(each.value) for each in key))
 
 
-def _reduced(source: Source, wanted: set[str]) -> Source:
+def _source(source: Source, wanted: set[str]) -> Source:
     keep = wanted | source.checked | ({source.event_time} if source.event_time else set())
     columns = tuple(name for name in source.schema.names if name in keep)
     return replace(source, columns=columns or source.schema.names[:1])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from headrace.connectors.memory import Memory
 from tests.runtime.recut import CUTS, Cut, sizes
-from tests.runtime.running import simulated
+from tests.runtime.running import rows, simulated
 from tests.runtime.stateless import CODE, Drawn, Stream, pipelines
 
 Row: TypeAlias = tuple[int, int | None, str | None, list[int | None] | None]
@@ -41,23 +41,23 @@ ROWS = st.lists(
 def memory_of(data: Input, splits: int, cut: Cut, chance: random.Random) -> Memory:
     """The rows dealt out to splits, each in chunks."""
     inputs = {}
-    for name, rows in data.items():
-        parts = [rows[at::splits] for at in range(splits)]
+    for name, all_rows in data.items():
+        parts = [all_rows[at::splits] for at in range(splits)]
         inputs[name] = {f"split{at}": _chunks(part, cut, chance) for at, part in enumerate(parts)}
     return Memory(inputs)
 
 
-def _chunks(rows: list[Row], cut: Cut, chance: random.Random) -> list[pl.DataFrame]:
-    frame, chunks, at = pl.DataFrame(rows, schema=SCHEMA, orient="row"), [], 0
+def _chunks(part: list[Row], cut: Cut, chance: random.Random) -> list[pl.DataFrame]:
+    frame, chunks, at = pl.DataFrame(part, schema=SCHEMA, orient="row"), [], 0
     for size in sizes(frame.height, cut, chance):
         chunks.append(frame.slice(at, size))
         at += size
     return chunks
 
 
-def counted(rows: Iterable[Sequence[object]]) -> Counter[tuple[object, ...]]:
+def counted(found: Iterable[Sequence[object]]) -> Counter[tuple[object, ...]]:
     """The rows as a multiset."""
-    return Counter(tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in rows)
+    return Counter(tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in found)
 
 
 def asked(data: Input, streams: Iterable[Stream]) -> dict[str, Counter[tuple[object, ...]]]:
@@ -126,3 +126,20 @@ sinks:
     memory = Memory({"a": {"0": [pl.DataFrame({"id": [1, 2]})]}})
     assert simulated(tmp_path, text, memory, 0).failure is None
     assert not memory.outputs
+
+
+def test_a_projection_makes_no_column_that_nobody_needs(tmp_path: Path) -> None:
+    text = """
+sources: {a: {memory: {data: a}, schema: {id: bigint, s: string, n: bigint}}}
+steps:
+  fewer: {from: a, drop: n, parallelism: 2}
+  one: {from: fewer, select: {id: id}}
+  none: {from: fewer, select: {x: 1}}
+sinks:
+  out: {from: one, memory: {data: one}}
+  more: {from: none, memory: {data: none}}
+"""
+    memory = Memory({"a": {"0": [pl.DataFrame({"id": [1, 2], "s": ["a", "b"], "n": [3, 4]})]}})
+    assert simulated(tmp_path, text, memory, 0).failure is None
+    assert rows(memory, "one") == {(1,): 1, (2,): 1}
+    assert rows(memory, "none") == {(1,): 2}

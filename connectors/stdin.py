@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from headrace.connectors.files import BLOCK
-from headrace.connectors.files.reader import LONGEST, first_records
+from headrace.connectors.files.reader import LONGEST, begun, first_records
 from headrace.connectors.formats import decoder
 from headrace.connectors.formats.contract import Decoder
 from headrace.connectors.incoming import Incoming
@@ -107,7 +107,7 @@ class Records:
     def _block(self) -> bytes:
         """The whole records that are there; at the head, the header is taken off."""
         if not self._begun and (header := self._whole(1)):
-            self._decoder = self._decoder.begin(header)
+            self._decoder = begun(self._decoder, header, NAME)
             self._begun = True
             self._take(header)
         return self._whole(self._wanted) if self._begun else b""

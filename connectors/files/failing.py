@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,20 @@ from contextlib import contextmanager
 from headrace.connectors.files.compression import errors
 from headrace.core.contracts import ConnectorError
 from headrace.core.messages import Position
+
+MAY_NOT = "look at its permissions, and at those of the folders above it"
+NO_ROOM = "make room and run it again: what this run has not committed is removed"
+HINTS = {
+    errno.EACCES: MAY_NOT,
+    errno.EPERM: MAY_NOT,
+    errno.EROFS: "it is on a disk that is mounted read-only",
+    errno.ENOSPC: NO_ROOM,
+    errno.EDQUOT: NO_ROOM,
+    errno.EFBIG: "see ulimit -f; with roll: {bytes: ...} files are smaller",
+    errno.EMFILE: "see ulimit -n",
+    errno.EIO: "the disk may be failing: see dmesg",
+}
+DAMAGED = "it may be damaged, still being written, or not what its name says"
 
 
 @contextmanager
@@ -19,15 +34,17 @@ def telling(
     try:
         yield
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        # Without a number it comes from a decompressor, perhaps with the bytes that it found.
+        why = (error.strerror or str(error).split(" (b")[0]).lower()
+        hint = HINTS.get(error.errno, "") if error.errno else DAMAGED
     except Exception as error:
         if not isinstance(error, errors()):
             raise
-        why = str(error).lower()
+        why, hint = str(error).lower(), DAMAGED
     else:
         return
     raise ConnectorError(
-        f"cannot {doing}: {why}", split=split, position=position, exit_status=exit_status
+        f"cannot {doing}: {why}", hint, split=split, position=position, exit_status=exit_status
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterable
 from pathlib import PurePath
 
 from headrace.connectors.files.failing import printable, telling
@@ -43,6 +44,16 @@ def _check(whole: str, name: str) -> None:
     if os.path.exists(whole) and not os.path.isfile(whole):
         hint = "stdin reads from a pipe"
         raise ConnectorError(f"{name} is not a regular file", hint, exit_status=2)
+
+
+def refuse_dead_links(folder: str, names: Iterable[str]) -> None:
+    """Of files that are to be there now, none is a link to something that is not."""
+    for name in names:
+        whole = os.path.join(folder, name)
+        if os.path.islink(whole) and not os.path.exists(whole):
+            message = f"{name} is a link that leads nowhere, wanted a file"
+            hint = f"it names {printable(os.readlink(whole))}"
+            raise ConnectorError(message, hint, exit_status=2)
 
 
 def base(path: str) -> str:

@@ -39,7 +39,7 @@ class FileReader:
                 header = self._block(text, split, 0, 1)
                 if not header:
                     return
-                decoder = decoder.begin(header)
+                decoder = begun(decoder, header, split.name)
                 at = max(at, len(header))
             while chunk := self._chunk(text, decoder, split, at):
                 yield chunk
@@ -80,6 +80,15 @@ class FileReader:
             split=split.name,
             position=at,
         )
+
+
+def begun(decoder: Decoder, header: bytes, split: str) -> Decoder:
+    """The decoder of a split with this header; what is wrong with it is told with the split."""
+    try:
+        return decoder.begin(header)
+    except ConnectorError as error:
+        error.split, error.position = split, 0
+        raise
 
 
 def first_records(data: bytes, records: int, cut: Callable[[bytes], int]) -> bytes:

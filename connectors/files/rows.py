@@ -45,8 +45,8 @@ class RowReader:
             (frame, bad), rows = self.parquet.read(file.path, at, wanted)
         except ConnectorError as error:
             file.check(at)
-            message = f"{split.name}: {error.message}"
-            raise ConnectorError(message, error.hint, split=split.name, position=at) from error
+            error.split, error.position = split.name, at
+            raise
         file.check(at)
         if self.quota:
             self.quota.take(frame.height)

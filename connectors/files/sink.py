@@ -54,9 +54,7 @@ class FilesOut:
         names before it checks.
         """
         folder = self.output.folder
-        if os.path.exists(folder) and not os.path.isdir(folder):
-            hint = "the path of a files sink is the folder of its parts"
-            raise ConnectorError(f"{self.path} is a file, wanted a folder", hint, exit_status=2)
+        self._refuse_a_file()
         with telling(f"write into {self.path}"):
             make_folder(folder)
             self._refuse_others()
@@ -67,6 +65,15 @@ class FilesOut:
             remove(probe)
             append(probe, (), new=True)
             remove(probe)
+
+    def _refuse_a_file(self) -> None:
+        """Neither the path nor one above it is a file."""
+        path, folder = self.path, self.output.folder
+        while folder and not os.path.lexists(folder):
+            path, folder = os.path.dirname(path), os.path.dirname(folder)
+        if os.path.exists(folder) and not os.path.isdir(folder):
+            hint = "the path of a files sink is the folder of its parts"
+            raise ConnectorError(f"{path} is a file, wanted a folder", hint, exit_status=2)
 
     def _refuse_others(self) -> None:
         others = self._others() if self.mode == "error" else []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.connectors.files.finding import find, nothing
+from headrace.connectors.files.finding import find, nothing, refuse_dead_links
 from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.quota import Quota
 from headrace.connectors.files.reader import FileReader
@@ -42,6 +42,7 @@ class Files:
         found = self.watch.ready() if self.watch else find(self.reader.folder, self.path)
         if not found and not self.watch:
             raise nothing(self.reader.folder, self.path)
+        refuse_dead_links(self.reader.folder, found)
         if self.reader.quota:
             self.reader.quota.expect(found)
         return [Split(self.name, name) for name in found]

@@ -7,6 +7,7 @@ that it does not have, or a name that stands there twice, is an error of the fil
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from headrace.connectors.formats.csv_shape import Shape
 from headrace.connectors.formats.lines import BYTE_ORDER_MARK
@@ -30,12 +31,17 @@ def names_in(header: bytes, shape: Shape, declared: Schema) -> tuple[str, ...]:
         raise _wrong(f'the CSV header names "{twice[0]}" twice')
     missing = [name for name in declared.names if name not in names]
     if missing:
-        hint = did_you_mean(missing[0], names) or f"it has {', '.join(names)}"
+        hint = _other_sign(names) or did_you_mean(missing[0], names) or f"it has {', '.join(names)}"
         raise _wrong(f'the CSV header has no column "{missing[0]}"', hint)
     return names
 
 
+def _other_sign(names: Sequence[str]) -> str:
+    """The hint for a header that was not parted, because the file has another delimiter."""
+    signs = [sign for sign in ";\t|," if sign in names[0]]
+    shown = signs[0].replace("\t", "\\t") if len(names) == 1 and signs else ""
+    return f'did you mean csv: {{delimiter: "{shown}"}}?' if shown else ""
+
+
 def _wrong(message: str, hint: str = "") -> ConnectorError:
-    return ConnectorError(
-        message, hint or "csv: {header: false} reads files without one", position=0
-    )
+    return ConnectorError(message, hint or "csv: {header: false} reads files without one")

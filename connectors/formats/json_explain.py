@@ -13,19 +13,42 @@ def misfit(field: Field, record: bytes) -> str:
     return unfit(field, _shown(field.name, record))
 
 
+SIGNS = {
+    b"\x1f\x8b": "this is gzip, which is read where a name ends in .gz",
+    b"\x28\xb5\x2f\xfd": "this is zstd, which is read where a name ends in .zst",
+    b"\xff\xfe": "this is UTF-16, wanted UTF-8",
+    b"\xfe\xff": "this is UTF-16, wanted UTF-8",
+    b"PAR1": "this is Parquet",
+}
+"""What a file begins with that is no text."""
+
+
 def malformed(record: bytes) -> str:
     """The record is not a JSON object."""
+    for sign, what in SIGNS.items():
+        if record.startswith(sign):
+            return f"wanted a JSON object: {what}"
     try:
-        value = json.loads(record.strip())
+        text = record.strip().decode()
+        value = json.loads(text)
     except json.JSONDecodeError as error:
-        return f"wanted a JSON object: {error.msg.lower()} at character {error.pos}"
+        return f"wanted a JSON object: {_unparsed(text, error)}"
     except UnicodeDecodeError:
         return "wanted a JSON object: it is not UTF-8"
     except RecursionError:
         return "wanted a JSON object: it is nested too deep"
     if isinstance(value, dict):
         return "wanted a JSON object: something in it is out of range"
-    return f"wanted a JSON object, got {short(record.strip().decode('utf-8', 'replace'))}"
+    return f"wanted a JSON object, got {short(text)}"
+
+
+def _unparsed(text: str, error: json.JSONDecodeError) -> str:
+    """Why a text is not JSON."""
+    if text.startswith("["):
+        return "an array begins here, and objects are read one a line"
+    if text.startswith("{") and not text[error.pos :].strip():
+        return "it does not end on its line"
+    return f"{error.msg.lower()} at character {error.pos}"
 
 
 def is_doubtful(record: bytes) -> bool:

@@ -102,6 +102,8 @@ def _telling() -> Iterator[None]:
         yield
     except PolarsError as error:
         reason = str(error).split("\n")[0].removeprefix("parquet: ")
-        raise ConnectorError(f"the file cannot be read as Parquet: {reason}") from error
+        message = f"the file cannot be read as Parquet: {reason}"
+        hint = "it may be damaged, still being written, or of another format"
+        raise ConnectorError(message, hint) from error
     except OSError as error:
         raise ConnectorError(f"the file cannot be read: {error.strerror or error}") from error

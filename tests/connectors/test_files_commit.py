@@ -241,7 +241,7 @@ sinks:
     ("path", "said", "status"),
     [
         ("file", "file is a file, wanted a folder", 2),
-        ("file/out", "cannot write into file/out: not a directory", 1),
+        ("file/out/deep", "file is a file, wanted a folder", 2),
         ("x" * 300, f"cannot write into {'x' * 300}: file name too long", 1),
     ],
 )

@@ -185,7 +185,11 @@ def test_a_path_may_be_absolute(tree: Path) -> None:
         ),
         ("inn/*.jsonl", "no file matches inn/*.jsonl", 'did you mean "in"?'),
         ("in/a.jsonk", "no file matches in/a.jsonk, looked for in {}", 'did you mean "a.jsonl"?'),
-        ("*.csv", "no file matches *.csv, looked for in {}", "there are data[1].jsonl, empty, in,"),
+        (
+            "*.csv",
+            "no file matches *.csv, looked for in {}",
+            "there are data[1].jsonl, dead, empty,",
+        ),
         ("in/{a,b}.jsonl", "no file matches in/{{a,b}}.jsonl", "a pattern has *, ?, [...] and **"),
         ("in/_none", "no files in the folder in/_none", "names that start with . or _ are left"),
         ("empty", "no files in the folder empty", ""),
@@ -193,6 +197,7 @@ def test_a_path_may_be_absolute(tree: Path) -> None:
         ("in/a.jsonl/*", "no file matches in/a.jsonl/*", "in/a.jsonl is a file"),
         ("in/d*p", "in/deep is a folder, wanted a file", "in/deep/** reads the files in it"),
         ("pipe", "pipe is not a regular file", "stdin reads from a pipe"),
+        ("dead", "dead is a link that leads nowhere, wanted a file", "it names gone"),
     ],
 )
 def test_what_is_said_where_nothing_can_be_read(
@@ -201,6 +206,7 @@ def test_what_is_said_where_nothing_can_be_read(
     (tree / "empty").mkdir()
     (tree / "in/_none/_x").mkdir(parents=True)
     os.mkfifo(tree / "pipe")
+    (tree / "dead").symlink_to("gone")
     with pytest.raises(ConnectorError) as raised:
         found(tree, path)
     assert raised.value.message.startswith(said.format(tree))
@@ -263,7 +269,7 @@ def test_damaged_parquet_is_told_with_its_file(parquet: Path) -> None:
     (parquet / "a.parquet").write_bytes(b"PAR1 nonsense PAR1")
     with pytest.raises(ConnectorError) as raised:
         chunks(reader, Split("s", "a.parquet"))
-    assert raised.value.message.startswith("a.parquet: the file cannot be read as Parquet")
+    assert raised.value.message.startswith("the file cannot be read as Parquet")
     assert (raised.value.split, raised.value.position) == ("a.parquet", 0)
 
 

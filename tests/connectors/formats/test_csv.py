@@ -170,7 +170,8 @@ def test_a_header_gives_the_order_and_may_have_more() -> None:
         (b"a,b,a\n", 'the CSV header names "a" twice', "csv: {header: false} reads files without"),
         (b'a,"b\n', "a quote of the CSV header is out of place", "csv: {header: false}"),
         (b"a,\xff\n", "the CSV header is not UTF-8", "csv: {header: false}"),
-        (b"a;b\n", 'the CSV header has no column "a"', "it has a;b"),
+        (b"a;b\n", 'the CSV header has no column "a"', 'did you mean csv: {delimiter: ";"}?'),
+        (b"a\tb\n", 'the CSV header has no column "a"', 'did you mean csv: {delimiter: "\\t"}?'),
     ],
 )
 def test_a_header_that_does_not_fit(text: bytes, message: str, hint: str) -> None:

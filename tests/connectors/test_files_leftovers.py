@@ -46,9 +46,16 @@ def test_our_files_source_passes_over_them(killed: Path, format: str, path: str)
 
 def test_patterns_of_other_readers_pass_over_them(killed: Path, format: str) -> None:
     pattern = f"{killed}/out/*{SUFFIX[format]}"
-    assert duckdb.sql(f"SELECT count(*), sum(id) FROM '{pattern}'").fetchall() == [(3, 3)]
-    scan = {"json": pl.scan_ndjson, "csv": pl.scan_csv, "parquet": pl.scan_parquet}[format]
-    assert scan(pattern).collect().height == 3
+    answer = duckdb.execute(f"SELECT count(*), sum(id) FROM '{pattern}'").fetchall()
+    assert answer == [(3, 3)]
+    match format:
+        case "json":
+            rows = pl.scan_ndjson(pattern)
+        case "csv":
+            rows = pl.scan_csv(pattern)
+        case _:
+            rows = pl.scan_parquet(pattern)
+    assert rows.collect().height == 3
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])

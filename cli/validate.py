@@ -87,10 +87,12 @@ def _expressions(pipeline: Pipeline) -> int:
     """How many texts of the document are expressions."""
     number = 0
     for step in pipeline.steps.values():
-        clauses = (step.with_, step.select, step.route)
+        keys = (step.key, step.dedup.key if step.dedup else None)
+        clauses = (step.with_, step.select, step.route, step.aggregate, *keys)
         assigned = [one for clause in clauses for one in clause or ()]
         number += sum(one.expression is not None for one in assigned)
-        number += (step.where is not None) + (step.explode is not None)
+        number += sum(each is not None for each in (step.where, step.explode, step.having))
+        number += len(step.top.by) if step.top else 0
     for source in pipeline.sources.values():
         number += _in_options(source.connector.source, source.options)
     for sink in pipeline.sinks.values():

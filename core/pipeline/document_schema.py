@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import getdoc
+from itertools import combinations
 from typing import Any
 
 from headrace.core.contracts import Connectors
 from headrace.core.pipeline.fields import Variants
+from headrace.core.pipeline.keyed_rules import KEYED
 from headrace.core.pipeline.later import BESIDE, CLAUSES
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.part import Part, part_of, reading_of
@@ -54,11 +56,15 @@ def json_schema(connectors: Connectors) -> Json:
 
 
 def _step_schema() -> Json:
-    """A step: at least one clause that does something by itself, or a union."""
+    """A step: at least one clause that does something by itself, or a union.
+
+    Of those that keep state by key, one at most.
+    """
     several = {"type": "array", "minItems": 2, "description": "A union needs no clause."}
     union = {"properties": {"from": several}}
     clauses = [{"required": [clause]} for clause in CLAUSES if clause not in BESIDE]
-    return part_schema(StepKeys) | {"anyOf": [*clauses, union]}
+    both = [{"required": list(pair)} for pair in combinations(KEYED, 2)]
+    return part_schema(StepKeys) | {"anyOf": [*clauses, union], "not": {"anyOf": both}}
 
 
 def _named(definition: str, description: str) -> Json:
@@ -99,7 +105,12 @@ def part_schema(model: type[Part]) -> Json:
     required = [
         key for key, name in model.written().items() if model.model_fields[name].is_required()
     ]
-    return schema | ({"required": required} if required else {})
+    one_of = [{"required": [key]} for key in model.one_of]
+    return (
+        schema
+        | ({"required": required} if required else {})
+        | ({"oneOf": one_of} if one_of else {})
+    )
 
 
 def field_schema(model: type[Part], key: str) -> Json:

@@ -83,6 +83,7 @@ class Trigger(Part):
     """When windows fire before their end: every so often, or after so many rows of a key."""
 
     later = ("python",)
+    one_of = ("every", "count")
     every: Length | None = Field(None, description="Each time so much time has passed.")
     count: Count | None = Field(
         None, description="Each time so many rows of a key have come to a window."
@@ -96,6 +97,7 @@ class Evict(Part):
     """Which rows of a key in a window its aggregates see: the last, or those near the last."""
 
     later = ("python",)
+    one_of = ("last", "within")
     last: Count | None = Field(None, description="So many rows, the latest in event time.")
     within: Length | None = Field(
         None, description="Rows at most so long before the latest in event time."
@@ -117,10 +119,11 @@ WINDOW_HABITS: Mapping[str, str] = {
 class Window(Part):
     """Which rows belong together: one of tumble, slide, session, count, cumulate and global.
 
-    Windows of time begin at multiples of their length since 1970, moved by `offset`; a row at their
-    end belongs to the next.
+    Windows of time begin at multiples of their length (of `every`, where they slide) since 1970,
+    moved by `offset`; a row at their end belongs to the next.
     """
 
+    one_of = SHAPES
     habits = WINDOW_HABITS
     tumble: Length | None = Field(None, description="Windows of this length, one after the other.")
     slide: Length | None = Field(
@@ -162,7 +165,7 @@ class Window(Part):
         description="Rows belong to the time of their `event`, or of their `processing` here.",
     )
     trigger: Trigger | None = Field(
-        None, description="When windows fire before their end; each time with all of the row."
+        None, description="When windows fire before their end; each time their whole row."
     )
     accumulate: Flag = Field(
         True, description="Whether a window that fired keeps its rows for the next time it fires."

@@ -193,19 +193,19 @@ def _firing(window: Window, of: str) -> Iterator[Rule]:
         message = 'window: "accumulate" needs "trigger" or "lateness" beside it'
         yield Rule(("window", "accumulate"), message, "without, a window fires once")
     if evict is not None:
-        yield from _one_of(evict, "evict", ("last", "within"))
+        yield from _one_of(evict, "evict")
 
 
 def _trigger(trigger: Trigger) -> Iterator[Rule]:
-    yield from _one_of(trigger, "trigger", ("every", "count"))
+    yield from _one_of(trigger, "trigger")
     if "time" in trigger.model_fields_set and trigger.every is None and trigger.count is not None:
         message = 'window.trigger: "time" goes with "every"'
         yield Rule(("window", "trigger", "time"), message)
 
 
-def _one_of(part: Trigger | Evict, name: str, keys: tuple[str, str]) -> Iterator[Rule]:
-    given = [key for key in keys if getattr(part, key) is not None]
+def _one_of(part: Trigger | Evict, name: str) -> Iterator[Rule]:
+    given = [key for key in part.one_of if getattr(part, key) is not None]
     if len(given) != 1:
         came = "both" if given else "none"
-        message = f"window.{name}: wanted one of {' and '.join(keys)}, got {came}"
+        message = f"window.{name}: wanted one of {' and '.join(part.one_of)}, got {came}"
         yield Rule(("window", name), message)

@@ -166,18 +166,18 @@ class StepKeys(Part):
         "names to expressions. Null is a key like any other; without `key` all rows are one group.",
     )
     window: Windowed | None = Field(
-        None, description="[Which rows of a key](#window) belong together; without it, all of them."
+        None, description="Which rows of a key belong together; without it, all of them."
     )
     aggregate: Aggregates | None = Field(
         None,
         description="A row for each key and window: the key, `window_start` and `window_end`, then "
         "these columns. Without `window`, the row of a key is put out each time it changes.",
     )
-    top: Top | None = Field(None, description="[The first rows](#top) of each key and window.")
+    top: Top | None = Field(None, description="The first rows of each key and window.")
     ttl: TimeToLive | None = Field(
-        None, description="Without `window`: [when a key is forgotten](#ttl); by default never."
+        None, description="Without `window`: when a key is forgotten; by default never."
     )
-    dedup: Dedup | None = Field(None, description="[One row a key](#dedup).")
+    dedup: Dedup | None = Field(None, description="One row a key.")
     having: Expression | None = Field(
         None, description="Keeps the rows of `aggregate` for which this is true."
     )

@@ -41,6 +41,9 @@ class Part(BaseModel):
     later: ClassVar[tuple[str, ...]] = ()
     """Keys that are decided and not built yet."""
 
+    one_of: ClassVar[tuple[str, ...]] = ()
+    """Keys of which exactly one is there; the loader sees to it."""
+
     habits: ClassVar[Mapping[str, str]] = {}
     """What others call a key of this part."""
 

@@ -12,6 +12,7 @@ from inspect import getdoc
 from headrace.core.contracts import Connector, Connectors
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.formats import FORMATS, LATER_FORMATS, CsvOptions, JsonOptions
+from headrace.core.pipeline.keyed import Dedup, Top, Ttl, Window
 from headrace.core.pipeline.later import LATER_CLAUSES, LATER_CONNECTORS
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
 from headrace.core.pipeline.part import Part, part_of, reading_of
@@ -37,6 +38,19 @@ letter or `_`.
 FAILED = """\
 The stream of `on_error: {to: name}` has the columns `error`, `step`, `source`, `split`, `position`,
 `raw` (the record, as text) and `at`. Several parts may not share one: unite theirs in a step.
+"""
+
+KEYED = """\
+The rows of `aggregate` are: the columns of the key; `window_start` and `window_end` (timestamps) of
+windows that have a start and an end; the aggregates, in the order written. `having` and the clauses
+behind it read these. The event time of a window's row is its end, less a microsecond. `top` and
+`dedup` keep the columns of their input.
+
+Some steps put out changes: each row replaces the earlier row of its key, or deletes it. These are
+`aggregate` and `top` without `window`, windows that fire again (`trigger` or `lateness`, with
+`accumulate`), and `dedup` with `keep: last`. Such a stream can be read by `where`, `select`, `with`
+and `drop`, if the columns of its key stay as they are, and by sinks. [Windows and
+state](windows.md) has an example of each.
 """
 
 OTHER_FORMATS = """\
@@ -97,7 +111,10 @@ def _page(connectors: Connectors) -> Iterator[str]:
     yield from _section("### watermark", Watermark, "watermark")
     yield from _connectors(connectors, "source")
     yield from _section("## Steps", StepKeys, "")
-    yield from _section("### map", Map, "map")
+    yield KEYED
+    for name, part in (("map", Map), ("window", Window), ("top", Top), ("dedup", Dedup)):
+        yield from _section(f"### {name}", part, name)
+    yield from _section("### ttl", Ttl, "ttl")
     yield from _section("## Sinks", SinkKeys, "")
     yield "A sink has one connector beside these keys.\n"
     yield from _connectors(connectors, "sink")

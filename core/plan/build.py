@@ -18,7 +18,7 @@ from headrace.core.plan.ends import (
     source_columns,
     source_part,
 )
-from headrace.core.plan.growth import warn_of_growth
+from headrace.core.plan.growth import warn_of_growth, warn_of_waiting
 from headrace.core.plan.layout import edges, tasks
 from headrace.core.plan.operations import Operations
 from headrace.core.plan.order import circles, in_order, missing
@@ -68,6 +68,7 @@ class Builder:
         sinks = [self._sink(sink) for sink in self.pipeline.sinks.values()]
         self._check_readers()
         warn_of_growth(self.pipeline, (*sources, *steps), self.report)
+        warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
         return (*sources, *steps, *sinks)
 
     def _owners(self) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ forgotten fills any machine, and who wrote the pipeline should have meant it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan.columns import Report
@@ -18,29 +18,47 @@ BEHIND = "forgets a key that long after its last row"
 
 
 def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
-    """Note which steps keep more and more, and which windows wait for many files."""
+    """Note which steps keep more and more as long as rows come."""
     parts = tuple(parts)
     timed = {
         s.name for part in parts if not isinstance(part, Sink) for s in part.outputs if s.timed
     }
     endless = _reached(parts, _endless(pipeline))
-    waiting = _reached(parts, _holding_back(pipeline))
+    for step, keyed in _keyed_steps(parts):
+        if endless.keys().isdisjoint(step.inputs):
+            continue
+        found = _grows(keyed, timed=timed.issuperset(step.inputs))
+        if found:
+            clause, message, hint = found
+            report.about = f'step "{step.name}"'
+            report.warn(message, pipeline.steps[step.name].keys_at[clause].locate(), hint)
+
+
+def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
+    """Note which sources hold back windows with what they have not read yet."""
+    parts = tuple(parts)
+    waiting: dict[str, list[str]] = {name: [] for name in pipeline.sources}
+    held = _reached(parts, _holding_back(pipeline))
+    for step, keyed in _keyed_steps(parts):
+        if _waits_for_time(keyed):
+            for name in {held[name]: None for name in step.inputs if name in held}:
+                waiting[name].append(step.name)
+    for name, steps in waiting.items():
+        if steps:
+            source = pipeline.sources[name]
+            report.about = f'source "{name}"'
+            windows = "windows" if len(steps) == 1 else f"{len(steps)} steps with windows"
+            of = f' of "{steps[0]}"' if len(steps) == 1 else ""
+            message = f"the {windows}{of} wait until its last file is being read"
+            hint = "if names sort by time, say so: ordered: true"
+            report.warn(message, source.keys_at[source.connector.name].locate(), hint)
+
+
+def _keyed_steps(parts: Iterable[PlanPart]) -> Iterator[tuple[Step, Keyed]]:
     for part in parts:
         keyed = keyed_operation(part)
-        if keyed is None or not isinstance(part, Step):
-            continue
-        report.about = f'step "{part.name}"'
-        at = pipeline.steps[part.name].keys_at
-        if not endless.keys().isdisjoint(part.inputs):
-            found = _grows(keyed, timed=timed.issuperset(part.inputs))
-            if found:
-                clause, message, hint = found
-                report.warn(message, at[clause].locate(), hint)
-        held = [waiting[name] for name in part.inputs if name in waiting]
-        if held and _waits_for_time(keyed):
-            message = f'no window is over before the last file of "{held[0]}" is being read'
-            hint = "if names sort by time, say so in the source: ordered: true"
-            report.warn(message, at["window"].locate(), hint)
+        if keyed is not None and isinstance(part, Step):
+            yield part, keyed
 
 
 def _endless(pipeline: Pipeline) -> set[str]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.lexer import tokens
 from headrace.core.expressions.typed import (
     Column,
-    ExpressionError,
     ProcessingTime,
     Span,
     Typed,
@@ -19,7 +16,6 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.pipeline import keyed as document
 from headrace.core.pipeline.fields import Assignment
-from headrace.core.pipeline.keyed_rules import shape_of
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import windows
@@ -38,6 +34,8 @@ from headrace.core.plan.nodes import (
     Ranking,
     Top,
 )
+from headrace.core.plan.rankings import no_ranking, ordering
+from headrace.core.plan.windowing import in_us, needs_time, window_of
 from headrace.core.problems import did_you_mean
 from headrace.core.types import INT, TIMESTAMP, Array, Field, Schema, Struct
 
@@ -145,7 +143,7 @@ class KeyedClauses:
 
     def _ranking(self, text: Text) -> Ranking | None:
         end, descending, nulls_last = ordering(text.reveal())
-        if problem := _no_ranking(text.reveal()[:end]):
+        if problem := no_ranking(text.reveal()[:end]):
             self.report.add(problem[0], text.locate(), problem[1])
             return None
         typed = output(text, self.known, self.report, end)
@@ -220,7 +218,7 @@ class KeyedClauses:
             return None
         window = window_of(written)
         if not self.rows.timed:
-            needs = _needs_time(window)
+            needs = needs_time(window)
             if needs:
                 message = f"{needs} needs an event time, and its input has none"
                 hint = "set event_time in the source, or time: processing"
@@ -234,111 +232,7 @@ class KeyedClauses:
             message = "ttl goes by event time, and its input has none"
             hint = "set event_time in the source, or time: processing"
             self.report.add(message, self.step.keys_at[at].locate(), hint)
-        return windows.Ttl(_us(written.after), written.time == "processing")
-
-
-def still_timed(operation: Keyed, timed: bool) -> bool:
-    """Whether what comes out has an event time: a window's end is one."""
-    window = None if isinstance(operation, Dedup) else operation.window
-    return timed or (window is not None and window.bounded)
-
-
-def _needs_time(window: windows.Window) -> str:
-    """What of a window counts event time, if anything."""
-    if window.bounded and not window.processing:
-        return type(window.shape).__name__.lower()
-    if window.trigger and window.trigger.every_us and not window.trigger.processing:
-        return "trigger: every"
-    if window.evict and window.evict.within_us and not window.processing:
-        return "evict: within"
-    return ""
-
-
-def window_of(written: document.Window) -> windows.Window:
-    """The window of the plan."""
-    trigger, evict = written.trigger, written.evict
-    early = seen = None
-    if trigger is not None:
-        of_clock = trigger.time == "processing"
-        early = windows.Trigger(_some_us(trigger.every), trigger.count, of_clock)
-    if evict is not None:
-        seen = windows.Evict(evict.last, _some_us(evict.within))
-    return windows.Window(
-        shape=_shape(written),
-        lateness_us=_us(written.lateness),
-        late_to=str(written.late_to) if written.late_to is not None else None,
-        processing=written.time == "processing",
-        trigger=early,
-        accumulate=written.accumulate,
-        evict=seen,
-    )
-
-
-def _shape(written: document.Window) -> windows.Shape:
-    offset, every = _us(written.offset), written.every
-    every_us = _us(every) if isinstance(every, timedelta) else 1
-    match shape_of(written):
-        case "tumble":
-            return windows.Tumble(_us(written.tumble), offset)
-        case "slide":
-            return windows.Slide(_us(written.slide), every_us, offset)
-        case "cumulate":
-            return windows.Cumulate(_us(written.cumulate), every_us, offset)
-        case "session":
-            return windows.Session(_us(written.session))
-        case "count":
-            rows = written.count or 1
-            return windows.Count(rows, every if isinstance(every, int) else rows)
-    return windows.Global()
-
-
-def _us(length: timedelta | None) -> int:
-    return (length or timedelta()) // timedelta(microseconds=1)
-
-
-def _some_us(length: timedelta | None) -> int | None:
-    return None if length is None else _us(length)
-
-
-def ordering(text: str) -> tuple[int, bool, bool]:
-    """Where the expression of a ranking ends, whether it is descending, and with nulls last.
-
-    >>> ordering("price desc"), ordering("a + b asc nulls last"), ordering("desc")
-    ((5, True, True), (5, False, True), (4, False, False))
-    """
-    try:
-        words = [word for word in tokens(text) if word.kind != "end"]
-    except ExpressionError:
-        return len(text), False, False
-    said = [word.text.lower() if word.kind == "word" else "" for word in words]
-    nulls = said[-1] if len(said) > 2 and said[-2] == "nulls" and said[-1] in PLACES else ""
-    if nulls:
-        del said[-2:]
-    descending = len(said) > 1 and said[-1] == "desc"
-    if len(said) > 1 and said[-1] in ("asc", "desc"):
-        said.pop()
-    end = words[len(said) - 1].span.end if len(said) < len(words) else len(text)
-    return end, descending, nulls == "last" if nulls else descending
-
-
-PLACES = ("first", "last")
-
-
-def _no_ranking(text: str) -> tuple[str, str] | None:
-    """What is wrong with a ranking that is not one expression, and what to do."""
-    try:
-        *words, _ = tokens(text)
-    except ExpressionError:
-        return None
-    depth = 0
-    for word in words:
-        depth += {"(": 1, ")": -1}.get(word.text, 0)
-        if word.text == "," and not depth:
-            return "wanted one expression, got several", "several are a list: [price desc, id]"
-    said = [word.text.lower() for word in words[1:]]
-    if "desc" in said or "asc" in said:
-        return 'wanted "nulls first", "nulls last" or the end behind asc and desc', ""
-    return None
+        return windows.Ttl(in_us(written.after), written.time == "processing")
 
 
 def _reads_clock(typed: Typed) -> bool:

@@ -14,8 +14,9 @@ from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import Known, Report, condition, known_of, output
-from headrace.core.plan.keyed import KeyedClauses, Rows, still_timed
+from headrace.core.plan.keyed import KeyedClauses, Rows
 from headrace.core.plan.nodes import Computed, Explode, Filter, Map, Operation, Project, Route
+from headrace.core.plan.windowing import still_timed
 from headrace.core.plan.wording import value_said
 from headrace.core.problems import did_you_mean
 from headrace.core.types import TIMESTAMP, Array, Field

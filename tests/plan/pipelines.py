@@ -19,6 +19,16 @@ sources:
     event_time: at
 """
 
+UNTIMED = "  plain: {files: {path: p.jsonl}, schema: {id: bigint, at: timestamp}}\n"
+"""A source more, whose rows have no event time."""
+
+
+def over_orders(step: str) -> str:
+    """A pipeline of one step over `orders`; where late rows go to `late`, that is read."""
+    steps = f"steps:\n  s: {{from: orders, {step}}}\n"
+    late = "  l: {from: late, console: {}}\n" if "late_to" in step else ""
+    return f"{SOURCE}{steps}sinks:\n  out: {{from: s, console: {{}}}}\n{late}"
+
 
 def built(folder: Path, text: str) -> tuple[Plan | None, tuple[Problem, ...]]:
     """The plan of a pipeline's text, and its problems."""

@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plan.pipelines import SOURCE, plan_of, said
-
-
-def over_orders(step: str) -> str:
-    """A pipeline of one step."""
-    steps = f"steps:\n  s: {{from: orders, {step}}}"
-    return f"{SOURCE}\n{steps}\nsinks:\n  out: {{from: s, console: {{}}}}\n"
+from tests.plan.pipelines import SOURCE, over_orders, plan_of, said
 
 
 def columns(folder: Path, step: str) -> str:

@@ -1,0 +1,46 @@
+"""What `top` ranks by, as text: an expression, and words behind it that say which end is first."""
+
+from __future__ import annotations
+
+from headrace.core.expressions.lexer import tokens
+from headrace.core.expressions.typed import ExpressionError
+
+PLACES = ("first", "last")
+
+
+def ordering(text: str) -> tuple[int, bool, bool]:
+    """Where the expression of a ranking ends, whether it is descending, and with nulls last.
+
+    >>> ordering("price desc"), ordering("a + b asc nulls last"), ordering("desc")
+    ((5, True, True), (5, False, True), (4, False, False))
+    """
+    try:
+        words = [word for word in tokens(text) if word.kind != "end"]
+    except ExpressionError:
+        return len(text), False, False
+    said = [word.text.lower() if word.kind == "word" else "" for word in words]
+    nulls = said[-1] if len(said) > 2 and said[-2] == "nulls" and said[-1] in PLACES else ""
+    if nulls:
+        del said[-2:]
+    descending = len(said) > 1 and said[-1] == "desc"
+    if len(said) > 1 and said[-1] in ("asc", "desc"):
+        said.pop()
+    end = words[len(said) - 1].span.end if len(said) < len(words) else len(text)
+    return end, descending, nulls == "last" if nulls else descending
+
+
+def no_ranking(text: str) -> tuple[str, str] | None:
+    """What is wrong with a ranking that is not one expression, and what to do."""
+    try:
+        *words, _ = tokens(text)
+    except ExpressionError:
+        return None
+    depth = 0
+    for word in words:
+        depth += {"(": 1, ")": -1}.get(word.text, 0)
+        if word.text == "," and not depth:
+            return "wanted one expression, got several", "several are a list: [price desc, id]"
+    said = [word.text.lower() for word in words[1:]]
+    if "desc" in said or "asc" in said:
+        return 'wanted "nulls first", "nulls last" or the end behind asc and desc', ""
+    return None

@@ -1,0 +1,74 @@
+"""From a window as it is written to the window of the plan."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from headrace.core.pipeline import keyed as document
+from headrace.core.pipeline.keyed_rules import shape_of
+from headrace.core.plan import windows
+from headrace.core.plan.nodes import Dedup, Keyed
+
+
+def still_timed(operation: Keyed, timed: bool) -> bool:
+    """Whether what comes out has an event time: a window's end is one."""
+    window = None if isinstance(operation, Dedup) else operation.window
+    return timed or (window is not None and window.bounded)
+
+
+def needs_time(window: windows.Window) -> str:
+    """What of a window counts event time, if anything."""
+    if window.bounded and not window.processing:
+        return type(window.shape).__name__.lower()
+    if window.trigger and window.trigger.every_us and not window.trigger.processing:
+        return "trigger: every"
+    if window.evict and window.evict.within_us and not window.processing:
+        return "evict: within"
+    return ""
+
+
+def window_of(written: document.Window) -> windows.Window:
+    """The window of the plan."""
+    trigger, evict = written.trigger, written.evict
+    early = seen = None
+    if trigger is not None:
+        of_clock = trigger.time == "processing"
+        early = windows.Trigger(_some_us(trigger.every), trigger.count, of_clock)
+    if evict is not None:
+        seen = windows.Evict(evict.last, _some_us(evict.within))
+    return windows.Window(
+        shape=_shape(written),
+        lateness_us=in_us(written.lateness),
+        late_to=str(written.late_to) if written.late_to is not None else None,
+        processing=written.time == "processing",
+        trigger=early,
+        accumulate=written.accumulate,
+        evict=seen,
+    )
+
+
+def _shape(written: document.Window) -> windows.Shape:
+    offset, every = in_us(written.offset), written.every
+    every_us = in_us(every) if isinstance(every, timedelta) else 1
+    match shape_of(written):
+        case "tumble":
+            return windows.Tumble(in_us(written.tumble), offset)
+        case "slide":
+            return windows.Slide(in_us(written.slide), every_us, offset)
+        case "cumulate":
+            return windows.Cumulate(in_us(written.cumulate), every_us, offset)
+        case "session":
+            return windows.Session(in_us(written.session))
+        case "count":
+            rows = written.count or 1
+            return windows.Count(rows, every if isinstance(every, int) else rows)
+    return windows.Global()
+
+
+def in_us(length: timedelta | None) -> int:
+    """A duration in microseconds; none is 0."""
+    return (length or timedelta()) // timedelta(microseconds=1)
+
+
+def _some_us(length: timedelta | None) -> int | None:
+    return None if length is None else in_us(length)

@@ -1,0 +1,114 @@
+"""What is wrong with a keyed step is told with its part, and all of it at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plan.pipelines import SOURCE, UNTIMED, over_orders, said
+
+FILES = 'source "orders": the windows of "s" wait until its last file is being read'
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("key: nam, aggregate: {n: count(*)}", 'unknown column "nam" [did you mean "name"?]'),
+        ("key: upper(name), aggregate: {n: count(*)}", "an expression needs a name"),
+        ("key: tags, aggregate: {n: count(*)}", "wanted a key of a single value, got array"),
+        ("key: {t: now()}, aggregate: {n: count(*)}", "the processing time has no place in a key"),
+        ("with: {t: now()}, key: t, aggregate: {n: count(*)}", "has no place in a key"),
+        ("with: {t: now()}, key: {u: year(t)}, aggregate: {n: count(*)}", "no place in a key"),
+        ("key: {t: 'null'}, aggregate: {n: count(*)}", "a column needs a type"),
+        ("key: id, aggregate: {id: count(*)}", '"id" is a column of the key'),
+        (
+            "key: {window_end: id}, window: {tumble: 1s}, aggregate: {n: count(*)}",
+            '"window_end" is a column of the window',
+        ),
+        (
+            "key: id, window: {tumble: 1s}, aggregate: {window_start: count(*)}",
+            '"window_start" is a column of the window',
+        ),
+        ("aggregate: {n: id}", 'column "id" is neither a key nor inside an aggregate'),
+        ("aggregate: {n: sum(ids)}", 'unknown column "ids" [did you mean "id"?]'),
+        ("aggregate: {n: sum(name)}", "sum"),
+        ("aggregate: {n: now()}", "the processing time has no place in an aggregate"),
+        ("aggregate: {n: max(now())}", "the processing time has no place in an aggregate"),
+        ("aggregate: {n: count(*)}, having: n", "wanted a condition (boolean), got bigint"),
+        ("aggregate: {n: count(*)}, having: id > 1", 'unknown column "id"'),
+        ("aggregate: {n: count(*)}, having: now() is null", "has no place in having"),
+        ("where: count(*) > 1", "count is an aggregate [it stands under aggregate: of a step]"),
+        ("top: {n: 1, by: tags}", "wanted a value that has an order, got array<string>"),
+        ("top: {n: 1, by: 'id desc, name'}", "several are a list: [price desc, id]"),
+        ("top: {n: 1, by: id desc nulls}", 'wanted "nulls first", "nulls last" or the end'),
+        ("top: {n: 1, by: now()}", "the processing time has no place in top"),
+        ("with: {rank: id}, top: {n: 1, by: id}", 'there is a column "rank" already'),
+        ("key: {k: id + 1}, top: {n: 1, by: id}", "add it: with: {k: id + 1}, and key: k"),
+        ("dedup: {key: {k: id + 1}, keep: last}", 'by key, and "k" is no column of its rows'),
+        ("key: id, aggregate: {n: count(*)}, select: [n]", "must keep the key of the changes: id"),
+        (
+            "key: id, window: {tumble: 1s, lateness: 1s}, aggregate: {n: count(*)}, select: [id]",
+            "must keep the key of the changes: window_start, window_end",
+        ),
+        ("key: id, aggregate: {n: count(*)}, drop: [id]", "drop must keep the key"),
+        ("key: id, aggregate: {n: count(*)}, route: {a: n > 1}", "route does not take a stream of"),
+    ],
+)
+def test_a_mistake_in_a_keyed_step_is_told(tmp_path: Path, step: str, message: str) -> None:
+    lines = said(tmp_path, over_orders(step))
+    assert any(message in line and 'step "s"' in line for line in lines), lines
+
+
+def test_all_mistakes_of_a_keyed_step_are_told_at_once(tmp_path: Path) -> None:
+    step = "where: i > 1, key: [nam, id], window: {tumble: 1s, every: 2s}, aggregate: "
+    lines = said(
+        tmp_path, over_orders(step + "{a: sum(prise), b: sum(x)}, having: a > b and id > 1")
+    )
+    assert [line.partition(": ")[2].partition(" [")[0] for line in lines] == [
+        FILES,
+        'step "s": unknown column "i"',
+        'step "s": unknown column "nam"',
+        'step "s": window: "every" does not go with "tumble"',
+        'step "s": unknown column "prise"',
+        'step "s": unknown column "x"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("window: {tumble: 1s}, aggregate: {n: count(*)}", "window: tumble needs an event time"),
+        ("window: {session: 1s}, top: {n: 1, by: id}", "window: session needs an event time"),
+        (
+            "window: {count: 9, evict: {within: 1s}}, aggregate: {n: count(*)}",
+            "window: evict: within needs an event time",
+        ),
+        (
+            "window: {global: true, trigger: {every: 1s}}, aggregate: {n: count(*)}",
+            "window: trigger: every needs an event time",
+        ),
+        ("aggregate: {n: count(*)}, ttl: 1s", "ttl goes by event time, and its input has none"),
+        ("dedup: {key: id, ttl: 1s}", "ttl goes by event time, and its input has none"),
+    ],
+)
+def test_what_goes_by_event_time_needs_one(tmp_path: Path, step: str, message: str) -> None:
+    steps = f"steps:\n  s: {{from: plain, {step}}}\n  t: {{from: orders, where: id = 1}}\n"
+    sinks = "sinks:\n  a: {from: s, console: {}}\n  b: {from: t, console: {}}\n"
+    lines = said(tmp_path, SOURCE + UNTIMED + steps + sinks)
+    assert any(message in line for line in lines), lines
+
+
+@pytest.mark.parametrize("step", ["key: n, aggregate: {m: max(n)}", "top: {n: 1, by: n}"])
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        ("key: id, aggregate: {n: count(*)}", "upserts of id"),
+        ("aggregate: {n: count(*)}", "upserts of one row"),
+        ("with: {n: id}, dedup: {key: n, keep: last}", "upserts of n"),
+    ],
+)
+def test_a_keyed_step_takes_no_changes(tmp_path: Path, step: str, first: str, kind: str) -> None:
+    steps = f"steps:\n  s: {{from: orders, {first}}}\n  t: {{from: s, {step}}}\n"
+    lines = said(tmp_path, f"{SOURCE}{steps}sinks:\n  out: {{from: t, console: {{}}}}\n")
+    assert any(f"does not take a stream of changes ({kind})" in line for line in lines), lines

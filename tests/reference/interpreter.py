@@ -1,0 +1,221 @@
+"""Runs a plan over rows that are all there: what streams and batches must come to.
+
+No row is late, and a stream of changes is the table that it ends as. Time is not run: whatever
+depends on how watermarks come (`ttl`, windows by the wall clock, firing by time with what was fired
+cleared) has no single answer and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cmp_to_key
+
+import polars as pl
+
+from headrace.core.aggregates import ORDER, AggregateExpression, partial_states, results
+from headrace.core.expressions.typed import Typed
+from headrace.core.plan import nodes
+from headrace.core.plan.windows import Window
+from headrace.core.types import to_polars
+from tests.reference.rows import Row, Value, evaluated, frame_of, same
+from tests.reference.windows import Found, windows
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Rows = list[Row]
+Inputs = Mapping[str, Sequence[Sequence[dict[str, Value]]]]
+"""Of each source, the rows of each of its splits."""
+
+
+def interpret(plan: nodes.Plan, inputs: Inputs) -> dict[str, Rows]:
+    """The rows of every stream, by its name, and of every sink, by its."""
+    streams: dict[str, Rows] = {}
+    for number, part in enumerate(plan):
+        match part:
+            case nodes.Source():
+                streams[part.name] = _read(part, number, inputs[part.name])
+            case nodes.Step():
+                streams.update(_step(part, [row for name in part.inputs for row in streams[name]]))
+            case nodes.Sink():
+                streams[part.name] = streams[part.input]
+    return streams
+
+
+def _read(source: nodes.Source, number: int, splits: Sequence[Sequence[dict[str, Value]]]) -> Rows:
+    found = []
+    for split, rows in enumerate(splits):
+        for at, values in enumerate(rows):
+            time = _us(values[source.event_time]) if source.event_time else None
+            found.append(Row(dict(values), time, (time or 0, number, split, at)))
+    return found
+
+
+def _step(step: nodes.Step, rows: Rows) -> dict[str, Rows]:
+    for operation in step.operations:
+        match operation:
+            case nodes.Filter(condition):
+                rows = _where(condition, rows)
+            case nodes.Project(_, columns):
+                rows = _project(columns, rows)
+            case nodes.Explode():
+                rows = [*_explode(operation, rows)]
+            case nodes.Route(branches):
+                return _route(step.name, branches, rows)
+            case nodes.Aggregate():
+                rows = [*_aggregate(operation, rows)]
+                if operation.having is not None:
+                    rows = _where(operation.having.condition, rows)
+            case nodes.Top():
+                rows = [*_top(operation, rows)]
+            case nodes.Dedup():
+                rows = [*_dedup(operation, rows)]
+            case nodes.Map():
+                raise NotImplementedError("what a user's function does is not in the plan")
+    return {step.name: rows}
+
+
+def _where(condition: Typed, rows: Rows) -> Rows:
+    passes = evaluated(condition, rows)
+    return [row for row, is_true in zip(rows, passes, strict=True) if is_true]
+
+
+def _project(columns: tuple[nodes.Computed, ...], rows: Rows) -> Rows:
+    values = {column.name: evaluated(column.value, rows) for column in columns}
+    return [
+        replace(row, values={name: column[at] for name, column in values.items()})
+        for at, row in enumerate(rows)
+    ]
+
+
+def _explode(operation: nodes.Explode, rows: Rows) -> Iterator[Row]:
+    for row, array in zip(rows, evaluated(operation.array, rows), strict=True):
+        elements = array or ([None] if operation.outer else [])
+        for at, element in enumerate(elements):
+            values = {**row.values, operation.name: element}
+            yield replace(row, values=values, order=(*row.order, at))
+
+
+def _route(step: str, branches: tuple[tuple[str, Typed, str], ...], rows: Rows) -> dict[str, Rows]:
+    streams = {}
+    for name, condition, _ in branches:
+        passes = _where(condition, rows)
+        taken = {row.order for row in passes}
+        streams[f"{step}.{name}"] = passes
+        rows = [row for row in rows if row.order not in taken]
+    return {**streams, f"{step}.else": rows}
+
+
+def _grouped(key: tuple[nodes.Computed, ...], rows: Rows) -> list[tuple[dict[str, Value], Rows]]:
+    """The rows of each key, in the order in which they came."""
+    columns = {each.name: evaluated(each.value, rows) for each in key}
+    groups: dict[tuple[Value, ...], tuple[dict[str, Value], Rows]] = {}
+    for at, row in enumerate(rows):
+        values = {name: column[at] for name, column in columns.items()}
+        values = {n: v + 0.0 if isinstance(v, float) else v for n, v in values.items()}
+        groups.setdefault(tuple(map(same, values.values())), (values, []))[1].append(row)
+    return list(groups.values())
+
+
+def _windows(window: Window | None, ttl: object, rows: Rows) -> Iterator[Found]:
+    fired = window is not None and window.trigger is not None and window.trigger.every_us
+    if ttl or (window and (window.processing or (fired and not window.accumulate))):
+        raise NotImplementedError("what depends on how time passes has no single answer")
+    if window is None:
+        yield Found(None, None, tuple(rows))
+    else:
+        yield from windows(window, rows)
+
+
+def _aggregate(operation: nodes.Aggregate, rows: Rows) -> Iterator[Row]:
+    for number, (key, members) in enumerate(_grouped(operation.key, rows)):
+        for found in _windows(operation.window, operation.ttl, members):
+            values = dict(key)
+            if found.start is not None and found.end is not None:
+                values["window_start"] = EPOCH + timedelta(microseconds=found.start)
+                values["window_end"] = EPOCH + timedelta(microseconds=found.end)
+            values |= _results(operation.columns, found.rows, key, operation.key)
+            yield Row(values, *_place(found, number))
+
+
+def _place(found: Found, number: int) -> tuple[int | None, tuple[int, ...]]:
+    times = [row.time for row in found.rows if row.time is not None]
+    time = found.end - 1 if found.end is not None else max(times, default=None)
+    return time, (time or 0, number)
+
+
+def _results(
+    columns: tuple[nodes.Aggregated, ...],
+    rows: tuple[Row, ...],
+    key: Mapping[str, Value],
+    typed: tuple[nodes.Computed, ...],
+) -> dict[str, Value]:
+    """All rows folded at once, in their order: nothing is merged."""
+    in_order = sorted(rows, key=lambda row: row.order)
+    answers = {}
+    for column in columns:
+        expression: AggregateExpression = column.expression
+        reads = [
+            each.typed
+            for call in expression.calls
+            for each in (*call.inputs, *([call.condition] if call.condition else []))
+        ]
+        frame = frame_of(in_order, reads).rename({"__row": ORDER})
+        named = [
+            pl.lit(key[each.name], dtype=to_polars(each.value.type)).alias(each.name)
+            for each in typed
+        ]
+        states = partial_states(frame, [], expression.calls).with_columns(named)
+        names = [each.name for each in typed]
+        done = results(states, names, expression.calls, {column.name: expression})
+        answers[column.name] = done[column.name].to_list()[0]
+    return answers
+
+
+def _top(operation: nodes.Top, rows: Rows) -> Iterator[Row]:
+    for number, (_, members) in enumerate(_grouped(operation.key, rows)):
+        for found in _windows(operation.window, operation.ttl, members):
+            ranked = _ranked(operation.by, list(found.rows))[: operation.rows]
+            for rank, row in enumerate(ranked, 1):
+                time = found.end - 1 if found.end is not None else row.time
+                values = {**row.values, "rank": rank}
+                yield Row(values, time, (time or 0, number, rank))
+
+
+def _ranked(by: tuple[nodes.Ranking, ...], rows: Rows) -> Rows:
+    rows = sorted(rows, key=lambda row: row.order)
+    for ranking in reversed(by):
+        values = dict(zip((row.order for row in rows), evaluated(ranking.value, rows), strict=True))
+        rows = sorted(rows, key=cmp_to_key(_comparing(ranking, values)))
+    return rows
+
+
+def _comparing(
+    ranking: nodes.Ranking, values: Mapping[tuple[int, ...], Value]
+) -> Callable[[Row, Row], int]:
+    def compare(left: Row, right: Row) -> int:
+        a, b = values[left.order], values[right.order]
+        if a is None or b is None:
+            nulls = (a is None) - (b is None)
+            return nulls if ranking.nulls_last else -nulls
+        x, y = _sortable(a), _sortable(b)
+        bigger = (x > y) - (x < y)
+        return -bigger if ranking.descending else bigger
+
+    return compare
+
+
+def _sortable(value: Value) -> tuple[bool, Value]:
+    is_nan = isinstance(value, float) and value != value
+    return is_nan, 0.0 if is_nan else value
+
+
+def _dedup(operation: nodes.Dedup, rows: Rows) -> Iterator[Row]:
+    if operation.ttl:
+        raise NotImplementedError("what depends on how time passes has no single answer")
+    for _, members in _grouped(operation.key, rows):
+        yield members[0] if operation.keep == "first" else members[-1]
+
+
+def _us(time: datetime) -> int:
+    return (time - EPOCH) // timedelta(microseconds=1)

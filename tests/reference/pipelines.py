@@ -1,0 +1,128 @@
+"""Random pipelines of keyed steps, and rows for them, drawn by Hypothesis."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+from hypothesis import strategies as st
+
+COLUMNS = {
+    "k": pl.Int64(),
+    "s": pl.String(),
+    "v": pl.Int64(),
+    "x": pl.Float64(),
+    "at": pl.Datetime("us", "UTC"),
+}
+SCHEMA = "{k: bigint, s: string, v: bigint, x: double, at: timestamp}"
+BEGIN = datetime(1969, 12, 31, 23, 59, 50, tzinfo=UTC)
+SPREAD_S = 40
+"""All events are within so many seconds, which the watermark's delay allows for."""
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "k": st.sampled_from([None, 1, 2, -7]),
+            "s": st.sampled_from([None, "", "a", "größe"]),
+            "v": st.one_of(st.none(), st.integers(-5, 5)),
+            "x": st.sampled_from([None, 0.0, -0.0, 0.5, -2.25, float("nan"), float("inf")]),
+            "at": st.integers(0, SPREAD_S * 4).map(lambda n: BEGIN + timedelta(seconds=n / 4)),
+        }
+    ),
+    max_size=30,
+)
+SPLITS = st.lists(ROWS, min_size=1, max_size=3)
+
+KEYS = st.sampled_from(
+    ["", "key: k", "key: [k, s]", "key: {d: v % 2, k: k}", "key: {x: x}", "key: {h: hour(at)}"]
+)
+AGGREGATES = {
+    "n": "count(*)",
+    "c": "count(v)",
+    "total": "sum(v)",
+    "mean": "avg(v)",
+    "least": "min(s)",
+    "most": "max(x)",
+    "kinds": "count(distinct s)",
+    "head": "first(v)",
+    "tail": "last(s)",
+    "all": "collect_list(v)",
+    "best": "max_by(s, v)",
+    "some": "count(*) filter (where v > 0)",
+    "both": "sum(v) + count(*)",
+}
+TIMES = st.sampled_from(
+    [
+        "tumble: 5s",
+        "tumble: 7s, offset: 2s",
+        "slide: 6s, every: 2s",
+        "slide: 5s, every: 3s",
+        "slide: 2s, every: 5s",
+        "slide: 6s, every: 4s, offset: 1s",
+        "cumulate: 6s, every: 2s",
+        "session: 1s",
+        "session: 250ms",
+        "global: true",
+    ]
+)
+TRIGGERS = st.sampled_from(
+    ["", ", trigger: {every: 3s}", ", trigger: {count: 2}", ", lateness: 4s"]
+)
+EVICT = st.sampled_from(["", "", ", evict: {last: 2}", ", evict: {within: 2s}"])
+COUNTS = st.sampled_from(["count: 3", "count: 4, every: 2", "count: 2, every: 3"])
+WHERE = st.sampled_from(["", "where: v > -3 or v is null", "where: s is not null"])
+HAVING = st.sampled_from(["", "", "having: n > 1"])
+
+
+@st.composite
+def aggregating(draw: st.DrawFn, *, one_split: bool) -> list[str]:
+    """The clauses of a step that aggregates."""
+    some = draw(st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=4, unique=True))
+    names = {"n", *some}
+    shown = ", ".join(f'{name}: "{AGGREGATES[name]}"' for name in sorted(names))
+    kinds = ["time", "time", "running"] + ["count"] * one_split
+    match draw(st.sampled_from(kinds)):
+        case "running":
+            window = ""
+        case "count":
+            window = f"window: {{{draw(COUNTS)}}}"
+        case _:
+            window = f"window: {{{draw(TIMES)}{draw(TRIGGERS)}{draw(EVICT)}}}"
+    return [draw(WHERE), draw(KEYS), window, f"aggregate: {{{shown}}}", draw(HAVING)]
+
+
+@st.composite
+def ranking(draw: st.DrawFn) -> list[str]:
+    """The clauses of a step that ranks."""
+    by = draw(st.sampled_from(["v desc", "x", "[s nulls last, v]", "v * -1 nulls last"]))
+    shapes = ["", "window: {tumble: 5s}", "window: {slide: 6s, every: 2s}", "window: global"]
+    window = draw(st.sampled_from(shapes))
+    key = draw(st.sampled_from(["", "key: k", "key: [k, s]"]))
+    return [draw(WHERE), key, window, f"top: {{n: {draw(st.integers(1, 3))}, by: {by}}}"]
+
+
+@st.composite
+def pipelines(draw: st.DrawFn, *, one_split: bool) -> str:
+    """The text of a pipeline from `in` to `out`, both in memory."""
+    dedup = [["dedup: {key: [k, s]}"], ["dedup: {key: k, keep: last}"]] if one_split else []
+    step = draw(
+        st.one_of(
+            aggregating(one_split=one_split),
+            aggregating(one_split=one_split),
+            ranking(),
+            *(st.just(clauses) for clauses in dedup),
+        )
+    )
+    clauses = "".join(f"    {clause}\n" for clause in step if clause)
+    return (
+        f"sources:\n  rows:\n    memory: {{data: in}}\n    schema: {SCHEMA}\n"
+        f"    event_time: at\n    watermark: {{delay: {SPREAD_S}s}}\n"
+        f"steps:\n  step:\n    from: rows\n{clauses}"
+        "sinks:\n  out: {from: step, memory: {data: out}}\n"
+    )
+
+
+def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """The rows as a source gives them."""
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")

@@ -1,0 +1,54 @@
+"""Rows as plain Python values, and expressions over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from headrace.core.expressions.typed import Column, Typed, to_expr, walk
+from headrace.core.types import to_polars
+
+Value = Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: its columns, its event time (microseconds), its place in the order of all rows."""
+
+    values: dict[str, Value]
+    time: int | None
+    order: tuple[int, ...]
+
+
+def evaluated(typed: Typed, rows: Sequence[Row]) -> list[Value]:
+    """The value of an expression for each row. What expressions mean is tested elsewhere."""
+    if not rows:
+        return []
+    frame = frame_of(rows, [typed])
+    return frame.with_columns(to_expr(typed).alias("__value"))["__value"].to_list()
+
+
+def frame_of(rows: Sequence[Row], expressions: Iterable[Typed]) -> pl.DataFrame:
+    """The columns that these expressions read, as a frame of as many rows."""
+    types = {
+        node.name: to_polars(node.type)
+        for expression in expressions
+        for node in walk(expression)
+        if isinstance(node, Column)
+    }
+    data = {
+        name: pl.Series(name, [row.values[name] for row in rows], dtype=type)
+        for name, type in types.items()
+    }
+    return pl.DataFrame({"__row": pl.Series("__row", range(len(rows))), **data})
+
+
+def same(value: Value) -> Value:
+    """A value as a key: NaN is NaN, and zero has no sign."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    return value

@@ -1,0 +1,77 @@
+"""Random pipelines over rows out of order: the runtime against the interpreter of rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.connectors.memory import Memory
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
+from headrace.core.elements import DELETE
+from headrace.core.plan import nodes
+from tests.reference import pipelines
+from tests.reference.interpreter import interpret
+from tests.runtime.running import cut, job_of, run_simulated
+
+Values = tuple[Any, ...]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_pipeline_gives_the_rows_that_its_plan_means(data: st.DataObject) -> None:
+    parallelism = data.draw(st.sampled_from([1, 3]))
+    splits = data.draw(st.one_of(pipelines.SPLITS, pipelines.ROWS.map(lambda rows: [rows])))
+    text = data.draw(pipelines.pipelines(one_split=len(splits) == 1))
+    seed, size = data.draw(st.integers(0, 99)), data.draw(st.sampled_from([1, 4, 50]))
+    inputs = {str(at): cut(pipelines.frame(rows), size) for at, rows in enumerate(splits) if rows}
+    memory = Memory({"in": inputs})
+    with TemporaryDirectory() as folder:
+        text = f"settings: {{parallelism: {parallelism}}}\n{text}"
+        job = job_of(Path(folder), text, memory, Bench(), Bounds(rows=7))
+        outcome = run_simulated(job, seed)
+    assert outcome.failure is None, outcome.failure
+    full = [rows for rows in splits if rows]
+    wanted = interpret(job.plan, {"rows": full})["out"]
+    kind = job.plan.streams["step"].kind
+    names = job.plan.streams["step"].schema.names
+    found = _ended(memory, kind, names)
+    assert found == Counter(_shown(row.values[name] for name in names) for row in wanted)
+
+
+def _ended(memory: Memory, kind: nodes.Kind, names: tuple[str, ...]) -> Counter[Values]:
+    """What the output is when all of its changes are done."""
+    frames = memory.outputs.get("out", [])
+    if isinstance(kind, nodes.Append):
+        return Counter(_shown(row) for frame in frames for row in frame.select(names).rows())
+    table: dict[Values, Values] = {}
+    for frame in frames:
+        for values, deleted in zip(
+            frame.select(names).rows(), frame[DELETE].to_list(), strict=True
+        ):
+            named = dict(zip(names, values, strict=True))
+            key = _shown(named[name] for name in kind.key)
+            if deleted:
+                table.pop(key, None)
+            else:
+                table[key] = _shown(values)
+    return Counter(table.values())
+
+
+def _shown(values: Iterable[Any]) -> Values:
+    """Values that can be compared: NaN with itself, and lists."""
+    return tuple(
+        "NaN"
+        if isinstance(value, float) and math.isnan(value)
+        else tuple(value)
+        if isinstance(value, list)
+        else value
+        for value in values
+    )

@@ -59,7 +59,8 @@ def _os_error(error: OSError) -> str:
 
 def _close_stdout() -> None:
     """Let the interpreter's last flush go nowhere: it would fail again, with a traceback."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _defect(error: BaseException) -> str:

@@ -90,7 +90,7 @@ def _print_all() -> None:
 
 def _fitted(text: str, indent: int) -> list[str]:
     """The text in lines that fit beside the names on a terminal; elsewhere one, for `grep`."""
-    if not sys.stdout.isatty():
+    if not (sys.stdout and sys.stdout.isatty()):
         return [text]
     import shutil
     import textwrap

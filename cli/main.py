@@ -22,6 +22,7 @@ from headrace.cli.group import Commands
 from headrace.cli.new import new
 from headrace.cli.run import run as run_command
 from headrace.cli.schema import schema
+from headrace.cli.streams import take_standard_streams
 from headrace.cli.validate import validate
 from headrace.cli.version import print_version
 
@@ -47,9 +48,7 @@ for command in (new, validate, explain, run_command, functions, schema, completi
 
 def main() -> NoReturn:
     """Run the command line of this process, and leave."""
-    for stream in (sys.stdout, sys.stderr):
-        # A name that is not UTF-8, or a terminal that is not: shown with escapes, never an error.
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    take_standard_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -57,7 +56,8 @@ def run(arguments: list[str]) -> int:
     """Run one command line; the exit status."""
     try:
         status = _invoke(arguments)
-        sys.stdout.flush()
+        if sys.stdout:
+            sys.stdout.flush()
         return status
     except (Exception, KeyboardInterrupt) as error:
         say_failure(error)

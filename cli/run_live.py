@@ -98,7 +98,7 @@ class LiveReport(TextReport):
     def showing(self) -> Iterator[None]:
         """Until the end, both streams print above the table, if they go to a terminal."""
         before = sys.stdout, sys.stderr
-        if sys.stdout.isatty():
+        if sys.stdout and sys.stdout.isatty():
             sys.stdout = Above(sys.stdout, self._foot)
         sys.stderr = Above(sys.stderr, self._foot)
         try:

@@ -78,6 +78,30 @@ def test_output_that_cannot_be_written_is_said_once() -> None:
     assert ran.stderr == "headrace: cannot write: no space left on device\n"
 
 
+PIPELINE = """name: t
+sources: {s: {generate: {rows: 3, columns: {x: id}}}}
+sinks: {o: {from: s, files: {path: out}}}
+"""
+
+
+@pytest.mark.parametrize("log", ["text", "json"])
+@pytest.mark.parametrize("closed", ["0<&- ", "1>&-", "2>&-", "0<&- 1>&- 2>&-", "2> /dev/full"])
+def test_a_run_needs_nobody_to_listen(tmp_path: Path, closed: str, log: str) -> None:
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    line = f"{' '.join(HEADRACE)} run p.yaml --log {log} {closed}"
+    ran = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    (part,) = (tmp_path / "out").iterdir()
+    assert part.read_text() == '{"x":0}\n{"x":1}\n{"x":2}\n'
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "1>&- 2>&-"])
+def test_a_command_without_standard_output_is_no_defect(closed: str) -> None:
+    line = f"{' '.join(HEADRACE)} functions {closed}"
+    ran = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def on_a_terminal(*arguments: str, **environment: str) -> str:
     """What headrace writes to a terminal."""
     ours, theirs = pty.openpty()

@@ -26,6 +26,9 @@ from headrace.core.types import TIMESTAMP, Field, Schema, to_polars
 if TYPE_CHECKING:
     import polars as pl
 
+AT = "__at"
+"""When a row happened, in microseconds: by event time, or when it came."""
+
 
 class Fold(Protocol):
     """`by` are the columns that name a group: those of the key, and of the window."""

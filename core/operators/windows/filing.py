@@ -6,7 +6,7 @@ have gathered. What waits belongs to the state like what is filed: `settle` file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.operators.folds import Fold
@@ -24,10 +24,13 @@ class Filed:
     """What is kept of the rows of each key and pane, filed under the pane's end."""
 
     def __init__(self, state: StepState, grouping: Grouping, fold: Fold) -> None:
+        self.key = grouping.inside
         self.by = (*grouping.inside, SLOT)
         self.fold = fold
         layout = RunsLayout({**grouping.types, **fold.columns}, grouping.inside, self.merged)
         self.runs = state.runs("windows", layout)
+        self.watchers: list[Callable[[pl.DataFrame], None]] = []
+        """Called with what is filed."""
         self._waiting: list[pl.DataFrame] = []
         self._waits = 0
         self._least: int | None = None
@@ -52,23 +55,26 @@ class Filed:
         if self._waits >= SETTLED_ROWS:
             self.settle()
 
-    def settle(self) -> pl.DataFrame | None:
-        """Fold and file what waits; what became of it, if there was something."""
-        if not self._waiting:
-            return None
+    def settle(self, until: int | None = None) -> None:
+        """Fold and file what waits; with `until`, if something up to that pane waits."""
+        if self._least is None or (until is not None and self._least > until):
+            return
         folded = self.fold.begin(_together(self._waiting), self.by)
         self._waiting, self._waits, self._least = [], 0, None
         self.runs.add(folded)
-        return folded
+        for watcher in self.watchers:
+            watcher(folded)
 
     def merged(self, states: pl.DataFrame) -> pl.DataFrame:
         """One state a key and pane (or window)."""
-        return self.fold.merge(states, self.by).select(states.columns)
+        return self.fold.merge(states, self.by).select(*self.by, *self.fold.columns)
 
-    def settle_until(self, pane: int) -> None:
-        """Settle if something up to this pane waits."""
-        if self._least is not None and self._least <= pane:
-            self.settle()
+    def window(self, states: pl.DataFrame, end: int) -> pl.DataFrame:
+        """One state a key, of a single window."""
+        import polars as pl
+
+        slot = pl.lit(end, dtype=pl.Int64).alias(SLOT)
+        return self.fold.merge(states, self.key).select(*self.key, slot, *self.fold.columns)
 
 
 def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -2,20 +2,23 @@
 
 A pane is a stretch of time that no window cuts, so that a row is filed once however many windows it
 is in. Panes and windows are named by their ends (microseconds); both stand in a grid from the epoch
-moved by the offset. Times reach from year 1 to 9999, lengths a million days: nothing overflows.
+moved by the offset. The same arithmetic is done on numbers and on columns. Times reach from year 1
+to 9999, lengths to a million days: nothing overflows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.plan.windows import Cumulate, Shape, Slide, Tumble
 
 if TYPE_CHECKING:
     import polars as pl
+
+T = TypeVar("T", int, "pl.Expr")
 
 
 class Grid(Protocol):
@@ -36,28 +39,23 @@ class Grid(Protocol):
         """Whether there are panes that are in no window: their `last` is before their end."""
         ...
 
-    def pane(self, time: pl.Expr) -> pl.Expr:
+    def pane(self, time: T) -> T:
         """The end of the pane that a time is in."""
         ...
 
-    def first(self, pane: pl.Expr) -> pl.Expr:
-        """The end of the first window that a pane is in; then one ends every `every_us`."""
+    def first(self, time: T) -> T:
+        """The end of the first window that ends at this time or later.
+
+        Of a pane, the first window that it is in; the next ones end every `every_us`.
+        """
         ...
 
-    def last(self, pane: pl.Expr) -> pl.Expr:
+    def last(self, pane: T) -> T:
         """The end of the last window that a pane is in."""
         ...
 
-    def start(self, end: pl.Expr) -> pl.Expr:
-        """The start of a window."""
-        ...
-
-    def next_end(self, now_us: int) -> int:
-        """The end of the first window that ends later than this."""
-        ...
-
-    def before(self, end_us: int) -> int:
-        """The last pane before a window: its start."""
+    def start(self, end: T) -> T:
+        """The start of a window: the end of the last pane before it."""
         ...
 
 
@@ -84,30 +82,22 @@ class Sliding:
         """Whether there is time between windows."""
         return self.every_us > self.size_us
 
-    def pane(self, time: pl.Expr) -> pl.Expr:
+    def pane(self, time: T) -> T:
         """The end of the pane that a time is in."""
-        return _next(time, self.pane_us, self.offset_us)
+        return _behind(time, self.pane_us, self.offset_us)
 
-    def first(self, pane: pl.Expr) -> pl.Expr:
-        """The end of the first window that a pane is in."""
-        return _next(pane - 1, self.every_us, self.offset_us + self.size_us)
+    def first(self, time: T) -> T:
+        """The end of the first window that ends at this time or later."""
+        return _behind(time - 1, self.every_us, self.offset_us + self.size_us)
 
-    def last(self, pane: pl.Expr) -> pl.Expr:
+    def last(self, pane: T) -> T:
         """The end of the last window that a pane is in."""
-        begins = _next(pane - self.pane_us, self.every_us, self.offset_us)
-        return begins + (self.size_us - self.every_us)
+        next_start = _behind(pane - self.pane_us, self.every_us, self.offset_us)
+        return next_start + (self.size_us - self.every_us)
 
-    def start(self, end: pl.Expr) -> pl.Expr:
+    def start(self, end: T) -> T:
         """The start of a window."""
         return end - self.size_us
-
-    def next_end(self, now_us: int) -> int:
-        """The end of the first window that ends later than this."""
-        return now_us + self.every_us - (now_us - self.offset_us - self.size_us) % self.every_us
-
-    def before(self, end_us: int) -> int:
-        """The start of a window."""
-        return end_us - self.size_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,30 +111,21 @@ class Cumulating:
     one_to_one = False
     gaps = False
 
-    def pane(self, time: pl.Expr) -> pl.Expr:
+    def pane(self, time: T) -> T:
         """The end of the pane that a time is in."""
-        return _next(time, self.every_us, self.offset_us)
+        return _behind(time, self.every_us, self.offset_us)
 
-    def first(self, pane: pl.Expr) -> pl.Expr:
-        """A pane is the last one of its first window."""
-        return pane
+    def first(self, time: T) -> T:
+        """The end of the first window that ends at this time or later."""
+        return _behind(time - 1, self.every_us, self.offset_us)
 
-    def last(self, pane: pl.Expr) -> pl.Expr:
+    def last(self, pane: T) -> T:
         """The end of the longest window that a pane is in."""
-        return _next(pane - self.every_us, self.size_us, self.offset_us)
+        return _behind(pane - self.every_us, self.size_us, self.offset_us)
 
-    def start(self, end: pl.Expr) -> pl.Expr:
+    def start(self, end: T) -> T:
         """The start of a window."""
         return self.last(end) - self.size_us
-
-    def next_end(self, now_us: int) -> int:
-        """The end of the first window that ends later than this."""
-        return now_us + self.every_us - (now_us - self.offset_us) % self.every_us
-
-    def before(self, end_us: int) -> int:
-        """The start of a window."""
-        inside = end_us - self.every_us
-        return inside - (inside - self.offset_us) % self.size_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,29 +136,21 @@ class Everything:
     one_to_one = True
     gaps = False
 
-    def pane(self, time: pl.Expr) -> pl.Expr:
+    def pane(self, time: T) -> T:
         """All there is."""
         return time * 0 + FOREVER_US
 
-    def first(self, pane: pl.Expr) -> pl.Expr:
+    def first(self, time: T) -> T:
+        """All there is."""
+        return time * 0 + FOREVER_US
+
+    def last(self, pane: T) -> T:
         """All there is."""
         return pane
 
-    def last(self, pane: pl.Expr) -> pl.Expr:
-        """All there is."""
-        return pane
-
-    def start(self, end: pl.Expr) -> pl.Expr:
-        """It has none."""
-        return end
-
-    def next_end(self, now_us: int) -> int:
-        """Behind everything."""
-        return FOREVER_US
-
-    def before(self, end_us: int) -> int:
+    def start(self, end: T) -> T:
         """Nothing is before it."""
-        return -FOREVER_US
+        return end * 0 - FOREVER_US
 
 
 def grid_of(shape: Shape) -> Grid:
@@ -192,7 +165,6 @@ def grid_of(shape: Shape) -> Grid:
     return Everything()
 
 
-def _next(time: pl.Expr, length_us: int, offset_us: int) -> pl.Expr:
-    """The first end of a stretch of that length behind a time; `%` has the divisor's sign."""
-    offset_us %= length_us
-    return time - (time - offset_us) % length_us + length_us
+def _behind(time: T, length_us: int, offset_us: int) -> T:
+    """The end of the stretch of that length that a time is in; `%` has the sign of the length."""
+    return time - (time - offset_us % length_us) % length_us + length_us

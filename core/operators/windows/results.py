@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME
@@ -16,6 +16,9 @@ from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
+
+FEW_ROWS = 8192
+"""Fewer rows than these are finished together with those of other windows."""
 
 
 class Results:
@@ -33,14 +36,34 @@ class Results:
         times = (WINDOW_START, WINDOW_END, EVENT_TIME) if bounded else ()
         self._by = (*grouping.inside, *times)
 
-    def rows(self, states: pl.DataFrame) -> Iterator[Output]:
+    def rows(self, windows: Iterable[pl.DataFrame]) -> Iterator[Output]:
         """The rows of these windows, those that end first first, in bounded pieces."""
-        states = states.sort(SLOT)
-        for start in range(0, states.height, MOST_ROWS):
-            piece = states.slice(start, MOST_ROWS)
-            if self._times:
-                piece = piece.with_columns(self._times)
-            yield from self._out.rows(self._fold.finish(piece, self._by))
+        for states in _gathered(windows):
+            states = states.sort(SLOT)
+            for start in range(0, states.height, MOST_ROWS):
+                yield from self._piece(states.slice(start, MOST_ROWS))
+
+    def _piece(self, states: pl.DataFrame) -> Iterator[Output]:
+        if self._times:
+            states = states.with_columns(self._times)
+        rows = self._fold.finish(states, self._by)
+        if not self._times and rows[EVENT_TIME].null_count():
+            rows = rows.drop(EVENT_TIME)  # the rows that came had none
+        yield from self._out.rows(rows)
+
+
+def _gathered(windows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Frames of more rows, where many have few: finishing a frame takes several calls."""
+    import polars as pl
+
+    waiting: list[pl.DataFrame] = []
+    for states in windows:
+        waiting.append(states)
+        if sum(frame.height for frame in waiting) >= FEW_ROWS:
+            yield pl.concat(waiting)
+            waiting = []
+    if waiting:
+        yield waiting[0] if len(waiting) == 1 else pl.concat(waiting)
 
 
 def _times(grid: Grid) -> list[pl.Expr]:

@@ -1,117 +1,175 @@
 """The operator of windows of time: rows are filed by pane, and put out when time passes a window.
 
-The watermark is its clock. A row is late when every window that it is in has ended, and has had its
-time for late rows; such rows are counted, and go out on a stream of their own if one is wanted.
+Its clock is the watermark, or the wall's where windows are of processing time: then a row belongs
+to the moment at which it comes. A row is late when every window that it is in has ended, and has
+had its time for late rows; such rows are counted, and go out on a stream of their own if one is
+wanted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US
-from headrace.core.operators.grouping import Grouping
+from headrace.core.elements import FOREVER_US
 from headrace.core.operators.operator import Output
+from headrace.core.operators.place import Place
+from headrace.core.operators.windows.due import Due
 from headrace.core.operators.windows.filing import Filed
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.results import Results
+from headrace.core.operators.windows.rows import Arrived, Clock, Rows
+from headrace.core.operators.windows.spread import Spread
+from headrace.core.operators.windows.triggers import Changed, Rings
 from headrace.core.plan.windows import Window
-from headrace.core.state import SLOT, StepState
+from headrace.core.state import SLOT
 
 if TYPE_CHECKING:
     import polars as pl
 
+AGES_US = 1 << 62
+"""Rows of windows without bounds have the time of a row, which may be any: time has to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the operator is made of."""
+
+    window: Window
+    grid: Grid
+    clock: Clock
+    rows: Rows
+    filed: Filed
+    spread: Spread
+    due: Due
+    results: Results
+    place: Place
+
 
 class Windows:
-    """Windows that are one pane each, by event time."""
+    """Windows that fire as time passes: at their end, again for late rows, every so often."""
 
-    def __init__(
-        self,
-        window: Window,
-        grid: Grid,
-        grouping: Grouping,
-        filed: Filed,
-        results: Results,
-        state: StepState,
-        *,
-        late_read: bool,
-    ) -> None:
-        import polars as pl
-
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        window = parts.window
         self._window = window
-        self._grid = grid
-        self._grouping = grouping
-        self._filed = filed
-        self._results = results
-        self._state = state
-        self._late_to = window.late_to if late_read else None
-        self._pane = grid.pane(pl.col(EVENT_TIME).cast(pl.Int64)).alias(SLOT)
+        self._clock = parts.clock
+        self._filed = parts.filed
+        self._rings = Rings(window, parts.place.now_us)
+        every = window.trigger is not None and window.trigger.every_us is not None
+        self._changed = Changed(parts.filed) if every and window.accumulate else None
+        self.behind_us = window.lateness_us if window.bounded else AGES_US
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """File the rows that are not late."""
         if not frame.height:
             return
-        rows = self._grouping.picked(frame, self._filed.fold.reads, self._pane)
-        least, closed = int(rows[SLOT].min()), self._closed_us()  # type: ignore[arg-type]
-        if least <= closed:
-            late = rows[SLOT] <= closed
-            self._state.counts.late += int(late.sum())
-            if self._late_to is not None:
-                yield self._late_to, frame.filter(late)
-            rows = rows.filter(~late)
-            if not rows.height:
-                return
-            least = int(rows[SLOT].min())  # type: ignore[arg-type]
-        self._filed.add(rows, least)
-        if least <= self._state.clock_us:
-            yield from self._again(rows)
+        came = self._parts.rows.arrived(frame)
+        if came.late is not None:
+            yield from self._leave_out(came.late)
+        if not came.rows.height:
+            return
+        behind = self._window.lateness_us and self._parts.grid.first(came.least) <= self._clock.us
+        if not behind:
+            self._filed.add(came.rows, came.least)
+        elif self._window.accumulate:
+            yield from self._again(came)
+        else:
+            yield from self._besides(came)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Put out the windows that have ended."""
-        before = self._state.clock_us
-        if watermark_us <= before:
-            return
-        self._state.clock_us = watermark_us
-        first = self._filed.first()
-        if first is None or first > watermark_us:
-            return
-        self._filed.settle_until(watermark_us)
-        if self._window.lateness_us:
-            due = self._filed.runs.read(before, watermark_us)
-            self._filed.runs.drop(self._closed_us())
-        else:
-            due = self._filed.runs.take(watermark_us)
-        if due is not None:
-            yield from self._results.rows(due)
+        """Put out the windows that have ended; by the wall clock none has, but at the very end."""
+        if not self._window.processing or watermark_us == FOREVER_US:
+            yield from self._reach(watermark_us)
 
     def due_us(self) -> int | None:
-        """Event time is not of the wall clock."""
-        return None
+        """When, by the wall clock, windows end or are to be put out before."""
+        first = self._filed.first()
+        if first is None:
+            return None
+        if not self._window.processing:
+            return self._rings.due_us()
+        grid, now = self._parts.grid, self._clock.us
+        end = max(grid.first(now + 1), grid.first(first))
+        rings = self._rings.after(now)
+        due = end if rings is None else min(end, rings)
+        return None if due == FOREVER_US else due
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """Event time is not of the wall clock."""
-        return iter(())
+        """The wall clock has come this far."""
+        if self._window.processing:
+            yield from self._reach(now_us)
+        elif self._rings.rings(now_us):
+            yield from self._early()
 
     @property
     def held(self) -> int:
         """How many rows are kept."""
         return self._filed.rows
 
-    def _closed_us(self) -> int:
-        """The last pane that takes no more rows."""
-        now = self._state.clock_us
-        if now == FOREVER_US:
-            return now
-        return self._grid.before(self._grid.next_end(now - self._window.lateness_us))
+    def _reach(self, now_us: int) -> Iterator[Output]:
+        """Time has come this far."""
+        before = self._clock.us
+        if now_us <= before:
+            return
+        self._clock.us = now_us
+        first = self._filed.first()
+        if first is None:
+            return
+        if self._parts.grid.first(first) <= now_us:
+            yield from self._parts.results.rows(self._parts.due.between(before, now_us))
+            self._filed.runs.drop(self._clock.closed_us)
+        if self._rings.passes(before, now_us):
+            yield from self._early()
 
-    def _again(self, rows: pl.DataFrame) -> Iterator[Output]:
-        """Put out again the windows that had ended and have changed."""
+    def _leave_out(self, late: pl.DataFrame) -> Iterator[Output]:
+        """Count late rows, and hand them to whoever reads them."""
+        self._parts.place.state.counts.late += late.height
+        if self._window.late_to is not None and self._parts.place.late:
+            yield self._window.late_to, late
+
+    def _again(self, came: Arrived) -> Iterator[Output]:
+        """Put out again, whole, the windows that had ended and have changed."""
         import polars as pl
 
+        self._filed.add(came.rows, came.least)
+        now = self._clock.us
+        behind = came.rows.filter(self._parts.grid.first(pl.col(SLOT)) <= now)
+        yield from self._whole(behind.select(self._filed.by), self._clock.over_us, now)
+
+    def _besides(self, came: Arrived) -> Iterator[Output]:
+        """Put out what late rows alone make: their windows have been put out and cleared."""
+        import polars as pl
+
+        now, grid, slot = self._clock.us, self._parts.grid, pl.col(SLOT)
+        behind = self._filed.fold.begin(came.rows.filter(grid.first(slot) <= now), self._filed.by)
+        going_on = came.rows.filter(grid.last(slot) > now)
+        if going_on.height:
+            self._filed.add(going_on, came.least)
+        windows = self._parts.spread.windows(behind, self._clock.over_us, now)
+        yield from self._parts.results.rows(windows)
+
+    def _early(self) -> Iterator[Output]:
+        """Put out windows that have not ended: those that changed, or all that is there."""
         self._filed.settle()
-        changed = rows.filter(pl.col(SLOT) <= self._state.clock_us).select(self._filed.by)
-        keys = changed.select(self._grouping.inside)
-        states = self._filed.runs.of_keys(keys, self._closed_us())
+        now = self._clock.us
+        if self._changed is not None:
+            changed = self._changed.taken()
+            if changed is not None:
+                yield from self._whole(changed, now, FOREVER_US)
+            return
+        states = self._filed.runs.take(FOREVER_US)
+        self._parts.due.clear()
         if states is not None:
-            states = states.join(changed, on=self._filed.by, how="semi", nulls_equal=True)
-            yield from self._results.rows(self._filed.merged(states))
+            windows = self._parts.spread.windows(states, now, FOREVER_US)
+            yield from self._parts.results.rows(windows)
+
+    def _whole(self, changed: pl.DataFrame, after: int, until: int) -> Iterator[Output]:
+        """Put out the windows in between that these keys and panes are in, with all their rows."""
+        self._filed.settle()
+        keys = changed.select(self._filed.key).unique()
+        states = self._filed.runs.of_keys(keys, self._clock.closed_us)
+        if states is not None:
+            windows = self._parts.spread.changed(states, changed, after, until)
+            yield from self._parts.results.rows(windows)

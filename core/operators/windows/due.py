@@ -1,0 +1,107 @@
+"""Which windows have ended, and their states: of panes that are windows, and of panes shared.
+
+Where a pane is in many windows there are two ways. Spreading puts each state into each of its
+windows: right where windows hold few rows, however many windows there are. Trailing keeps merged
+states from window to window: right where windows hold many rows of few keys. What the last windows
+were made of decides which is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.core.operators.windows.filing import Filed
+from headrace.core.operators.windows.grid import Grid
+from headrace.core.operators.windows.spread import Cost, Spread
+from headrace.core.operators.windows.trailing import Trailing
+from headrace.core.state import SLOT
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Due(Protocol):
+    """What ends as time goes on."""
+
+    def between(self, after: int, until: int) -> Iterator[pl.DataFrame]:
+        """The states of the windows that end behind the one time and up to the other."""
+        ...
+
+    def clear(self) -> None:
+        """What was filed is there no more."""
+        ...
+
+
+class Whole:
+    """Windows that are one pane each; `keep` leaves what has ended for rows that come late."""
+
+    def __init__(self, filed: Filed, *, keep: bool) -> None:
+        self._filed = filed
+        self._keep = keep
+
+    def between(self, after: int, until: int) -> Iterator[pl.DataFrame]:
+        """The states of the windows that end now."""
+        self._filed.settle(until)
+        runs = self._filed.runs
+        due = runs.read(after, until) if self._keep else runs.take(until)
+        if due is not None:
+            yield due
+
+    def clear(self) -> None:
+        """Nothing but what is filed is kept."""
+
+
+class Shared:
+    """Windows of several panes, which they share."""
+
+    def __init__(self, grid: Grid, filed: Filed, spread: Spread) -> None:
+        self._grid = grid
+        self._filed = filed
+        self._spread = spread
+        self._trailing: Trailing | None = None
+        self._cost = Cost()
+
+    def between(self, after: int, until: int) -> Iterator[pl.DataFrame]:
+        """The states of the windows that end now, oldest first."""
+        self._filed.settle()
+        while True:
+            dense = self._cost.dense
+            found = self._trailed if dense else self._spread_out
+            for states in found(after, until):
+                yield states
+                after = int(states[SLOT].max())  # type: ignore[arg-type]
+                if self._cost.dense != dense:
+                    break
+            if self._cost.dense == dense:
+                return
+
+    def clear(self) -> None:
+        """Forget what was merged from window to window."""
+        if self._trailing is not None:
+            self._trailing.close()
+        self._trailing = None
+
+    def _spread_out(self, after: int, until: int) -> Iterator[pl.DataFrame]:
+        self.clear()
+        first = self._filed.runs.first()
+        if first is None:
+            return
+        begin = max(self._grid.first(after + 1), self._grid.first(first))
+        if begin > until:
+            return
+        panes = self._filed.runs.read(self._grid.start(begin), until)
+        if panes is not None:
+            yield from self._spread.windows(panes, after, until, cost=self._cost)
+
+    def _trailed(self, after: int, until: int) -> Iterator[pl.DataFrame]:
+        self._trailing = self._trailing or Trailing(self._grid, self._filed)
+        end = self._grid.first(after + 1)
+        while end <= until:
+            states = self._trailing.window(end)
+            if states is None:  # time has jumped: from here on as if nothing were known
+                self._cost = Cost()
+                return
+            self._cost.add(1, self._filed.runs.rows, states.height)
+            yield states
+            end += self._grid.every_us

@@ -1,0 +1,113 @@
+"""What becomes of the rows that come: they get their key and pane, and late ones are told apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.operators.folds import AT, Fold
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.place import Place
+from headrace.core.operators.windows.grid import Grid
+from headrace.core.plan.windows import Window
+from headrace.core.state import NO_CLOCK_US, SLOT
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Clock:
+    """The time by which windows fire: the watermark, or the wall clock; it never goes back."""
+
+    def __init__(self, window: Window, grid: Grid, place: Place) -> None:
+        self._grid = grid
+        self._lateness_us = window.lateness_us
+        self._processing = window.processing
+        self._place = place
+
+    @property
+    def us(self) -> int:
+        """How far it has come."""
+        return self._place.state.clock_us
+
+    @us.setter
+    def us(self, now_us: int) -> None:
+        self._place.state.clock_us = now_us
+
+    @property
+    def over_us(self) -> int:
+        """Windows that end up to then take no more rows."""
+        return self.us - self._lateness_us
+
+    @property
+    def closed_us(self) -> int:
+        """The last pane that no window needs any more."""
+        if self.us == FOREVER_US:
+            return FOREVER_US
+        return self._grid.start(self._grid.first(self.over_us + 1))
+
+    def time(self, frame: pl.DataFrame) -> pl.Expr:
+        """When the rows happened, or happen now (microseconds)."""
+        import polars as pl
+
+        if self._processing:
+            now_us = self._place.now_us()
+            self.us = now_us if self.us == NO_CLOCK_US else self.us
+            return pl.repeat(max(now_us, self.us), pl.len(), dtype=pl.Int64)
+        if EVENT_TIME in frame.columns:
+            return pl.col(EVENT_TIME).cast(pl.Int64)
+        return pl.repeat(0, pl.len(), dtype=pl.Int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Rows to be filed, under what pane the first; and late ones, as they came to the step."""
+
+    rows: pl.DataFrame
+    least: int
+    late: pl.DataFrame | None
+
+
+class Rows:
+    """Projects rows to what is filed of them."""
+
+    def __init__(self, grid: Grid, clock: Clock, grouping: Grouping, fold: Fold) -> None:
+        self._grid = grid
+        self._clock = clock
+        self._grouping = grouping
+        self._reads = fold.reads - {AT}
+        self._at = AT in fold.reads
+
+    def arrived(self, frame: pl.DataFrame) -> Arrived:
+        """The rows of a batch."""
+        import polars as pl
+
+        rows = self._projected(frame)
+        if self._grid.gaps:
+            inside = rows.select(self._grid.last(pl.col(SLOT)) >= pl.col(SLOT)).to_series()
+            frame, rows = frame.filter(inside), rows.filter(inside)
+        least, closed = _least(rows), self._clock.closed_us
+        if least > closed:
+            return Arrived(rows, least, None)
+        late = rows[SLOT] <= closed
+        rows = rows.filter(~late)
+        return Arrived(rows, _least(rows), frame.filter(late))
+
+    def _projected(self, frame: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        time = self._clock.time(frame)
+        more = [self._grid.pane(time).alias(SLOT)]
+        if self._at:
+            more.append(time.alias(AT))
+        reads = self._reads
+        if EVENT_TIME in reads and EVENT_TIME not in frame.columns:
+            reads -= {EVENT_TIME}
+            more.append(pl.repeat(None, pl.len(), dtype=to_polars(TIMESTAMP)).alias(EVENT_TIME))
+        return self._grouping.picked(frame, reads, *more)
+
+
+def _least(rows: pl.DataFrame) -> int:
+    return int(rows[SLOT].min()) if rows.height else FOREVER_US  # type: ignore[arg-type]

@@ -1,0 +1,163 @@
+"""From panes to windows: a state goes into every window that its pane is in, and is merged there.
+
+Windows are made in pieces of about so many rows, so that neither many windows nor large ones make a
+huge frame; only windows with rows in them are looked at, however far apart they are. A window of
+many rows is merged on its own, which saves copying its rows; small ones are made many at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.operators.windows.filing import Filed
+from headrace.core.operators.windows.grid import Grid
+from headrace.core.state import SLOT
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PIECE_ROWS = 262_144
+"""About so many rows are merged at once."""
+ALONE_ROWS = 4096
+"""A window of more rows than this is merged on its own."""
+PIECE_WINDOWS = 65_536
+"""At most so many windows are looked at together."""
+FAR_US = 1 << 60
+"""Longer than any stretch of time that has rows in it."""
+CALL_ROWS = 20_000
+"""What the calls of merging from window to window cost, in rows merged in their stead."""
+
+
+@dataclass(slots=True)
+class Cost:
+    """What the last windows were made of, and whether that speaks for merging from one to the next.
+
+    That takes a handful of calls a window, and several merges of a row a key.
+    """
+
+    dense: bool = False
+
+    def add(self, windows: int, read: int, made: int) -> None:
+        """So many windows were made, out of so many rows, to so many."""
+        bound = windows * CALL_ROWS + 10 * made
+        self.dense = read > (bound // 2 if self.dense else bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Makes windows of what is filed; `SLOT`, the end of a pane, becomes the end of a window."""
+
+    grid: Grid
+    filed: Filed
+
+    def windows(
+        self, panes: pl.DataFrame, after: int, until: int, cost: Cost | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """The windows that end behind the one time and up to the other, oldest first."""
+        if self.grid.one_to_one:
+            yield from self._same(panes, after, until)
+            return
+        panes = panes.sort(SLOT)
+        for first, last, count, rows in self._pieces(panes, after, until):
+            part = _between(panes, self.grid.start(first), last)
+            alone = first == last
+            states = (
+                self.filed.window(part, last)
+                if alone
+                else self.filed.merged(self._expanded(part, first, last))
+            )
+            if cost is not None:
+                cost.add(count, rows, states.height)
+            yield states
+
+    def changed(
+        self, panes: pl.DataFrame, changed: pl.DataFrame, after: int, until: int
+    ) -> Iterator[pl.DataFrame]:
+        """Of these windows those that one of the changed keys and panes is in."""
+        on = self.filed.by
+        if self.grid.one_to_one:
+            yield from self._same(
+                panes.join(changed, on=on, how="semi", nulls_equal=True), after, until
+            )
+            return
+        panes, changed = panes.sort(SLOT), changed.unique().sort(SLOT)
+        for first, last, _, _ in self._pieces(panes, after, until):
+            start = self.grid.start(first)
+            wanted = self._expanded(_between(changed, start, last), first, last)
+            if wanted.height:
+                spread = self._expanded(_between(panes, start, last), first, last)
+                yield self.filed.merged(spread.join(wanted, on=on, how="semi", nulls_equal=True))
+
+    def _same(self, panes: pl.DataFrame, after: int, until: int) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        panes = panes.filter(pl.col(SLOT).is_between(after, until, closed="right"))
+        if panes.height:
+            yield self.filed.merged(panes)
+
+    def _expanded(self, panes: pl.DataFrame, lowest: int, highest: int) -> pl.DataFrame:
+        """Each state once for each window between these ends that its pane is in."""
+        import polars as pl
+
+        first = self.grid.first(pl.col(SLOT)).clip(lower_bound=lowest)
+        last = self.grid.last(pl.col(SLOT)).clip(upper_bound=highest)
+        ends = pl.int_ranges(first, last + 1, self.grid.every_us)
+        return panes.with_columns(ends.alias(SLOT)).explode(SLOT, empty_as_null=False)
+
+    def _pieces(
+        self, panes: pl.DataFrame, after: int, until: int
+    ) -> Iterator[tuple[int, int, int, int]]:
+        """The first and the last window of each piece, how many they are, and of how many rows."""
+        import polars as pl
+
+        slots = panes[SLOT]
+        for ends in self._with_rows(slots.unique(maintain_order=True), after, until):
+            starts = pl.select(self.grid.start(pl.lit(ends))).to_series()
+            rows = _count(slots, ends) - _count(slots, starts)
+            alone = rows > ALONE_ROWS
+            cuts = (alone | alone.shift(1, fill_value=False)).cast(pl.Int64)
+            of = cuts.cum_sum() + rows.cum_sum() // PIECE_ROWS
+            end, piece = pl.col("end"), pl.DataFrame({"end": ends, "rows": rows, "of": of})
+            bounds = piece.group_by("of").agg(
+                end.min(), end.max().alias("last"), end.len().alias("count"), pl.col("rows").sum()
+            )
+            yield from bounds.sort("end").drop("of").iter_rows()
+
+    def _with_rows(self, slots: pl.Series, after: int, until: int) -> Iterator[pl.Series]:
+        """The ends of the windows that have one of these panes in them, so many at a time."""
+        import polars as pl
+
+        every = self.grid.every_us
+        first, last = pl.col("first"), pl.col("last")
+        reach = slots.to_frame().select(
+            self.grid.first(pl.col(SLOT))
+            .clip(lower_bound=self.grid.first(after + 1))
+            .alias("first"),
+            self.grid.last(pl.col(SLOT)).clip(upper_bound=until).alias("last"),
+        )
+        # Both rise from pane to pane: what the one before reaches need not be reached again.
+        reached = last.shift() - (last.shift() - first) % every
+        reach = reach.filter(first <= last).with_columns(pl.max_horizontal(first, reached + every))
+        stretch = every * max(1, min(PIECE_WINDOWS, FAR_US // every))
+        reach = reach.filter(first <= last)
+        reach = reach.with_columns(pl.int_ranges(first, last + 1, stretch)).explode("first")
+        reach = reach.with_columns(pl.min_horizontal(last, first + (stretch - every)))
+        many = ((last - first) // every + 1).cum_sum() // PIECE_WINDOWS
+        for piece in reach.with_columns(many.alias("of")).partition_by("of", maintain_order=True):
+            yield piece.select(pl.int_ranges(first, last + 1, every).explode()).to_series()
+
+
+def _count(slots: pl.Series, until: pl.Series) -> pl.Series:
+    """How many of the sorted panes are up to each of these."""
+    import polars as pl
+
+    return slots.search_sorted(until, "right").cast(pl.Int64)
+
+
+def _between(panes: pl.DataFrame, after: int, until: int) -> pl.DataFrame:
+    """Of sorted panes those behind the first and up to the second."""
+    slots = panes[SLOT]
+    start, end = slots.search_sorted(after, "right"), slots.search_sorted(until, "right")
+    return panes.slice(start, end - start)

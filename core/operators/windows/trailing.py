@@ -1,0 +1,130 @@
+"""Windows that share panes, merged from window to window instead of each from all its panes.
+
+Two stacks make a queue, as is known from sliding minima. The panes of a window are an older and a
+newer part. Of the newer part one merged state a key is kept, to which panes are added as they come.
+Of the older part there is the merged state from each pane on to its end, so that the oldest pane is
+left out by taking the next of these. When the older part is used up, the newer one takes its place.
+So a window costs a few merges of one row a key, however many panes it has.
+
+The states of the older part would take as much room as panes times keys: so they are made for
+stretches of panes, and pane by pane only for the stretch that the oldest pane is in.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from math import isqrt
+from typing import TYPE_CHECKING
+
+from headrace.core.operators.windows.filing import Filed
+from headrace.core.operators.windows.grid import Grid
+from headrace.core.state import SLOT
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_LATE = 16
+"""So many frames of rows that came behind are kept apart."""
+
+
+class Trailing:
+    """The windows of a grid, one after the other."""
+
+    def __init__(self, grid: Grid, filed: Filed) -> None:
+        self._grid = grid
+        self._filed = filed
+        self._older: _Suffixes | None = None
+        self._newer: pl.DataFrame | None = None
+        self._reached = 0
+        """The last pane that is in either part."""
+        self._late: list[pl.DataFrame] = []
+        """What was filed since under panes that were merged before."""
+        filed.watchers.append(self._came)
+
+    def close(self) -> None:
+        """Hear no more of what is filed."""
+        self._filed.watchers.remove(self._came)
+
+    def _came(self, folded: pl.DataFrame) -> None:
+        import polars as pl
+
+        if self._older is None:
+            return
+        late = folded.filter(pl.col(SLOT) <= self._reached)
+        if late.height:
+            self._late.append(late)
+        if len(self._late) > MOST_LATE:
+            self._late = [self._filed.merged(pl.concat(self._late))]
+
+    def window(self, end: int) -> pl.DataFrame | None:
+        """The states of a window, which ends later than the one before; None without rows."""
+        import polars as pl
+
+        start = self._grid.start(end)
+        if self._older is None or start >= self._older.last:
+            panes = self._filed.runs.read(start, end)
+            if panes is None:
+                return None
+            self._older = _Suffixes(self._filed, panes, end)
+            self._newer, self._late = None, []
+        elif (panes := self._filed.runs.read(self._reached, end)) is not None:
+            self._newer = _merged(self._filed, [panes, self._newer])
+        self._reached = end
+        late = (each.filter(pl.col(SLOT) > start) for each in self._late)
+        states = _merged(self._filed, [*self._older.behind(start), self._newer, *late])
+        if states is None:
+            return None
+        slot = pl.lit(end, dtype=pl.Int64).alias(SLOT)
+        return states.select(*self._filed.key, slot, *self._filed.fold.columns)
+
+
+class _Suffixes:
+    """The merged states of panes from each of them on to the last."""
+
+    def __init__(self, filed: Filed, panes: pl.DataFrame, last: int) -> None:
+        self.last = last
+        self._filed = filed
+        self._panes = panes.sort(SLOT)
+        self._slots: list[int] = panes[SLOT].unique().sort().to_list()
+        self._stretch = isqrt(len(self._slots)) + 1
+        self._stretches: dict[int, pl.DataFrame | None] = {}
+        """From the first pane of each stretch on."""
+        self._single: dict[int, pl.DataFrame | None] = {}
+        """From each pane of the oldest stretch on to the end of the stretch."""
+        firsts = range(0, len(self._slots), self._stretch)
+        behind: pl.DataFrame | None = None
+        for at in reversed(firsts[1:]):
+            behind = _merged(filed, [self._rows(at, at + self._stretch), behind])
+            self._stretches[at] = behind
+
+    def behind(self, start: int) -> tuple[pl.DataFrame | None, ...]:
+        """Parts that together are the states of the panes behind a time, which only rises."""
+        at = bisect_right(self._slots, start)
+        if at == len(self._slots):
+            return ()
+        begin = at - at % self._stretch
+        following = begin + self._stretch
+        if at not in self._single:
+            self._stretches.pop(begin, None)
+            self._single = {}
+            behind: pl.DataFrame | None = None
+            for pane in reversed(range(at, min(following, len(self._slots)))):
+                behind = _merged(self._filed, [self._rows(pane, pane + 1), behind])
+                self._single[pane] = behind
+        return self._single[at], self._stretches.get(following)
+
+    def _rows(self, first: int, end: int) -> pl.DataFrame:
+        slots, panes = self._slots, self._panes[SLOT]
+        begin = int(panes.search_sorted(slots[first], "left"))
+        until = int(panes.search_sorted(slots[min(end, len(slots)) - 1], "right"))
+        return self._panes.slice(begin, until - begin)
+
+
+def _merged(filed: Filed, parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame | None:
+    """One state a key."""
+    import polars as pl
+
+    columns = (*filed.key, *filed.fold.columns)
+    there = [part.select(columns) for part in parts if part is not None and part.height]
+    return filed.fold.merge(pl.concat(there), filed.key).select(columns) if there else None

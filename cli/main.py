@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from typing import NoReturn
 
 import click
@@ -49,13 +50,17 @@ for command in (new, validate, explain, run_command, functions, schema, completi
 def main() -> NoReturn:
     """Run the command line of this process, and leave."""
     take_standard_streams()
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], ExitStack()))
 
 
-def run(arguments: list[str]) -> int:
-    """Run one command line; the exit status."""
+def run(arguments: list[str], lasting: ExitStack) -> int:
+    """Run one command line; the exit status.
+
+    What a command wants kept up until the process ends, it leaves in `lasting`. Who goes on living
+    closes that.
+    """
     try:
-        status = _invoke(arguments)
+        status = _invoke(arguments, lasting)
         if sys.stdout:
             sys.stdout.flush()
         return status
@@ -64,13 +69,13 @@ def run(arguments: list[str]) -> int:
         return exit_status(error)
 
 
-def _invoke(arguments: list[str]) -> int:
+def _invoke(arguments: list[str], lasting: ExitStack) -> int:
     """What click's own `main` does, less its handling of errors."""
     if asked := os.environ.get(COMPLETE):
         return shell_complete(headrace, {}, "headrace", COMPLETE, asked)
     color = False if os.environ.get("NO_COLOR") else None
     try:
-        with headrace.make_context("headrace", arguments, color=color) as ctx:
+        with headrace.make_context("headrace", arguments, color=color, obj=lasting) as ctx:
             headrace.invoke(ctx)
     except click.exceptions.Exit as done:
         return done.exit_code

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,9 @@ def run(
     Backpressure is the share of time that a part waits for those who read from it: ok up to 10 %,
     low up to 50 %, else high.
     """
+    from headrace.core.signals import Signals
+
+    signals = ctx.ensure_object(ExitStack).enter_context(Signals())
     with _nothing_collected():
         from headrace.cli.run_report import report_for
 
@@ -64,7 +68,7 @@ def run(
     if checked.plan is None or not checked.ok:
         ctx.exit(2)
     how = _how(checked.pipeline.settings.buffer, Path(pipeline).parent, limit, checked.plan, report)
-    ctx.exit(_run(checked.plan, how, report))
+    ctx.exit(_run(checked.plan, replace(how, signals=signals), report))
 
 
 def _how(buffer: Buffer, folder: Path, limit: int | None, plan: Plan, report: Report) -> Launch:
@@ -91,7 +95,8 @@ def _run(plan: Plan, how: Launch, report: Report) -> int:
     from headrace.cli.run_progress import overall
     from headrace.connectors.registry import REGISTRY
     from headrace.core.contracts import ConnectorError
-    from headrace.core.launch import INTERRUPTED, Interrupted, launch
+    from headrace.core.launch import Interrupted, launch
+    from headrace.core.signals import INTERRUPTED
     from headrace.core.user_code import UserCodeError
     from headrace.state.memory import MemoryBackend
 

@@ -1,5 +1,6 @@
 """The command line in this process: arguments in, exit status and both streams out."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ def headrace(
     monkeypatch.chdir(tmp_path)
 
     def ran(*arguments: str) -> Ran:
-        status = run(list(arguments))
+        with ExitStack() as lasting:
+            status = run(list(arguments), lasting)
         captured = capsys.readouterr()
         return Ran(status, captured.out, captured.err)
 

@@ -1,0 +1,78 @@
+"""Signals of this process, as requests."""
+
+import os
+import signal
+import threading
+
+from headrace.core.signals import HEARD, Signals
+
+LONGEST_S = 30.0
+
+
+def nothing() -> None:
+    """What nobody asks for in a test."""
+
+
+def test_a_signal_asks_whoever_is_heard() -> None:
+    asked = threading.Event()
+    with Signals() as signals, signals.heard(asked.set, nothing):
+        signal.raise_signal(signal.SIGINT)
+        assert asked.wait(LONGEST_S)
+    assert signals.count == 1
+
+
+def test_the_second_signal_ends_it() -> None:
+    asked, ended = threading.Event(), threading.Event()
+    with Signals() as signals, signals.heard(asked.set, ended.set):
+        signal.raise_signal(signal.SIGTERM)
+        assert asked.wait(LONGEST_S)
+        assert not ended.is_set()
+        signal.raise_signal(signal.SIGTERM)
+        assert ended.wait(LONGEST_S)
+
+
+def test_a_signal_from_before_the_job_asks_at_once() -> None:
+    asked: list[bool] = []
+    signals = Signals()
+    with signals:
+        signal.raise_signal(signal.SIGINT)
+    with signals.heard(lambda: asked.append(True), nothing):
+        assert asked == [True]
+
+
+def test_other_signals_are_none_of_ours() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: came.append(number))
+    try:
+        with Signals() as signals:
+            signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (came, signals.count) == ([signal.SIGUSR1], 0)
+
+
+def test_whoever_leaves_finds_everything_as_it_was() -> None:
+    def state() -> object:
+        pipe = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(pipe)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        handlers = [signal.getsignal(number) for number in HEARD]
+        return pipe, mask, handlers, threading.active_count(), len(os.listdir("/dev/fd"))
+
+    before = state()
+    with Signals():
+        assert state() != before
+    assert state() == before
+
+
+def test_a_forked_child_hears_its_own_signals_in_its_own_way() -> None:
+    with Signals() as signals:
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
+    assert signals.count == 0

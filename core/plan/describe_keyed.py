@@ -46,7 +46,7 @@ def keyed_lines(operation: Keyed) -> Iterator[str]:
 
 
 def _key(key: Iterable[Computed]) -> str:
-    return ", ".join(f"{e.name} = {e.text}" if e.text else e.name for e in key)
+    return ", ".join(e.name if e.text in ("", e.name) else f"{e.name} = {e.text}" for e in key)
 
 
 def _window(window: Window) -> Iterator[str]:

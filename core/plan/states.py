@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from headrace.core.expressions.typed import Column, walk
 from headrace.core.keygroups import owned
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.layout import keyed_operation
@@ -71,6 +72,8 @@ def _states(keyed: Keyed) -> Iterator[State]:
 
 def _columns(keyed: Keyed) -> tuple[tuple[str, str], ...]:
     match keyed:
+        case Aggregate(window=window) if window is not None and window.evict is not None:
+            return tuple(_raw(keyed))
         case Aggregate():
             return tuple(_partial(keyed))
         case Top():
@@ -85,6 +88,18 @@ def _partial(keyed: Aggregate) -> Iterator[tuple[str, str]]:
     for call in distinct_calls(column.expression for column in keyed.columns):
         state: dict[str, Type] = call.state(ORDER_TYPE)
         yield from ((name.removeprefix("__"), str(type)) for name, type in state.items())
+
+
+def _raw(keyed: Aggregate) -> Iterator[tuple[str, str]]:
+    """The columns of rows as they came: nobody knows yet which of them will be seen."""
+    from headrace.core.aggregates import distinct_calls
+
+    calls = distinct_calls(column.expression for column in keyed.columns)
+    read = (each.typed for call in calls for each in (*call.inputs, call.condition) if each)
+    found = {
+        node.name: node.type for typed in read for node in walk(typed) if isinstance(node, Column)
+    }
+    yield from ((name, str(type)) for name, type in found.items())
 
 
 def ranges(owners: tuple[range, ...]) -> str:

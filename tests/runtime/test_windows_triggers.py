@@ -1,0 +1,131 @@
+"""Windows that fire before their end, or by the wall clock: literal times, in seconds."""
+
+from __future__ import annotations
+
+from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.plan.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
+from tests.runtime.windowing import aggregate, driven, frame_of, us
+
+TEN = Tumble(us(10))
+EVERY_TWO = Trigger(every_us=us(2))
+
+
+def test_everything_is_one_window_that_ends_with_the_stream() -> None:
+    step = driven(aggregate(Window(Global())))
+    step.rows((7, "a", 1), (-9, "b", 2))
+    assert step.time(1000) == []
+    assert step.rows((3, "a", 4)) == []
+    ((_, frame),) = list(step.operator.advance(FOREVER_US))
+    assert frame.columns == ["k", "n", "x", EVENT_TIME]
+    assert sorted(frame.drop(EVENT_TIME).rows()) == [("a", 2, 5), ("b", 1, 2)]
+    assert frame.sort("k")[EVENT_TIME].dt.epoch("us").to_list() == [us(7), us(-9)]
+    assert step.operator.held == 0
+
+
+def test_everything_needs_no_event_time() -> None:
+    step = driven(aggregate(Window(Global()), ()))
+    list(step.operator.process(frame_of([(7, "a", 1)]).drop(EVENT_TIME)))
+    ((_, frame),) = list(step.operator.advance(FOREVER_US))
+    assert frame.rows() == [(1, 1)]
+
+
+def test_every_so_often_what_changed_is_put_out() -> None:
+    step = driven(aggregate(Window(TEN, trigger=EVERY_TWO)))
+    step.rows((1, "a", 1), (1, "b", 1), (11, "a", 5))
+    assert sorted(step.time(1.9)) == [("a", 0, 10, 1, 1), ("a", 10, 20, 1, 5), ("b", 0, 10, 1, 1)]
+    step.rows((3, "a", 2))
+    assert step.time(4) == [("a", 0, 10, 2, 3)]
+    assert step.time(8) == []
+    step.rows((9, "b", 2))
+    assert sorted(step.time(10)) == [("a", 0, 10, 2, 3), ("b", 0, 10, 2, 3)]
+    assert step.end() == [("a", 10, 20, 1, 5)]
+
+
+def test_what_was_put_out_may_be_cleared() -> None:
+    step = driven(aggregate(Window(TEN, trigger=EVERY_TWO, accumulate=False)))
+    step.time(0)
+    step.rows((1, "a", 1), (11, "a", 5))
+    assert step.time(2) == [("a", 0, 10, 1, 1), ("a", 10, 20, 1, 5)]
+    step.rows((9, "a", 2))
+    assert step.time(9) == [("a", 0, 10, 1, 2)]
+    step.rows((9, "a", 3), (11, "a", 7))
+    assert step.time(10) == [("a", 0, 10, 1, 3), ("a", 10, 20, 1, 7)]
+    assert step.end() == []
+
+
+def test_every_window_that_a_changed_pane_is_in_is_put_out() -> None:
+    step = driven(aggregate(Window(Slide(us(6), us(3)), trigger=EVERY_TWO)))
+    step.rows((1, "a", 1), (4, "a", 2))
+    assert step.time(2) == [("a", -3, 3, 1, 1), ("a", 0, 6, 2, 3), ("a", 3, 9, 1, 2)]
+    step.rows((5, "a", 4))
+    assert step.time(4) == [("a", -3, 3, 1, 1), ("a", 0, 6, 3, 7), ("a", 3, 9, 2, 6)]
+    assert step.end() == [("a", 0, 6, 3, 7), ("a", 3, 9, 2, 6)]
+
+
+def test_shared_panes_are_cleared_for_all_windows() -> None:
+    window = Window(Slide(us(6), us(3)), trigger=EVERY_TWO, accumulate=False)
+    step = driven(aggregate(window))
+    step.time(0)
+    step.rows((1, "a", 1), (4, "a", 2))
+    assert step.time(2) == [("a", -3, 3, 1, 1), ("a", 0, 6, 2, 3), ("a", 3, 9, 1, 2)]
+    step.rows((5, "a", 4))
+    assert step.time(3) == []
+    assert step.end() == [("a", 0, 6, 1, 4), ("a", 3, 9, 1, 4)]
+
+
+def test_everything_is_put_out_every_so_often() -> None:
+    step = driven(aggregate(Window(Global(), trigger=EVERY_TWO)))
+    step.time(0)
+    step.rows((1, "a", 1), (1, "b", 1))
+    assert sorted(step.time(2)) == [("a", 1, 1), ("b", 1, 1)]
+    step.rows((1, "a", 1))
+    assert step.time(3) == []
+    assert step.time(4) == [("a", 2, 2)]
+    assert sorted(step.end()) == [("a", 2, 2), ("b", 1, 1)]
+
+
+def test_a_trigger_of_the_wall_clock_rings_every_so_often() -> None:
+    trigger = Trigger(every_us=us(2), processing=True)
+    step = driven(aggregate(Window(TEN, trigger=trigger)))
+    assert step.operator.due_us() is None
+    step.rows((1, "a", 1))
+    assert step.operator.due_us() == us(2)
+    assert step.tick(2) == [("a", 0, 10, 1, 1)]
+    assert step.operator.due_us() == us(4)
+    assert step.tick(7) == []
+    assert step.operator.due_us() == us(8)
+    assert step.end() == [("a", 0, 10, 1, 1)]
+
+
+def test_by_the_wall_clock_a_row_belongs_to_when_it_comes() -> None:
+    step = driven(aggregate(Window(TEN, processing=True)))
+    step.now_us = us(101)
+    assert step.rows((5, "a", 1), (500, "a", 2)) == []
+    assert step.operator.due_us() == us(110)
+    assert step.time(1000) == []
+    step.now_us = us(109)
+    step.rows((0, "a", 4))
+    assert step.tick(110) == [("a", 100, 110, 3, 7)]
+    assert step.operator.due_us() is None
+    step.now_us = us(105)  # the clock was set back
+    step.rows((0, "a", 8))
+    assert step.tick(115) == []
+    assert step.end() == [("a", 110, 120, 1, 8)]
+
+
+def test_windows_of_the_wall_clock_slide_and_fire_early() -> None:
+    step = driven(aggregate(Window(Slide(us(4), us(2)), processing=True)))
+    step.now_us = us(1)
+    step.rows((5, "a", 1))
+    assert step.operator.due_us() == us(2)
+    assert step.tick(2) == [("a", -2, 2, 1, 1)]
+    assert step.operator.due_us() == us(4)
+    assert step.tick(5) == [("a", 0, 4, 1, 1)]
+    step = driven(aggregate(Window(Cumulate(us(8), us(4)), processing=True, trigger=EVERY_TWO)))
+    step.now_us = us(1)
+    step.rows((5, "a", 1))
+    assert step.operator.due_us() == us(2)
+    assert step.tick(2) == [("a", 0, 4, 1, 1), ("a", 0, 8, 1, 1)]
+    assert step.operator.due_us() == us(4)
+    assert step.tick(4) == [("a", 0, 4, 1, 1)]
+    assert step.tick(8) == [("a", 0, 8, 1, 1)]

@@ -120,7 +120,7 @@ def field_schema(model: type[Part], key: str) -> Json:
     if isinstance(reading, Variants):
         schema: Json = {"oneOf": [_variant(reading, word) for word in reading.models]}
     elif reading and part:
-        schema = {"anyOf": [reading.json, part_schema(part)]}
+        schema = {"anyOf": [loosened(reading.json), part_schema(part)]}
     elif part:
         schema = part_schema(part)
     else:

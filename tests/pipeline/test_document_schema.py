@@ -66,6 +66,7 @@ def test_the_pipelines_that_ship_are_taken(path: Path) -> None:
         ("where: x > 1", "aggregate: {n: 1}, window: {count: 10, every: 5, evict: {last: 3}}"),
         ("where: x > 1", "aggregate: {n: 1}, window: {session: 1s, trigger: {every: 1s}}"),
         ("where: x > 1", "top: {n: 3, by: [x desc, y]}, key: [a, b], ttl: {after: 1h}"),
+        ("where: x > 1", 'aggregate: {n: 1}, ttl: "${env:TTL}", window: "${env:WINDOW}"'),
         ("where: x > 1", "dedup: {key: x, keep: last, ttl: 1h, time: processing}"),
         ("  s: {from: a, where: x > 1}\n", ""),
         ("  s: {", "  true: {"),

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
+from headrace.core.expressions import to_expr, type_expression
 from headrace.core.expressions.casts import cast_form
 from headrace.core.types import (
     BIGINT,
@@ -31,6 +31,7 @@ from headrace.core.types import (
     Type,
     to_polars,
 )
+from tests.expressions.refusing import assert_refused
 
 SCHEMA = Schema(
     (
@@ -86,12 +87,7 @@ def values(text: str, column: pl.Series) -> list[object]:
 def test_a_cast_that_is_not_there_is_refused_with_what_to_write(
     text: str, message: str, hint: str
 ) -> None:
-    with pytest.raises(ExpressionErrors) as caught:
-        type_expression(text, SCHEMA)
-    (error,) = caught.value.errors
-    assert message in error.message
-    assert text[error.span.start : error.span.end] == text
-    assert hint in error.hint
+    assert_refused(text, SCHEMA, message, text, hint)
 
 
 def test_text_with_a_zone_name_or_only_a_time_is_null_by_decision() -> None:

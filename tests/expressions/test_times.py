@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
+from headrace.core.expressions import to_expr, type_expression
 from headrace.core.expressions.typed import PROCESSING_TIME, ProcessingTime
 from headrace.core.types import (
     BIGINT,
@@ -29,6 +29,7 @@ from headrace.core.types import (
     Type,
     to_polars,
 )
+from tests.expressions.refusing import assert_refused
 
 SCHEMA = Schema(
     (
@@ -110,12 +111,7 @@ def value(text: str) -> object:
 def test_what_does_not_fit_is_refused_where_it_stands(
     text: str, message: str, at: str | None, hint: str
 ) -> None:
-    with pytest.raises(ExpressionErrors) as caught:
-        type_expression(text, SCHEMA)
-    (error,) = caught.value.errors
-    assert message in error.message
-    assert text[error.span.start : error.span.end] == (at or text)
-    assert hint in error.hint
+    assert_refused(text, SCHEMA, message, at or text, hint)
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from headrace.core.pipeline.complaints import wanted, wrong
 from headrace.core.pipeline.text import Text
 from headrace.core.problems import did_you_mean
 
 Json: TypeAlias = dict[str, Any]
-
+N = TypeVar("N", int, float)
 
 NO_SECRET = "a secret may not stand here: this value is shown and stored"
 
@@ -161,44 +161,35 @@ def _rate(text: Text) -> Rate:
     return Rate(int(found[1]) * COUNTS[found[2]], timedelta(seconds=UNITS[unit]))
 
 
+WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})(e[+-]?\d{1,2})?", re.ASCII)
+
+
 def whole(low: int, high: int | None = None) -> Reads:
     """A whole number in a range, both ends in it."""
-    what = (
-        f"a whole number from {low} to {high}"
-        if high is not None
-        else (f"a whole number of at least {low}")
-    )
-
-    def parse(text: Text) -> int:
-        if not re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
-            raise Unfit
-        number = int(text)
-        if number < low or (high is not None and number > high):
-            raise Unfit
-        return number
-
-    schema: Json = {"type": "integer", "minimum": low}
-    return Reads(what, parse, schema if high is None else {**schema, "maximum": high})
+    return _ranged("a whole number", "integer", WHOLE, int, low, high)
 
 
 def number(low: float, high: float | None = None) -> Reads:
     """A decimal number in a range, both ends in it."""
-    what = (
-        f"a number from {low:g} to {high:g}"
-        if high is not None
-        else (f"a number of at least {low:g}")
-    )
+    return _ranged("a number", "number", NUMBER, float, low, high)
 
-    def parse(text: Text) -> float:
-        if not re.fullmatch(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})(e[+-]?\d{1,2})?", text, re.A):
+
+def _ranged(
+    what: str, json: str, form: re.Pattern[str], convert: type[N], low: N, high: N | None
+) -> Reads:
+    def parse(text: Text) -> N:
+        if not form.fullmatch(text):
             raise Unfit
-        value = float(text)
+        value = convert(text)
         if value < low or (high is not None and value > high):
             raise Unfit
         return value
 
-    schema: Json = {"type": "number", "minimum": low}
-    return Reads(what, parse, schema if high is None else {**schema, "maximum": high})
+    if high is None:
+        return Reads(f"{what} of at least {low}", parse, {"type": json, "minimum": low})
+    schema: Json = {"type": json, "minimum": low, "maximum": high}
+    return Reads(f"{what} from {low} to {high}", parse, schema)
 
 
 def choice(*words: str, later: tuple[str, ...] = ()) -> Reads:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import Barrier, Batch, Element, End, Idle, Watermark
+from headrace.core.frames import joined
 
 if TYPE_CHECKING:
     import polars as pl
@@ -128,14 +129,3 @@ class Channel:
         self._statistics.batches += 1
         self._statistics.waiting_rows += rows
         self._statistics.waiting_bytes += size
-
-
-def joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of all of them, of which there is one at least; none of them is changed."""
-    if len(frames) == 1:
-        return frames[0]
-    # `pl.concat` deals columns out to threads; to wake those takes longer than to copy the rows.
-    whole = frames[0].clone()
-    for frame in frames[1:]:
-        whole.extend(frame)
-    return whole.rechunk() if max(whole.n_chunks("all"), default=1) > 1 else whole

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from headrace.core import dead_letters
 from headrace.core.arrivals import Arrivals
 from headrace.core.blame import blamed
-from headrace.core.channel import Bounds, joined
+from headrace.core.channel import Bounds
 from headrace.core.contracts import Chunk, ConnectorError, Reading
 from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER, End, Watermark
+from headrace.core.frames import joined
 from headrace.core.messages import Position, Split
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes

@@ -17,6 +17,7 @@ from headrace.core.bench import Bench
 from headrace.core.blame import blamed
 from headrace.core.contracts import Writer
 from headrace.core.elements import Batch, Element, End, Mark, Watermark
+from headrace.core.frames import compacted
 from headrace.core.gate import Gate
 from headrace.core.messages import Handle
 from headrace.core.operators.operator import Chain, Output
@@ -24,6 +25,10 @@ from headrace.core.outlets import Outlet
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+FEW_OF = 4
+"""Rows of which fewer than one in so many are left are copied, to let go of the others."""
 
 
 @dataclass(slots=True)
@@ -104,8 +109,20 @@ class Flow:
 
     async def _drain(self, rows: int, outputs: Iterator[Output]) -> None:
         """Pull an operator's answer piece by piece: never more than one piece is in memory."""
-        while (output := await self.bench.run(rows, partial(next, outputs, None))) is not None:
+        while (
+            output := await self.bench.run(rows, partial(self._pull, rows, outputs))
+        ) is not None:
             await self.foot.rows(*output)
+
+    def _pull(self, rows: int, outputs: Iterator[Output]) -> Output | None:
+        """The next piece; one that may have to wait takes along no rows that did not pass."""
+        output = next(outputs, None)
+        if output is None:
+            return None
+        stream, frame = output
+        if frame.height * FEW_OF < rows and stream in self.foot.outlets:
+            frame = compacted(frame)
+        return stream, frame
 
 
 async def relay(gate: Gate, streams: Sequence[str], flow: Flow, now_us: Callable[[], int]) -> None:

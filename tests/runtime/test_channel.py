@@ -6,7 +6,7 @@ import asyncio
 
 import polars as pl
 
-from headrace.core.channel import Bounds, Channel, joined
+from headrace.core.channel import Bounds, Channel
 from headrace.core.elements import FOREVER_US, Barrier, Batch, Element, End, Idle, Watermark
 from headrace.core.gate import Gate
 
@@ -41,20 +41,6 @@ def test_what_waits_before_a_barrier_comes_as_one_batch_and_the_time_behind_it()
         assert taken(channel) == []
 
     asyncio.run(main())
-
-
-def test_batches_of_any_columns_are_joined_and_none_of_them_is_changed() -> None:
-    schema = {"s": pl.String, "l": pl.List(pl.String), "r": pl.Struct({"x": pl.Int8}), "n": pl.Null}
-    rows = [
-        ("a" * 30, ["x"], {"x": 1}, None),
-        (None, None, None, None),
-        ("", [], {"x": None}, None),
-    ]
-    whole = pl.DataFrame(rows, schema=schema, orient="row")
-    pieces = [whole.slice(1), whole.slice(0, 1), whole.slice(1, 1), whole]
-    assert joined(pieces).rows() == [*rows[1:], rows[0], rows[1], *rows]
-    assert joined(pieces).n_chunks("all") == [1] * 4
-    assert [piece.height for piece in pieces] == [2, 1, 1, 3]
 
 
 def test_an_input_that_speaks_again_is_not_idle() -> None:

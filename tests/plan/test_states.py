@@ -1,0 +1,99 @@
+"""What `explain` says that a step keeps is what its operator opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.core.elements import EVENT_TIME
+from headrace.core.operators.keyed import keyed_operator
+from headrace.core.operators.place import Place
+from headrace.core.ordinals import placed
+from headrace.core.plan import nodes
+from headrace.core.plan.layout import keyed_operation
+from headrace.core.plan.states import kept_by
+from headrace.core.state import Counts, Frozen, Owner, Runs, RunsLayout, StepState, Table
+from headrace.state.memory import MemoryBackend
+from tests.plan.pipelines import over_orders, plan_of
+
+
+@dataclass
+class Noted:
+    """A state that notes what is opened in it."""
+
+    inner: StepState
+    opened: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
+    clock_us: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+    def runs(self, name: str, layout: RunsLayout) -> Runs:
+        self.opened[name] = "runs", frozenset(layout.columns)
+        return self.inner.runs(name, layout)
+
+    def table(
+        self,
+        name: str,
+        columns: Mapping[str, pl.DataType],
+        group: tuple[str, ...] | None = None,
+    ) -> Table:
+        self.opened[name] = "table", frozenset(columns)
+        return self.inner.table(name, columns, group)
+
+    def freeze(self) -> Frozen:
+        return self.inner.freeze()
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
+    """The states that the operator of a step opens, when a row comes."""
+    operation = keyed_operation(part)
+    assert operation is not None
+    state = Noted(MemoryBackend().open(Owner("s", 0, range(8), 8)))
+    place = Place("s", state, lambda: 0, ordered=False, late=True)
+    row = {"id": [1], "name": ["x"], "price": [1], EVENT_TIME: [datetime(2026, 1, 1, tzinfo=UTC)]}
+    frame = pl.DataFrame(row).with_columns(
+        pl.col(EVENT_TIME).cast(pl.Datetime("us", "UTC")), pl.col("price").cast(pl.Decimal(10, 2))
+    )
+    list(keyed_operator(operation, place).process(placed(frame, pl.lit(1))))
+    return state.opened
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "key: name, window: {tumble: 10s}, aggregate: {n: count(*), total: sum(price)}",
+        "key: name, window: {slide: 10s, every: 2s, lateness: 1m}, aggregate: {n: max(id)}",
+        "window: {cumulate: 10s, every: 2s}, aggregate: {n: last(id)}",
+        "window: global, aggregate: {n: count(distinct id)}",
+        "key: name, window: {session: 10s}, aggregate: {n: count(*)}",
+        "key: name, window: {session: 10s, lateness: 1m}, aggregate: {n: count(*)}",
+        "key: name, window: {count: 10}, aggregate: {n: count(*)}",
+        "key: name, window: {count: 10, every: 3}, aggregate: {n: count(*)}",
+        "key: name, aggregate: {n: count(*), m: avg(price)}, having: n > 1",
+        "key: name, window: {tumble: 10s, trigger: {every: 1s}}, aggregate: {n: count(*)}",
+        "key: name, window: {tumble: 10s, trigger: {count: 3}}, aggregate: {n: count(*)}",
+        "key: name, window: {tumble: 10s, trigger: {count: 3}, accumulate: false}, "
+        "aggregate: {n: count(*)}",
+        "key: name, window: {tumble: 10s, evict: {last: 3}}, aggregate: {n: sum(id)}",
+        "key: name, window: {session: 10s, evict: {within: 3s}}, aggregate: {n: sum(id)}",
+        "key: name, window: {count: 10, evict: {last: 3}}, aggregate: {n: sum(id)}",
+        "key: name, top: {n: 3, by: id}",
+        "dedup: {key: name}",
+        "dedup: {key: name, ttl: 1h}",
+        "dedup: {key: name, keep: last}",
+    ],
+)
+def test_the_states_that_are_told_are_those_that_are_opened(tmp_path: Path, step: str) -> None:
+    part = plan_of(tmp_path, over_orders(step)).part("s")
+    assert isinstance(part, nodes.Step)
+    kept = kept_by(part, 8)
+    found = opened(part)
+    told = {state.name: state.shape for state in kept.states} if kept else {}
+    assert told == {name: shape for name, (shape, _) in found.items()}

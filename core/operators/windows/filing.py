@@ -1,7 +1,9 @@
 """Rows on their way into state: kept as they came until there are many, then folded and filed.
 
 Folding a few rows costs as much as folding thousands, so rows wait until a window fires or many
-have gathered. What waits belongs to the state like what is filed: `settle` files it.
+have gathered. Where folding leaves most rows as they are, because nearly each has a key of its own,
+the next ones wait for longer: they had better be folded once. What waits belongs to the state like
+what is filed: `settle` files it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 SETTLED_ROWS = 131_072
-"""So many waiting rows are folded at once."""
+"""So many waiting rows are folded at once,"""
+MOST_WAITING_ROWS = 1_048_576
+"""or so many where that hardly makes them fewer,"""
+MOST_WAITING_BYTES = 64 << 20
+"""unless they take that much room."""
 
 
 class Filed:
@@ -32,7 +38,8 @@ class Filed:
         self.watchers: list[Callable[[pl.DataFrame], None]] = []
         """Called with what is filed."""
         self._waiting: list[pl.DataFrame] = []
-        self._waits = 0
+        self._waits = self._bytes = 0
+        self._enough = SETTLED_ROWS
         self._least: int | None = None
 
     @property
@@ -51,16 +58,29 @@ class Filed:
         """Keep these rows, which have the columns `by` and those that the fold reads."""
         self._waiting.append(rows)
         self._waits += rows.height
+        self._bytes += int(rows.estimated_size())
         self._least = least if self._least is None else min(self._least, least)
-        if self._waits >= SETTLED_ROWS:
+        if self._waits >= 2 * self._enough or self._bytes >= 2 * MOST_WAITING_BYTES:
             self.settle()
+
+    @property
+    def many(self) -> bool:
+        """Whether so much waits that it should be folded, at best when time goes on.
+
+        That is done in a thread, however few rows have come last.
+        """
+        return self._waits >= self._enough or self._bytes >= MOST_WAITING_BYTES
 
     def settle(self, until: int | None = None) -> None:
         """Fold and file what waits; with `until`, if something up to that pane waits."""
         if self._least is None or (until is not None and self._least > until):
             return
-        folded = self.fold.begin(_together(self._waiting), self.by)
-        self._waiting, self._waits, self._least = [], 0, None
+        waited, folded = self._waits, self.fold.begin(_together(self._waiting), self.by)
+        self._waiting, self._waits, self._bytes, self._least = [], 0, 0, None
+        if folded.height <= waited // 2:
+            self._enough = SETTLED_ROWS
+        elif waited >= self._enough:
+            self._enough = min(2 * self._enough, MOST_WAITING_ROWS)
         self.runs.add(folded)
         for watcher in self.watchers:
             watcher(folded)

@@ -117,6 +117,8 @@ class Windows:
         first = self._filed.first()
         if first is None:
             return
+        if self._filed.many:
+            self._filed.settle()
         if self._parts.grid.first(first) <= now_us:
             yield from self._parts.results.rows(self._parts.due.between(before, now_us))
             self._filed.runs.drop(self._clock.closed_us)

@@ -1,4 +1,4 @@
-"""Where kernels run: small ones here and now, large ones in a thread, so that the loop stays free.
+"""Where kernels run: short ones here and now, long ones in a thread, so that the loop stays free.
 
 Polars releases the GIL, so a large kernel in a thread lets other tasks and control go on, and uses
 another core. Cancelling a task does not stop its thread: whoever is cancelled waits for it first,
@@ -17,6 +17,31 @@ T = TypeVar("T")
 
 LARGE_ROWS = 2000
 """From about this many rows on, a kernel takes longer than handing it to a thread and back."""
+
+LONG_S = 0.001
+"""What takes longer than this is done in a thread: on the loop, it would keep others waiting."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long a kernel takes a row at most; a user's function may take long even for one.
+
+    Of what a call of few rows takes, most is what any call costs. So what is believed moves only as
+    far as the call forces it: up to where all but a call's cost was the rows', or down to where all
+    of it was. No kernel is believed to be faster than one that is worth a thread by its rows alone.
+    """
+
+    row_s: float = LONG_S / LARGE_ROWS
+
+    def is_long(self, rows: int) -> bool:
+        """Whether a call with so many rows belongs in a thread."""
+        return rows * self.row_s >= LONG_S
+
+    def learn(self, rows: int, seconds: float) -> None:
+        """A call with so many rows took so long."""
+        if rows:
+            least, most = (seconds - LONG_S) / rows, seconds / rows
+            self.row_s = max(LONG_S / LARGE_ROWS, least, min(self.row_s, most))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
-from headrace.core.bench import Bench
+from headrace.core.bench import Bench, Pace
 from headrace.core.blame import blamed
 from headrace.core.contracts import Writer
 from headrace.core.elements import Batch, Element, End, Mark, Watermark
@@ -76,6 +77,8 @@ class Flow:
     rows_in: int = 0
     watermark_us: int | None = None
     """How far event time has come, once it has come anywhere."""
+    _by_rows: Pace = field(default_factory=Pace)
+    _by_time: Pace = field(default_factory=Pace)
 
     async def rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Rows of the stream that the first operator reads."""
@@ -83,7 +86,7 @@ class Flow:
         if self.chain is None:
             await self.foot.rows(stream, frame)
         else:
-            await self._drain(frame.height, self.chain.process(frame))
+            await self._drain(self._by_rows, frame.height, self.chain.process(frame))
 
     async def side(self, stream: str, frame: pl.DataFrame) -> None:
         """Rows of another stream, which no operator of this subtask reads."""
@@ -92,7 +95,7 @@ class Flow:
     async def mark(self, mark: Mark) -> None:
         """A mark: what a watermark triggers goes out before it does."""
         if isinstance(mark, Watermark) and self.chain is not None:
-            await self._drain(self.chain.held, self.chain.advance(mark.at_us))
+            await self._drain(self._by_time, self.chain.held, self.chain.advance(mark.at_us))
             mark = Watermark(self.chain.handed_on(mark.at_us))
         if isinstance(mark, Watermark):
             self.watermark_us = mark.at_us
@@ -105,24 +108,28 @@ class Flow:
     async def tick(self, now_us: int) -> None:
         """The wall clock has come this far."""
         if self.chain is not None:
-            await self._drain(self.chain.held, self.chain.tick(now_us))
+            await self._drain(self._by_time, self.chain.held, self.chain.tick(now_us))
 
-    async def _drain(self, rows: int, outputs: Iterator[Output]) -> None:
+    async def _drain(self, pace: Pace, rows: int, outputs: Iterator[Output]) -> None:
         """Pull an operator's answer piece by piece: never more than one piece is in memory."""
-        while (
-            output := await self.bench.run(rows, partial(self._pull, rows, outputs))
-        ) is not None:
+        pull = partial(self._pull, rows, outputs)
+        longest_s, is_long = 0.0, pace.is_long(rows)
+        while True:
+            output, took_s = await self.bench.blocking(pull) if is_long else pull()
+            longest_s = max(longest_s, took_s)
+            if output is None:
+                break
             await self.foot.rows(*output)
+        pace.learn(rows, longest_s)
 
-    def _pull(self, rows: int, outputs: Iterator[Output]) -> Output | None:
-        """The next piece; one that may have to wait takes along no rows that did not pass."""
+    def _pull(self, rows: int, outputs: Iterator[Output]) -> tuple[Output | None, float]:
+        """The next piece, without memory of rows that did not pass; and how long it took."""
+        start = perf_counter()
         output = next(outputs, None)
-        if output is None:
-            return None
-        stream, frame = output
-        if frame.height * FEW_OF < rows and stream in self.foot.outlets:
-            frame = compacted(frame)
-        return stream, frame
+        if output is not None and output[0] in self.foot.outlets:
+            stream, frame = output
+            output = stream, compacted(frame) if frame.height * FEW_OF < rows else frame
+        return output, perf_counter() - start
 
 
 async def relay(gate: Gate, streams: Sequence[str], flow: Flow, now_us: Callable[[], int]) -> None:

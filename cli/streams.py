@@ -12,20 +12,16 @@ import io
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 
 class Heedless(io.FileIO):
     """Writes as far as it can, and says that it wrote all."""
 
-    def write(self, data: ReadableBuffer, /) -> int:
+    def write(self, data: memoryview, /) -> int:  # type: ignore[override]
         """What cannot be written is lost."""
         with suppress(OSError):
             return super().write(data)
-        return memoryview(data).nbytes
+        return data.nbytes
 
 
 def take_standard_streams() -> None:
@@ -36,7 +32,7 @@ def take_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     encoding = sys.stderr.encoding if sys.stderr else "utf-8"
-    raw = io.BufferedWriter(Heedless(2, "w", closefd=False))
+    raw = io.BufferedWriter(Heedless(2, "w", closefd=False))  # type: ignore[type-var]
     # A name that is not UTF-8, or a terminal that is not: shown with escapes, never an error.
     escaped = "backslashreplace"
     sys.stderr = io.TextIOWrapper(raw, encoding, escaped, line_buffering=True)

@@ -113,8 +113,8 @@ def _length(us: int) -> str:
 def kept_lines(kept: Kept) -> Iterator[str]:
     """What a step keeps, and where."""
     for state in kept.states:
-        by = ", ".join(kept.key) or "no key"
-        filed = f"runs by time and {by}" if state.shape == "runs" else f"a table by {by}"
+        by = ", ".join((*(("time",) if state.shape == "runs" else ()), *kept.key))
+        shape = "runs" if state.shape == "runs" else "a table" if kept.key else "one row"
         columns = ", ".join(f"{name} {type}" for name, type in state.columns)
-        yield f"state {state.name}, {filed}: {columns or 'nothing else'}"
-    yield f"key groups {ranges(kept.owners)}"
+        yield f"state {state.name}, {shape}{' by ' if by else ''}{by}: {columns}"
+    yield f"key groups {ranges(kept.owners)}" if kept.key else f"all of it in subtask {kept.only}"

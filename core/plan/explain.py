@@ -65,8 +65,9 @@ def _edges(plan: Plan) -> Iterator[str]:
 
 
 def _exchange(edge: Edge) -> str:
-    names = ", ".join(key.name for key in edge.key)
-    return f"{edge.exchange} by {names}" if names else edge.exchange
+    if edge.exchange != "hash":
+        return edge.exchange
+    return f"hash by {', '.join(key.name for key in edge.key) or 'no key, all to one subtask'}"
 
 
 def _mermaid(plan: Plan) -> str:

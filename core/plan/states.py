@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.expressions.typed import Column, walk
-from headrace.core.keygroups import owned
+from headrace.core.keygroups import group_of_no_key, owned
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.layout import keyed_operation
 from headrace.core.plan.nodes import Aggregate, Dedup, Keyed, PlanPart, Top
@@ -39,6 +39,12 @@ class Kept:
     key: tuple[str, ...]
     states: tuple[State, ...]
     owners: tuple[range, ...]
+
+    @property
+    def only(self) -> int:
+        """The subtask that keeps it all where there is no key."""
+        group = group_of_no_key(self.owners[-1].stop)
+        return next(at for at, groups in enumerate(self.owners) if group in groups)
 
 
 def kept_by(part: PlanPart, key_groups: int) -> Kept | None:

@@ -106,12 +106,14 @@ def test_a_keyed_step_is_told_clause_by_clause_with_what_it_keeps_and_where(tmp_
         "fires every 1s by the wall clock, sees the last 3 rows",
         "aggregate n = count(*), total = sum(id)",
         "having n > 1",
-        "state windows, runs by time and day, name: id bigint",
+        "state windows, runs by time, day, name: id bigint",
         "key groups 0-2 in subtask 0, 3-5 in subtask 1",
     ]
     assert "    key name\n    aggregate n = max(id)\n    ttl 90m by the wall clock\n" in text
     assert "    no key: one group of all rows\n    top 3 by price desc, id nulls last\n" in text
-    assert "    key groups 0-5 in subtask 0\n" in steps["best"]
+    assert "    all of it in subtask 0\n" in steps["best"]
+    assert "    orders > sums: hash by day, name\n" in text
+    assert "    orders > best: hash by no key, all to one subtask\n" in text
     assert "    dedup by id, name, keep first, ttl 1h\n    state keys, a table by id, name" in text
 
 

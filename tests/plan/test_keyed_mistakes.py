@@ -112,3 +112,25 @@ def test_a_keyed_step_takes_no_changes(tmp_path: Path, step: str, first: str, ki
     steps = f"steps:\n  s: {{from: orders, {first}}}\n  t: {{from: s, {step}}}\n"
     lines = said(tmp_path, f"{SOURCE}{steps}sinks:\n  out: {{from: t, console: {{}}}}\n")
     assert any(f"does not take a stream of changes ({kind})" in line for line in lines), lines
+
+
+def test_what_hangs_on_a_mistake_elsewhere_is_not_told_again(tmp_path: Path) -> None:
+    steps = """steps:
+  a: {from: orders, select: {x: nam, y: id}}
+  b: {from: a, key: x, aggregate: {n: sum(x), m: count(y), o: sum(n)}, having: n > 1 and m > 1}
+  c: {from: b, where: m > 1 and n > 1, select: [x, n, m]}
+  d: {from: a, key: y, top: {n: 1, by: x desc}}
+  e: {from: d, select: [x, y, rank]}
+  f: {from: nowhere, key: x, window: {tumble: 1s}, aggregate: {n: sum(x)}}
+  g: {from: f, select: [x, n, window_start, window_end, anything]}
+  h: {from: nowhere, dedup: {key: x, keep: last}}
+"""
+    sinks = "".join(f"  to_{name}: {{from: {name}, console: {{}}}}\n" for name in "cegh")
+    assert [
+        line.partition(" [")[0] for line in said(tmp_path, f"{SOURCE}{steps}sinks:\n{sinks}")
+    ] == [
+        '9: step "a": unknown column "nam"',
+        '10: step "b": unknown column "n"',
+        '14: step "f": unknown source or step "nowhere"',
+        '16: step "h": unknown source or step "nowhere"',
+    ]

@@ -111,7 +111,7 @@ def _may_be_near(word: str, name: str) -> bool:
 def nearest_file(name: str, known: Iterable[str]) -> str:
     """The file that a name was probably meant to be: what is before the dot counts.
 
-    >>> nearest_file("order.yaml", ["orders.yaml", "other.yaml"]), nearest_file("x.py", ["abc.py"])
+    >>> nearest_file("order.yaml", ["orders.yaml", "other.yaml"]), nearest_file("x.py", [".ci"])
     ('orders.yaml', '')
     """
     stem, _, ending = name.partition(".")
@@ -119,7 +119,7 @@ def nearest_file(name: str, known: Iterable[str]) -> str:
     for one in sorted(known, key=lambda one: not one.endswith(ending)):
         by_stem.setdefault(one.partition(".")[0], one)
     found = nearest(stem, filter(None, by_stem)) if stem else ""
-    return by_stem.get(found, "")
+    return by_stem[found] if found else ""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

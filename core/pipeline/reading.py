@@ -15,6 +15,8 @@ from headrace.core.pipeline.file import File
 from headrace.core.problems import Problem, nearest_file
 
 MAX_BYTES = 2**20
+FEW = 3
+"""So many files are named where another one was meant."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 CONTROL_BYTES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -95,7 +97,12 @@ def _neighbour(path: Path) -> str:
         )
     except (OSError, ValueError):
         return ""
-    return f'did you mean "{shown_path(folder / found)}"?' if found else ""
+    if found:
+        return f'did you mean "{shown_path(folder / found)}"?'
+    inside = [shown_path(folder / name) for name in _pipelines(folder)]
+    if not 0 < len(inside) <= FEW:
+        return ""
+    return f"there {'is' if len(inside) == 1 else 'are'} {', '.join(inside)}"
 
 
 def _pipelines(folder: Path) -> Iterator[str]:

@@ -25,6 +25,9 @@ def test_a_missing_file_is_looked_for_among_its_neighbours() -> None:
     Path("orders.yaml").write_text("")
     hint = '      did you mean "orders.yaml"?'
     assert problem("order.yaml") == f"order.yaml: there is no such file\n{hint}"
+    assert problem("x.yaml") == "x.yaml: there is no such file\n      there is orders.yaml"
+    for other in "abc":
+        Path(f"{other * 9}.yaml").write_text("")
     assert problem("x.yaml") == "x.yaml: there is no such file"
 
 

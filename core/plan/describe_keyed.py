@@ -115,6 +115,6 @@ def kept_lines(kept: Kept) -> Iterator[str]:
     for state in kept.states:
         by = ", ".join((*(("time",) if state.shape == "runs" else ()), *kept.key))
         shape = "runs" if state.shape == "runs" else "a table" if kept.key else "one row"
-        columns = ", ".join(f"{name} {type}" for name, type in state.columns)
+        columns = ", ".join(name for name, _ in state.columns)
         yield f"state {state.name}, {shape}{' by ' if by else ''}{by}: {columns}"
     yield f"key groups {ranges(kept.owners)}" if kept.key else f"all of it in subtask {kept.only}"

@@ -83,8 +83,8 @@ def _columns(keyed: Keyed) -> tuple[tuple[str, str], ...]:
         case Aggregate():
             return tuple(_partial(keyed))
         case Top():
-            return (("the first rows", f"{keyed.rows} a key"),)
-    return (("the time of the last row", "timestamp"),)
+            return (("first rows", "array"),)
+    return (("time of the last row", "timestamp"),)
 
 
 def _partial(keyed: Aggregate) -> Iterator[tuple[str, str]]:

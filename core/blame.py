@@ -16,7 +16,7 @@ def blamed(part: str) -> Iterator[None]:
     """What goes wrong inside is this part's, unless it is known to be another's."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
         if part_of(error) is None:
             setattr(error, _ATTRIBUTE, part)
         raise

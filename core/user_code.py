@@ -51,7 +51,7 @@ def _module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
-        if not isinstance(error, Exception):
+        if isinstance(error, KeyboardInterrupt):
             raise
         raise UserCodeError(f"{where(error, path)}: {said(error)}") from error
     finally:

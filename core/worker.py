@@ -73,7 +73,9 @@ class Worker:
     async def _live(self, subtask: Subtask) -> None:
         try:
             handle = await subtask.run()
-        except Exception as error:
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # also a panic of Polars, which is no Exception
             self._tell(Failed(subtask.id, failure(error, *subtask.task.parts)))
         else:
             self._tell(Finished(subtask.id, handle))
@@ -84,8 +86,10 @@ class Worker:
         sink = self._sink(subtask)
         try:
             await self._bench.blocking(lambda: sink.commit(handle))
-        except Exception as error:
-            self._tell(Failed(subtask, failure(error, *self.subtasks[subtask].task.parts)))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._tell(Failed(subtask, failure(error, self.subtasks[subtask].task.parts[-1])))
         else:
             self._tell(Committed(subtask))
 
@@ -99,7 +103,7 @@ class Worker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def failure(error: Exception, *parts: str) -> Failure:
+def failure(error: BaseException, *parts: str) -> Failure:
     """What a user is told of an exception: a line of theirs and the world's, all of ours.
 
     Of `parts` it came, unless it is known of which.

@@ -60,7 +60,12 @@ class Map(Stateless):
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """What the function makes of the rows."""
         with blamed(self._step):
-            yield from self._made(frame)
+            try:
+                yield from self._made(frame)
+            except (Exception, GeneratorExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # sys.exit(), or a panic of Polars
+                raise UserCodeError(f"{where(error, self._path)}: {said(error)}") from error
 
     def _made(self, frame: pl.DataFrame) -> Iterator[Output]:
         if not frame.height:

@@ -1,0 +1,67 @@
+"""What is raised and is no `Exception` fails the job all the same: panics of Polars, `sys.exit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.connectors.memory import Memory, MemorySink
+from headrace.core.contracts import Surroundings
+from headrace.core.messages import Handle
+from headrace.core.plan import nodes
+from headrace.core.types import Schema
+from headrace.core.user_code import UserCodeError
+from tests.runtime.running import simulated, threaded
+
+ROWS = {"in": {"a": [pl.DataFrame({"id": range(3000)})]}}
+TEXT = """
+sources: {s: {memory: {data: in}, schema: {id: bigint}}}
+steps: {m: {from: s, map: {python: "f.py:f", returns: {id: bigint}, mode: %s}}}
+sinks: {out: {from: m, memory: {data: out}}}
+"""
+PANIC = "import polars as pl\ndef f(rows):\n    raise pl.exceptions.PanicException('oh')\n"
+EXIT = "import sys\ndef f(rows):\n    sys.exit('bye')\n"
+
+
+@pytest.mark.parametrize("mode", ["batch", "row"])
+@pytest.mark.parametrize(
+    ("code", "said"), [(PANIC, "f.py:3: PanicException: oh"), (EXIT, "f.py:3: SystemExit: bye")]
+)
+def test_in_a_function_of_a_user(tmp_path: Path, mode: str, code: str, said: str) -> None:
+    (tmp_path / "f.py").write_text(code)
+    for outcome in (
+        simulated(tmp_path, TEXT % mode, Memory(ROWS), 0),
+        threaded(tmp_path, TEXT % mode, Memory(ROWS)),
+    ):
+        assert outcome.failure is not None
+        assert (outcome.failure.message, outcome.failure.step) == (said, "m")
+
+
+def test_in_the_file_of_a_user(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("def f(rows): return rows\nraise SystemExit(0)\n")
+    with pytest.raises(UserCodeError, match=r"f\.py:2: SystemExit: 0"):
+        simulated(tmp_path, TEXT % "batch", Memory(ROWS), 0)
+
+
+class Panicking(Memory):
+    """Memory whose sinks cannot commit."""
+
+    def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
+        return PanickingSink(self, "out")
+
+
+class PanickingSink(MemorySink):
+    """Prepares, and panics."""
+
+    def commit(self, handle: Handle) -> None:
+        """There is none."""
+        raise pl.exceptions.PanicException("oh")
+
+
+def test_in_a_commit(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("def f(rows): return rows\n")
+    outcome = simulated(tmp_path, TEXT % "batch", Panicking(ROWS), 0)
+    assert outcome.failure is not None
+    assert (outcome.failure.message, outcome.failure.step) == ("PanicException: oh", "out")

@@ -55,10 +55,11 @@ class AggregateCall:
     @property
     def columns(self) -> frozenset[str]:
         """The input's columns that it reads."""
-        return frozenset().union(*(columns(each.typed) for each in self._read))
+        return frozenset().union(*(columns(each.typed) for each in self.read))
 
     @property
-    def _read(self) -> tuple[Input, ...]:
+    def read(self) -> tuple[Input, ...]:
+        """Its arguments, and the condition of its filter."""
         return (*self.inputs, self.condition) if self.condition else self.inputs
 
     def state(self, order: Type) -> dict[str, Type]:
@@ -67,7 +68,7 @@ class AggregateCall:
 
     def prepare(self) -> dict[str, pl.Expr]:
         """What is to be computed for every row beforehand."""
-        return {each.name: to_expr(each.typed) for each in self._read if each.computed}
+        return {each.name: to_expr(each.typed) for each in self.read if each.computed}
 
     def partial(self) -> list[pl.Expr]:
         """The state of the rows of a group."""

@@ -18,6 +18,7 @@ from headrace.core.aggregates import (
     type_aggregate_text,
 )
 from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.expressions.typed import Column, walk
 from headrace.core.operators.grouping import Grouping
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
@@ -88,6 +89,13 @@ class Aggregates:
         inside = dict(zip(self._grouping.inside, self._grouping.names, strict=True))
         names = [inside.get(name, name) for name in by]
         return results(self._grouping.named(states), names, self._calls, self._expressions)
+
+    @property
+    def types(self) -> Mapping[str, pl.DataType]:
+        """The types of the columns that it reads."""
+        typed = [each.typed for call in self._calls for each in call.read]
+        columns = [node for value in typed for node in walk(value) if isinstance(node, Column)]
+        return {column.name: to_polars(column.type) for column in columns}
 
 
 def _newest() -> AggregateExpression:

@@ -11,7 +11,7 @@ from headrace.core.operators.sessions import Sessions
 from headrace.core.operators.top import Top
 from headrace.core.operators.windows.make import windowed
 from headrace.core.plan import nodes
-from headrace.core.plan.windows import Count, Session, Window
+from headrace.core.plan.windows import Count, Cumulate, Global, Session, Slide, Tumble, Window
 
 
 def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
@@ -27,6 +27,8 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
             return windowed(operation, place)
         case nodes.Top(window=None):
             return Top(operation, place)
+        case nodes.Top(window=Window(shape=Tumble() | Slide() | Cumulate() | Global())):
+            return windowed(operation, place)
         case nodes.Dedup(keep="first"):
             return First(operation, place)
         case nodes.Dedup():

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.elements import DELETE, HIDDEN
 from headrace.core.expressions.typed import to_expr
 from headrace.core.keygroups import encoded, groups_of
+from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import MOST_ROWS, Output
 from headrace.core.ordinals import placed
 from headrace.core.plan import nodes
@@ -20,34 +21,47 @@ WINDOW_END = "window_end"
 
 
 class Outgoing:
-    """Puts out the rows of an `aggregate`.
+    """Puts out the rows of an `aggregate`, or of the windows of a `top`.
 
     What comes in has the columns of the key, those of the window where it has a start and an end,
     the aggregates, and EVENT_TIME where rows have one. `changes`: the rows are upserts, and may
-    come with DELETE; a row that does not pass `having` then goes out as a delete.
+    come with DELETE; a row that does not pass `having` then goes out as a delete. Of a `top` come
+    the columns of its rows, and hidden ones of the key.
     """
 
-    def __init__(self, operation: nodes.Aggregate, stream: str, *, ordered: bool) -> None:
+    def __init__(
+        self, operation: nodes.Aggregate | nodes.Top, stream: str, *, ordered: bool
+    ) -> None:
         window = operation.window
+        self._stream = stream
+        self._changes = window is None or window.fires_again
+        self._ordered = ordered
+        self._having: pl.Expr | None = None
+        self._columns: tuple[str, ...] = ()
+        if isinstance(operation, nodes.Top):
+            self._key: tuple[str, ...] = (*Grouping(operation.key).inside, nodes.RANK)
+            return
         bounds = (WINDOW_START, WINDOW_END) if window and window.bounded else ()
         self._key = tuple(each.name for each in operation.key)
         self._columns = (*self._key, *bounds, *(column.name for column in operation.columns))
-        self._stream = stream
-        self._changes = window is None or window.fires_again
-        self._having = to_expr(operation.having.condition) if operation.having else None
-        self._ordered = ordered
+        if operation.having:
+            self._having = to_expr(operation.having.condition)
 
     def rows(self, frame: pl.DataFrame) -> Iterator[Output]:
         """These rows, in bounded pieces."""
         frame = self._passing(frame)
         if not frame.height:
             return
-        hidden = [name for name in (EVENT_TIME, DELETE) if name in frame.columns]
-        frame = frame.select(*self._columns, *hidden)
         if self._ordered:
             frame = placed(frame, self._number(frame))
+        hidden = [name for name in HIDDEN if name in frame.columns]
+        frame = frame.select(*(self._columns or self._shown(frame)), *hidden)
         for start in range(0, frame.height, MOST_ROWS):
             yield self._stream, frame.slice(start, MOST_ROWS)
+
+    def _shown(self, frame: pl.DataFrame) -> list[str]:
+        inside = {*self._key, *HIDDEN} - {nodes.RANK}
+        return [name for name in frame.columns if name not in inside]
 
     def _passing(self, frame: pl.DataFrame) -> pl.DataFrame:
         import polars as pl

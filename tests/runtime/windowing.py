@@ -54,6 +54,17 @@ def us(seconds: float) -> int:
     return FOREVER_US if seconds == FOREVER else round(seconds * 1_000_000)
 
 
+def top(window: Window, rows: int, *by: str, key: Sequence[str] = ("k",)) -> nodes.Top:
+    """The first rows by these columns; a minus before a name: the greatest first."""
+    ranked = tuple(
+        nodes.Ranking(
+            type_expression(each.lstrip("-"), SCHEMA), each[0] == "-", each[0] == "-", each
+        )
+        for each in by
+    )
+    return nodes.Top(computed(**{name: name for name in key}), window, rows, ranked)
+
+
 Row = tuple[float, str | None, int | None]
 """When (seconds), the key, the value."""
 

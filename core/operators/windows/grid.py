@@ -153,6 +153,37 @@ class Everything:
         return end * 0 - FOREVER_US
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """The windows of another grid, each of which has its rows for itself: it is its own pane."""
+
+    windows: Grid
+
+    one_to_one = True
+    gaps = False
+
+    @property
+    def every_us(self) -> int:
+        """How far apart the ends of windows are."""
+        return self.windows.every_us
+
+    def pane(self, time: T) -> T:
+        """A time is in many."""
+        raise NotImplementedError
+
+    def first(self, time: T) -> T:
+        """The end of the first window that ends at this time or later."""
+        return self.windows.first(time)
+
+    def last(self, pane: T) -> T:
+        """It is its own pane."""
+        return pane
+
+    def start(self, end: T) -> T:
+        """The end of the window before."""
+        return end - self.every_us
+
+
 def grid_of(shape: Shape) -> Grid:
     """The panes and windows of a shape of time."""
     match shape:

@@ -2,37 +2,82 @@
 
 from __future__ import annotations
 
-from headrace.core.operators.folds import Aggregates
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headrace.core.operators.folds import Aggregates, Fold
 from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.kept import Best, Evicted
 from headrace.core.operators.operator import Operator
 from headrace.core.operators.outgoing import Outgoing
 from headrace.core.operators.place import Place
+from headrace.core.operators.windows.counted import Counted, Numbered
 from headrace.core.operators.windows.due import Shared, Whole
 from headrace.core.operators.windows.filing import Filed
-from headrace.core.operators.windows.grid import grid_of
+from headrace.core.operators.windows.grid import Apart, grid_of
+from headrace.core.operators.windows.opening import Opening
 from headrace.core.operators.windows.results import Results
 from headrace.core.operators.windows.rows import Clock, Rows
 from headrace.core.operators.windows.spread import Spread
-from headrace.core.operators.windows.windows import Parts, Windows
+from headrace.core.operators.windows.windows import Parts, Windows, behind_us
 from headrace.core.plan import nodes
 
+if TYPE_CHECKING:
+    import polars as pl
 
-def windowed(operation: nodes.Aggregate, place: Place) -> Operator:
+
+def windowed(operation: nodes.Aggregate | nodes.Top, place: Place) -> Operator:
     """The operator of an operation over windows of time."""
     window = operation.window
     assert window is not None
+    if isinstance(operation, nodes.Aggregate):
+        return _made(operation, place, {})
+    return Opening(
+        lambda types: _made(operation, place, types),
+        place.state,
+        by_event=not window.processing,
+        behind_us=behind_us(window),
+    )
+
+
+def _made(
+    operation: nodes.Aggregate | nodes.Top, place: Place, types: Mapping[str, pl.DataType]
+) -> Operator:
+    window = operation.window
+    assert window is not None
     grouping = Grouping(operation.key)
-    grid = grid_of(window.shape)
-    clock = Clock(window, grid, place)
-    fold = Aggregates(operation, grouping, newest=not window.bounded)
+    panes = grid_of(window.shape)
+    grid = panes
+    fold = fold_of(operation, grouping, types, newest=not window.bounded)
+    rows = Rows(grid, Clock(window, grid, place), grouping, fold)
+    results = Results(
+        operation, grid, grouping, fold, Outgoing(operation, place.stream, ordered=place.ordered)
+    )
+    count = window.trigger.count if window.trigger else None
+    if count is not None:
+        grid, fold = Apart(grid), Numbered(fold)
     filed = Filed(place.state, grouping, fold)
     spread = Spread(grid, filed)
-    due = (
-        Whole(filed, keep=window.lateness_us > 0)
-        if grid.one_to_one
-        else Shared(grid, filed, spread)
-    )
-    out = Outgoing(operation, place.stream, ordered=place.ordered)
-    results = Results(grid, grouping, fold, out, bounded=window.bounded)
-    rows = Rows(grid, clock, grouping, fold)
-    return Windows(Parts(window, grid, clock, rows, filed, spread, due, results, place))
+    keep = window.lateness_us > 0 and window.accumulate
+    due = Whole(filed, keep=keep) if grid.one_to_one else Shared(grid, filed, spread)
+    clock = Clock(window, grid, place)
+    parts = Parts(window, grid, clock, rows, filed, spread, due, results, place)
+    return Windows(parts) if count is None else Counted(parts, panes, count)
+
+
+def fold_of(
+    operation: nodes.Aggregate | nodes.Top,
+    grouping: Grouping,
+    types: Mapping[str, pl.DataType],
+    *,
+    newest: bool = False,
+) -> Fold:
+    """What becomes of the rows of a group; `types` are those of the columns that rows come with."""
+    fold: Aggregates | Best
+    if isinstance(operation, nodes.Aggregate):
+        fold = Aggregates(operation, grouping, newest=newest)
+        types = fold.types
+    else:
+        fold = Best(operation, types, newest=newest)
+    evict = operation.window.evict if operation.window else None
+    return Evicted(evict, fold, types) if evict else fold

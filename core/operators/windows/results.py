@@ -11,6 +11,7 @@ from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import MOST_ROWS, Output
 from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
 from headrace.core.operators.windows.grid import Grid
+from headrace.core.plan import nodes
 from headrace.core.state import SLOT
 from headrace.core.types import TIMESTAMP, to_polars
 
@@ -28,13 +29,17 @@ class Results:
     """
 
     def __init__(
-        self, grid: Grid, grouping: Grouping, fold: Fold, out: Outgoing, *, bounded: bool
+        self,
+        operation: nodes.Aggregate | nodes.Top,
+        grid: Grid,
+        grouping: Grouping,
+        fold: Fold,
+        out: Outgoing,
     ) -> None:
         self._fold = fold
         self._out = out
-        self._times = _times(grid) if bounded else []
-        times = (WINDOW_START, WINDOW_END, EVENT_TIME) if bounded else ()
-        self._by = (*grouping.inside, *times)
+        self._times = _times(operation, grid)
+        self._by = (*grouping.inside, *self._times)
 
     def rows(self, windows: Iterable[pl.DataFrame]) -> Iterator[Output]:
         """The rows of these windows, those that end first first, in bounded pieces."""
@@ -45,7 +50,7 @@ class Results:
 
     def _piece(self, states: pl.DataFrame) -> Iterator[Output]:
         if self._times:
-            states = states.with_columns(self._times)
+            states = states.with_columns(**self._times)
         rows = self._fold.finish(states, self._by)
         if not self._times and rows[EVENT_TIME].null_count():
             rows = rows.drop(EVENT_TIME)  # the rows that came had none
@@ -66,13 +71,18 @@ def _gathered(windows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield waiting[0] if len(waiting) == 1 else pl.concat(waiting)
 
 
-def _times(grid: Grid) -> list[pl.Expr]:
-    """The bounds of a window, and the time of its rows: the last instant that is in it."""
+def _times(operation: nodes.Aggregate | nodes.Top, grid: Grid) -> dict[str, pl.Expr]:
+    """The time of the rows of a window: the last instant in it; and its bounds, if they are shown.
+
+    The rows of `top` have their own columns, which may even be called like the bounds.
+    """
     import polars as pl
 
+    assert operation.window is not None
+    if not operation.window.bounded:
+        return {}
     time, end = to_polars(TIMESTAMP), pl.col(SLOT)
-    return [
-        grid.start(end).cast(time).alias(WINDOW_START),
-        end.cast(time).alias(WINDOW_END),
-        (end - 1).cast(time).alias(EVENT_TIME),
-    ]
+    last = {EVENT_TIME: (end - 1).cast(time)}
+    if isinstance(operation, nodes.Top):
+        return last
+    return {WINDOW_START: grid.start(end).cast(time), WINDOW_END: end.cast(time), **last}

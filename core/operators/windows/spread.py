@@ -66,7 +66,7 @@ class Spread:
             states = (
                 self.filed.window(part, last)
                 if alone
-                else self.filed.merged(self._expanded(part, first, last))
+                else self.filed.merged(expanded(self.grid, part, first, last))
             )
             if cost is not None:
                 cost.add(count, rows, states.height)
@@ -85,9 +85,9 @@ class Spread:
         panes, changed = panes.sort(SLOT), changed.unique().sort(SLOT)
         for first, last, _, _ in self._pieces(panes, after, until):
             start = self.grid.start(first)
-            wanted = self._expanded(_between(changed, start, last), first, last)
+            wanted = expanded(self.grid, _between(changed, start, last), first, last)
             if wanted.height:
-                spread = self._expanded(_between(panes, start, last), first, last)
+                spread = expanded(self.grid, _between(panes, start, last), first, last)
                 yield self.filed.merged(spread.join(wanted, on=on, how="semi", nulls_equal=True))
 
     def _same(self, panes: pl.DataFrame, after: int, until: int) -> Iterator[pl.DataFrame]:
@@ -96,15 +96,6 @@ class Spread:
         panes = panes.filter(pl.col(SLOT).is_between(after, until, closed="right"))
         if panes.height:
             yield self.filed.merged(panes)
-
-    def _expanded(self, panes: pl.DataFrame, lowest: int, highest: int) -> pl.DataFrame:
-        """Each state once for each window between these ends that its pane is in."""
-        import polars as pl
-
-        first = self.grid.first(pl.col(SLOT)).clip(lower_bound=lowest)
-        last = self.grid.last(pl.col(SLOT)).clip(upper_bound=highest)
-        ends = pl.int_ranges(first, last + 1, self.grid.every_us)
-        return panes.with_columns(ends.alias(SLOT)).explode(SLOT, empty_as_null=False)
 
     def _pieces(
         self, panes: pl.DataFrame, after: int, until: int
@@ -147,6 +138,16 @@ class Spread:
         many = ((last - first) // every + 1).cum_sum() // PIECE_WINDOWS
         for piece in reach.with_columns(many.alias("of")).partition_by("of", maintain_order=True):
             yield piece.select(pl.int_ranges(first, last + 1, every).explode()).to_series()
+
+
+def expanded(grid: Grid, panes: pl.DataFrame, lowest: int, highest: int) -> pl.DataFrame:
+    """Each row once for each window between these ends that its pane is in."""
+    import polars as pl
+
+    first = grid.first(pl.col(SLOT)).clip(lower_bound=lowest)
+    last = grid.last(pl.col(SLOT)).clip(upper_bound=highest)
+    ends = pl.int_ranges(first, last + 1, grid.every_us)
+    return panes.with_columns(ends.alias(SLOT)).explode(SLOT, empty_as_null=False)
 
 
 def _count(slots: pl.Series, until: pl.Series) -> pl.Series:

@@ -59,7 +59,7 @@ class Windows:
         self._rings = Rings(window, parts.place.now_us)
         every = window.trigger is not None and window.trigger.every_us is not None
         self._changed = Changed(parts.filed) if every and window.accumulate else None
-        self.behind_us = window.lateness_us if window.bounded else AGES_US
+        self.behind_us = behind_us(window)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """File the rows that are not late."""
@@ -68,15 +68,8 @@ class Windows:
         came = self._parts.rows.arrived(frame)
         if came.late is not None:
             yield from self._leave_out(came.late)
-        if not came.rows.height:
-            return
-        behind = self._window.lateness_us and self._parts.grid.first(came.least) <= self._clock.us
-        if not behind:
-            self._filed.add(came.rows, came.least)
-        elif self._window.accumulate:
-            yield from self._again(came)
-        else:
-            yield from self._besides(came)
+        if came.rows.height:
+            yield from self._file(came)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Put out the windows that have ended; by the wall clock none has, but at the very end."""
@@ -124,6 +117,15 @@ class Windows:
             self._filed.runs.drop(self._clock.closed_us)
         if self._rings.passes(before, now_us):
             yield from self._early()
+
+    def _file(self, came: Arrived) -> Iterator[Output]:
+        """Keep rows; some may be late, but not too late, for windows that were put out."""
+        if not self._window.lateness_us or self._parts.grid.first(came.least) > self._clock.us:
+            self._filed.add(came.rows, came.least)
+        elif self._window.accumulate:
+            yield from self._again(came)
+        else:
+            yield from self._besides(came)
 
     def _leave_out(self, late: pl.DataFrame) -> Iterator[Output]:
         """Count late rows, and hand them to whoever reads them."""
@@ -175,3 +177,8 @@ class Windows:
         if states is not None:
             windows = self._parts.spread.changed(states, changed, after, until)
             yield from self._parts.results.rows(windows)
+
+
+def behind_us(window: Window) -> int:
+    """How much older than the watermark the rows of a window may be."""
+    return window.lateness_us if window.bounded else AGES_US

@@ -1,0 +1,125 @@
+"""Folds that keep rows: those that an evictor leaves, and the best ones of `top`.
+
+What is kept of a group is one list of rows, so that it is cut, filed and merged like any state: one
+row a group. Merging puts lists together, and leaves out again what is not to be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN, ORDER
+from headrace.core.expressions.typed import to_expr
+from headrace.core.operators.folds import AT, Fold
+from headrace.core.ordinals import ORDER_TYPE
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import RANK
+from headrace.core.plan.windows import Evict
+from headrace.core.types import BIGINT, TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+KEPT = "__kept"
+"""The rows of a group that are kept."""
+GROUP = "__group"
+"""The number of a group."""
+
+
+class Evicted:
+    """The rows that an evictor leaves; another fold makes something of them when all is there."""
+
+    def __init__(self, evict: Evict, inner: Fold, types: Mapping[str, pl.DataType]) -> None:
+        """`types` are those of the columns that the inner fold reads."""
+        import polars as pl
+
+        self._evict = evict
+        self._inner = inner
+        more = {ORDER: to_polars(ORDER_TYPE)}
+        if evict.within_us is not None:
+            more[AT] = to_polars(BIGINT)
+        self._row = {**{name: types[name] for name in sorted(inner.reads - {ORDER})}, **more}
+        self.reads = frozenset(self._row)
+        self.columns = {KEPT: pl.List(pl.Struct(self._row))}
+
+    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The rows of each group that may be seen."""
+        import polars as pl
+
+        row = pl.struct(*self._row)
+        if self._evict.within_us is not None:
+            return _listed(
+                rows, by, row.filter(pl.col(AT) >= pl.col(AT).max() - self._evict.within_us)
+            )
+        return _listed(rows.sort(_place()), by, row.tail(self._evict.last or 0))
+
+    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The rows of several lists that may still be seen."""
+        return self.begin(_rows(states, by), by)
+
+    def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """What the inner fold makes of the rows that are left."""
+        numbered = states.with_row_index(GROUP)
+        of_group = self._inner.begin(_rows(numbered, (GROUP,)), (GROUP,))
+        return self._inner.finish(numbered.drop(KEPT).join(of_group, on=GROUP), by)
+
+
+class Best:
+    """The fold of `top`: the best rows of a group, best first, of all columns that rows come with.
+
+    With `newest` also the greatest event time of a group, of whatever row.
+    """
+
+    def __init__(
+        self, operation: nodes.Top, types: Mapping[str, pl.DataType], *, newest: bool = False
+    ) -> None:
+        import polars as pl
+
+        self._row = {n: t for n, t in types.items() if n not in (EVENT_TIME, DELETE)}
+        self._shown = [name for name in self._row if name not in HIDDEN]
+        ranks = operation.by
+        self._ranks = [*(to_expr(each.value) for each in ranks), *_place()]
+        self._descending = [*(each.descending for each in ranks), False, False]
+        self._nulls_last = [*(each.nulls_last for each in ranks), False, False]
+        self._kept = pl.struct(*self._row).head(operation.rows)
+        newest_of = {EVENT_TIME: to_polars(TIMESTAMP)} if newest else {}
+        self._newest = [pl.col(EVENT_TIME).max()] if newest else []
+        self.reads = frozenset((*self._row, *newest_of))
+        self.columns = {KEPT: pl.List(pl.Struct(self._row)), **newest_of}
+
+    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The best of these rows."""
+        ordered = rows.sort(self._ranks, descending=self._descending, nulls_last=self._nulls_last)
+        return _listed(ordered, by, self._kept, *self._newest)
+
+    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The best of several lists."""
+        return self.begin(_rows(states, (*by, *self.columns.keys() - {KEPT})), by)
+
+    def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The rows with their rank; the key's own columns are not among them."""
+        import polars as pl
+
+        ranks = pl.int_ranges(1, pl.col(KEPT).list.len() + 1, dtype=pl.Int32).alias(RANK)
+        kept = states.with_columns(ranks).explode(KEPT, RANK)
+        hidden = dict.fromkeys((*by, *self.columns.keys() - {KEPT}))
+        return kept.select(*hidden, RANK, KEPT).unnest(KEPT).select(*hidden, *self._shown, RANK)
+
+
+def _place() -> list[pl.Expr]:
+    """The place of a row among all rows; two numbers are sorted faster than a struct of them."""
+    import polars as pl
+
+    place = pl.col(ORDER).struct
+    return [place.field("time"), place.field("at")]
+
+
+def _listed(rows: pl.DataFrame, by: Sequence[str], kept: pl.Expr, *more: pl.Expr) -> pl.DataFrame:
+    if not by:
+        return rows.select(kept.implode().alias(KEPT), *more)
+    return rows.group_by(by).agg(kept.alias(KEPT), *more)
+
+
+def _rows(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    return states.select(*by, KEPT).explode(KEPT).unnest(KEPT)

@@ -1,0 +1,127 @@
+"""Windows that also fire whenever so many rows of a key have come to them.
+
+A row goes into each of its windows when it comes, since each counts for itself, and the keys of a
+batch are looked up at once, since they may be due. What accumulates is put out once a batch at
+most. What is cleared is cut at exactly so many rows, in the order in which they came, and only the
+rest of a window is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import FOREVER_US
+from headrace.core.operators.folds import Fold
+from headrace.core.operators.operator import Output
+from headrace.core.operators.windows.grid import Grid
+from headrace.core.operators.windows.rows import Arrived
+from headrace.core.operators.windows.spread import expanded
+from headrace.core.operators.windows.windows import Parts, Windows
+from headrace.core.state import SLOT
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS = "__rows"
+"""How many rows have come to a key and window since it was put out."""
+TURN = "__turn"
+"""Which of the parts, each of so many rows, a row of a key and window belongs to."""
+
+
+class Numbered:
+    """A fold that also counts rows."""
+
+    def __init__(self, fold: Fold) -> None:
+        import polars as pl
+
+        self._fold = fold
+        self.reads = fold.reads
+        self.columns: Mapping[str, pl.DataType] = {**fold.columns, ROWS: pl.Int64()}
+        self.finish = fold.finish
+
+    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The states of rows, and how many there are."""
+        import polars as pl
+
+        return _beside(self._fold.begin(rows, by), rows, by, pl.len().cast(pl.Int64))
+
+    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The states of states, and how many rows are in them."""
+        import polars as pl
+
+        return _beside(self._fold.merge(states, by), states, by, pl.col(ROWS).sum())
+
+
+class Counted(Windows):
+    """`parts` are of windows apart; `panes` is the grid in which rows come."""
+
+    def __init__(self, parts: Parts, panes: Grid, count: int) -> None:
+        super().__init__(parts)
+        self._panes = panes
+        self._count = count
+
+    def _file(self, came: Arrived) -> Iterator[Output]:
+        rows = came.rows
+        if not self._panes.one_to_one:
+            lowest = max(self._panes.first(self._clock.over_us + 1), -FOREVER_US)
+            rows = expanded(self._panes, rows, lowest, FOREVER_US)
+        make = self._accumulated if self._window.accumulate else self._cut
+        yield from self._parts.results.rows([make(rows)])
+
+    def _accumulated(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The windows of enough new rows, and those that had ended."""
+        import polars as pl
+
+        filed = self._filed
+        came = filed.fold.begin(rows, filed.by)
+        known = filed.runs.take_keys(came.select(filed.key).unique())
+        states = came if known is None else filed.merged(_together(known, came))
+        full = pl.col(ROWS) >= self._count
+        filed.runs.add(states.with_columns(pl.when(full).then(0).otherwise(ROWS).alias(ROWS)))
+        ended = came.filter(pl.col(SLOT) <= self._clock.us).select(filed.by)
+        again = states.join(ended, on=filed.by, how="semi", nulls_equal=True).filter(~full)
+        return _together(states.filter(full), again)
+
+    def _cut(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The parts that are full, and what there is of windows that had ended."""
+        import polars as pl
+
+        filed = self._filed
+        by = (*filed.by, TURN)
+        known = filed.runs.take_keys(rows.select(filed.key).unique())
+        turns = self._turns(rows, known)
+        states = filed.fold.begin(turns, by)
+        if known is not None:
+            first = known.with_columns(pl.lit(0, dtype=pl.Int64).alias(TURN))
+            states = filed.fold.merge(_together(states, first), by)
+        full = (pl.col(ROWS) == self._count) | (pl.col(SLOT) <= self._clock.us)
+        kept = (*filed.by, *filed.fold.columns)
+        filed.runs.add(states.filter(~full).select(kept))
+        return states.filter(full).sort(TURN).select(kept)
+
+    def _turns(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> pl.DataFrame:
+        import polars as pl
+
+        by = self._filed.by
+        number = pl.int_range(pl.len(), dtype=pl.Int64).over(by)
+        if known is None:
+            return rows.with_columns((number // self._count).alias(TURN))
+        before = known.select(*by, ROWS)
+        found = rows.join(before, on=by, how="left", nulls_equal=True, maintain_order="left")
+        turn = (number + pl.col(ROWS).fill_null(0)) // self._count
+        return found.with_columns(turn.alias(TURN)).drop(ROWS)
+
+
+def _beside(
+    states: pl.DataFrame, rows: pl.DataFrame, by: Sequence[str], count: pl.Expr
+) -> pl.DataFrame:
+    if not by:
+        return states.with_columns(rows.select(count.alias(ROWS)).to_series())
+    return states.join(rows.group_by(by).agg(count.alias(ROWS)), on=by, nulls_equal=True)
+
+
+def _together(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.concat([first, second.select(first.columns)])

@@ -1,0 +1,54 @@
+"""An operator made when the first rows come, because it keeps whatever columns they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.operators.operator import Operator, Output
+from headrace.core.state import StepState
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Make: TypeAlias = "Callable[[Mapping[str, pl.DataType]], Operator]"
+
+
+class Opening:
+    """Passes everything on to an operator of windows, once there is one."""
+
+    def __init__(self, make: Make, state: StepState, *, by_event: bool, behind_us: int) -> None:
+        """`make` takes the types of the columns; `by_event`: whether the clock is the watermark."""
+        self._make = make
+        self._state = state
+        self._by_event = by_event
+        self._operator: Operator | None = None
+        self.behind_us = behind_us
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows have come."""
+        if self._operator is None:
+            if not frame.height:
+                return
+            self._operator = self._make(frame.schema)
+        yield from self._operator.process(frame)
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Before there are rows, time only passes."""
+        if self._operator is not None:
+            yield from self._operator.advance(watermark_us)
+        elif self._by_event:
+            self._state.clock_us = max(self._state.clock_us, watermark_us)
+
+    def due_us(self) -> int | None:
+        """Without rows nothing is due."""
+        return None if self._operator is None else self._operator.due_us()
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """The wall clock has come this far."""
+        return iter(()) if self._operator is None else self._operator.tick(now_us)
+
+    @property
+    def held(self) -> int:
+        """How many rows are kept."""
+        return 0 if self._operator is None else self._operator.held

@@ -9,6 +9,28 @@ import click
 NOT_BUILT_YET = frozenset(
     ("jobs", "savepoint", "stop", "rescale", "state", "test", "top", "tap", "serve", "bench")
 )
+OPTIONS_NOT_BUILT_YET = {
+    "run": frozenset(
+        (
+            *("--from-savepoint", "--from-checkpoint", "--fresh", "--batch", "--master", "--conf"),
+            *("--allow-lost-state", "--reset-state", "--resume-drained", "--http", "--home"),
+        )
+    ),
+    "validate": frozenset(("--connect",)),
+}
+
+
+class WholeNumber(click.IntRange):
+    """A number of something; says what was wanted in our words."""
+
+    def convert(
+        self, value: int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """The number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f'wanted a whole number from {self.min} on, got "{value}"', param, ctx)
 
 
 class Commands(click.Group):
@@ -28,6 +50,17 @@ class Commands(click.Group):
         if word in NOT_BUILT_YET:
             raise click.ClickException(f"headrace {word} is not built yet")
         raise click.UsageError(self._no_such_command(word), ctx)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; of an option that it does not have yet, say that it will."""
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            command = error.ctx.info_name if error.ctx else None
+            if command and error.option_name in OPTIONS_NOT_BUILT_YET.get(command, ()):
+                said = f"headrace {command} {error.option_name} is not built yet"
+                raise click.ClickException(said) from None
+            raise
 
     def _no_such_command(self, word: str) -> str:
         from headrace.core.problems import nearest

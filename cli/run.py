@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.cli.completion import PipelineFile
+from headrace.cli.group import WholeNumber
 from headrace.cli.pipelines import check, set_option
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("pipeline", type=PipelineFile())
 @set_option
-@click.option("--parallelism", type=click.IntRange(1), help="Subtasks of each part.")
-@click.option("--limit", type=click.IntRange(1), help="Read only so many rows of each source.")
+@click.option("--parallelism", type=WholeNumber(1), help="Subtasks of each part.")
+@click.option("--limit", type=WholeNumber(1), help="Read only so many rows of each source.")
 @click.option("--quiet", is_flag=True, help="Say nothing but what goes wrong.")
 @click.option(
     "--log",

@@ -26,7 +26,7 @@ class TextReport:
     every_s = 10.0
 
     def __init__(self, pipeline: str, quiet: bool) -> None:
-        self.pipeline = pipeline
+        self.pipeline = printable(pipeline)
         self.quiet = quiet
 
     def say(self, text: str) -> None:
@@ -57,7 +57,7 @@ class TextReport:
 
     def refusal(self, message: str, hint: str, status: int) -> None:
         """What, and what to do."""
-        self.say("\n".join([f"{self.pipeline}: {message}", *_hints(hint)]))
+        self.say("\n".join([f"{self.pipeline}: {printable(message)}", *_hints(hint)]))
 
     def failure(self, failure: Failure) -> None:
         """What, where, and what to do; of a defect of ours, the file that holds its traceback."""
@@ -65,7 +65,7 @@ class TextReport:
             what = f"{failure.message.splitlines()[0]} in {failure.step}"
             self.say(keep_defect(what, failure.defect))
         else:
-            head = f"{self.pipeline}: {place(failure)}: {failure.message}"
+            head = f"{self.pipeline}: {place(failure)}: {printable(failure.message)}"
             self.say("\n".join([head, *_hints(failure.hint)]))
 
     def interrupted(self) -> None:
@@ -138,4 +138,4 @@ def _cells(part: PartLook, look: Look) -> tuple[str, ...]:
 
 
 def _hints(hint: str) -> list[str]:
-    return [f"      {hint}"] if hint else []
+    return [f"      {printable(hint)}"] if hint else []

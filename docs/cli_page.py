@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from headrace.cli.group import NOT_BUILT_YET
+from headrace.cli.group import NOT_BUILT_YET, OPTIONS_NOT_BUILT_YET
 from headrace.cli.main import HELP, headrace
 
 HEAD = """\
@@ -44,13 +44,14 @@ Results go to standard output, everything said about them to standard error. So
 - `summary`, at the end: `status` (`done`, `stopped` or `failed`), and what `progress` holds, over
   the whole run.
 
-Not built yet: {later}.
+Not built yet, and refused by name: {later}.
 """
 
 
 def cli_page() -> str:
     """The whole page."""
-    later = ", ".join(f"`{name}`" for name in sorted(NOT_BUILT_YET))
+    options = {f"{name} {one}" for name, some in OPTIONS_NOT_BUILT_YET.items() for one in some}
+    later = ", ".join(f"`{name}`" for name in (*sorted(NOT_BUILT_YET), *sorted(options)))
     return HEAD.replace("{later}", later) + "".join(_commands())
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import Barrier, Batch, Element, End, Idle, Watermark
 from headrace.core.frames import joined
+from headrace.core.waiting import Waiting
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,7 +55,7 @@ class Channel:
     _queue: deque[tuple[Element, int]] = field(default_factory=deque)
     """Each with its bytes as they were counted: a batch may say otherwise later."""
     _room: asyncio.Future[None] | None = None
-    _blocked_since: float | None = None
+    _blocked: Waiting = field(default_factory=Waiting)
     _statistics: ChannelStatistics = field(default_factory=ChannelStatistics)
 
     async def put(self, element: Element) -> None:
@@ -95,8 +96,8 @@ class Channel:
         return bool(self._queue)
 
     def statistics(self) -> ChannelStatistics:
-        """The figures, live; a wait that goes on is counted up to now."""
-        self._count_wait()
+        """The figures up to now."""
+        self._statistics.blocked_s = self._blocked.seconds
         return self._statistics
 
     def _fits(self, rows: int, size: int) -> bool:
@@ -108,21 +109,13 @@ class Channel:
 
     async def _wait(self, rows: int, size: int) -> None:
         loop = asyncio.get_running_loop()
-        self._blocked_since = loop.time()
         try:
-            while not self._fits(rows, size):
-                self._room = loop.create_future()
-                await self._room
+            with self._blocked:
+                while not self._fits(rows, size):
+                    self._room = loop.create_future()
+                    await self._room
         finally:
             self._room = None
-            self._count_wait()
-            self._blocked_since = None
-
-    def _count_wait(self) -> None:
-        if self._blocked_since is not None:
-            now = asyncio.get_running_loop().time()
-            self._statistics.blocked_s += now - self._blocked_since
-            self._blocked_since = now
 
     def _count(self, rows: int, size: int) -> None:
         self._statistics.rows += rows

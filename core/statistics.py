@@ -17,9 +17,10 @@ class PartCounts:
     """What went through a source, a step or a sink, over all its subtasks.
 
     `blocked_s` is how long its task was made to wait by whoever reads from it. The parts of a task
-    stand still together, so they all have the same. `watermark_us` is the least of its subtasks',
-    None where event time plays no part. `late` counts rows that came too late for every window of
-    theirs, `unfilled` those in count windows that have not filled; None of a part without windows.
+    stand still together, so they all have the same. But a sink does not wait for its own writing,
+    as those before it in its task do. `watermark_us` is the least of its subtasks', None where
+    event time plays no part. `late` counts rows that came too late for every window of theirs,
+    `unfilled` those in count windows that have not filled; None of a part without windows.
     """
 
     rows_in: int = 0
@@ -53,6 +54,8 @@ def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> N
     flow = subtask.flow.rows_in
     for name in subtask.task.parts:
         part, count = plan.part(name), counts[name]
+        if not isinstance(part, nodes.Sink):
+            count.blocked_s += subtask.flow.foot.writing.seconds
         if _is_timed(part, plan):
             _add_time(count, subtask.flow.watermark_us)
         if subtask.intake is not None and isinstance(part, nodes.Source):

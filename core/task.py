@@ -23,6 +23,7 @@ from headrace.core.gate import Gate
 from headrace.core.messages import Handle
 from headrace.core.operators.operator import Chain, Output
 from headrace.core.outlets import Outlet
+from headrace.core.waiting import Waiting
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,12 +44,14 @@ class Foot:
     sink: str = ""
     """Whose writer it is."""
     rows_out: dict[str, int] = field(default_factory=dict)
+    writing: Waiting = field(default_factory=Waiting)
+    """How long the parts before the sink were made to wait for its writer."""
 
     async def rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Hand rows of a stream on."""
         self.rows_out[stream] = self.rows_out.get(stream, 0) + frame.height
         if self.writer is not None and stream == self.writes:
-            with blamed(self.sink):
+            with blamed(self.sink), self.writing:
                 await self.writer.write(frame)
         for outlet in self.outlets.get(stream, ()):
             await outlet.rows(frame)

@@ -100,7 +100,7 @@ def test_json_tells_start_and_summary(headrace: Headrace) -> None:
     parts = summary["parts"]
     assert isinstance(parts, dict)
     assert (parts["some"]["rows_in"], parts["some"]["rows_out"]) == (10, 3)
-    assert parts["some"]["backpressure"] == "ok"
+    assert parts["out"]["backpressure"] == "ok"
 
 
 def test_json_tells_what_is_wrong_with_the_pipeline(headrace: Headrace) -> None:

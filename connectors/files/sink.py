@@ -104,18 +104,21 @@ class FilesOut:
     def commit(self, handle: Handle) -> None:
         """Name the parts; then old output goes, if it is to be replaced."""
         with telling(f"write into {self.path}"):
+            if not self._commits:
+                # Another run may have begun as this one did, and have ended before it.
+                self._refuse_others()
             parts = _parts(handle, self.output.folder)
             for part, size in parts.items():
                 name_part(part, size)
             sync_folders(self.output.folder, parts)
             for part in parts:
                 remove(hidden(part))
+            self._commits += 1
             if self.mode == "overwrite":
                 self._remove_old()
 
     def _remove_old(self) -> None:
         """Remove what others have committed, once, when each subtask has committed something."""
-        self._commits += 1
         if self._commits < self._writers or self._is_clean:
             return
         for name in self._others():

@@ -224,6 +224,18 @@ def test_a_part_that_another_run_is_writing_is_noticed(tmp_path: Path) -> None:
     assert names(tmp_path / "out") == [hidden(name) for name in NEW]
 
 
+def test_of_two_runs_at_once_the_first_to_end_has_the_folder(tmp_path: Path) -> None:
+    first, second = sink(tmp_path), sink(tmp_path, job=OTHER_JOB)
+    first.check()
+    second.check()
+    handles = written(first, FRAME), written(second, FRAME)
+    first.commit(handles[0])
+    with pytest.raises(ConnectorError, match="out holds output of another run"):
+        second.commit(handles[1])
+    second.abort(handles[1])
+    assert names(tmp_path / "out") == NEW
+
+
 @pytest.mark.parametrize("path", ["out", "./out/"])
 def test_two_sinks_cannot_have_one_folder(tmp_path: Path, path: str) -> None:
     text = f"""

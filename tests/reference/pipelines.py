@@ -88,7 +88,10 @@ def aggregating(draw: st.DrawFn, *, one_split: bool) -> list[str]:
         case "count":
             window = f"window: {{{draw(COUNTS)}}}"
         case _:
-            window = f"window: {{{draw(TIMES)}{draw(TRIGGERS)}{draw(EVICT)}}}"
+            shape = draw(TIMES)
+            never_late = shape == "global: true"
+            more = draw(TRIGGERS.filter(lambda text: not (never_late and "lateness" in text)))
+            window = f"window: {{{shape}{more}{draw(EVICT)}}}"
     return [draw(WHERE), draw(KEYS), window, f"aggregate: {{{shown}}}", draw(HAVING)]
 
 

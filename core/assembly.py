@@ -35,7 +35,7 @@ def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundin
         elif isinstance(part, nodes.Sink):
             writes = connectors[part.connector].sink
             assert writes is not None and writes.open is not None, part.connector
-            schema = plan.streams[part.input].schema
+            schema = plan.streams[part.input].written
             ends.sinks[part.name] = writes.open(part, schema, surroundings)
     return ends
 
@@ -166,5 +166,10 @@ class Assembly:
         if edge.exchange == "forward":
             return Outlet("forward", [channels[index]], 0)
         return Outlet(
-            edge.exchange, [channels[r] for r in readers], index, edge.key, self.plan.key_groups
+            edge.exchange,
+            [channels[r] for r in readers],
+            index,
+            edge.key,
+            self.plan.key_groups,
+            self._surroundings.bench,
         )

@@ -30,14 +30,40 @@ Results go to standard output, everything said about them to standard error. So
 | `HEADRACE_SECRET_<NAME>` | the secret that `${secret:NAME}` stands for |
 | `HEADRACE_SECRETS` | a folder with a file for each secret |
 
-`headrace run --log json` tells a program: an object a line on standard error. Each has `event`,
-`time` and `pipeline`; beside them, by event:
+## A run
+
+`headrace run` reads until its sources have come to their end. Those of files, and of `generate`
+and `nexmark` with a number of rows, do; with `watch:` or without a number they go on until
+somebody stops them. Rows of `console` and `stdout` go to standard output, what is said of the run
+to standard error.
+
+- On a terminal a table shows each part: rows in and out, bad and late ones, rates over the last
+  second, the watermark, and backpressure. Rows that are printed stand above it.
+- Elsewhere there is a line every ten seconds.
+- At the end stands a summary: the same counts of each part, and rates over the whole run. A part
+  that failed is told instead, with its split, its position and what to do.
+- `--quiet` leaves out all but errors.
+- `--limit N` reads N rows of each source. Of files, those are the first: in the order of their
+  names, one after the other. What stands behind the last of them is not looked at, so it is never
+  bad.
+- The first Ctrl-C (or SIGTERM) ends reading. What was read goes through all steps, is written,
+  and is as good as the output of a run that ended by itself: exit status 0. The second ends the
+  run at once, and what it had not committed is removed. When nobody reads standard output any
+  more, as behind `| head`, a run ends as at the first Ctrl-C.
+- Nobody has to listen: a standard error that is closed, full or gone ends no run.
+
+### For programs
+
+`--log json` writes an object a line on standard error. Each has `event`, `time` and `pipeline`;
+beside them, by event:
 
 - `start`: `name` and `parts`.
 - `warning`, `error`, one for each problem of the file: `file`, `line`, `column`, `subject`,
   `message`, `hint`.
-- `progress`, every ten seconds: `seconds`, `rows_in`, `rows_out`, `bad`, `in_per_s`, `out_per_s`;
-  the same for each of `parts`, with `waits` (the share of time) and `backpressure`.
+- `progress`, every ten seconds: `seconds`, `rows_in`, `rows_out`, `bad`, `in_per_s`, `out_per_s`,
+  and `late` if a step of the pipeline can drop late rows. The same for each of `parts`, with
+  `waits` (the share of time), `backpressure` (`ok`, `low` or `high`), and where they apply
+  `unfilled` (rows in count windows that never filled) and `watermark`.
 - `stopping`, at the first Ctrl-C or SIGTERM: nothing more.
 - `failure`, where the job is refused or cannot go on: `message`, `hint`, `exit_status`; where it
   ran, `step`, `split` and `position`, and as `defect` a traceback if headrace is at fault.

@@ -29,6 +29,11 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert not [path.name for path in DOCS.glob("*.md") if f"](docs/{path.name})" not in text]
+
+
 def test_every_command_and_option_is_on_its_page() -> None:
     text = page("cli.md")
     for name, command in headrace.commands.items():

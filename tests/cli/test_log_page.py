@@ -1,0 +1,74 @@
+"""docs/cli.md names every event of `--log json` and every field that one has."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docs.write import page
+from headrace.cli.run_json import JsonReport
+from headrace.cli.run_progress import Progress
+from headrace.connectors.registry import REGISTRY
+from headrace.core.pipeline.load import load
+from headrace.core.plan import build
+from headrace.core.statistics import PartCounts
+from tests.cli.ran import Headrace
+
+GOOD = """name: good
+sources: {s: {generate: {rows: 3, columns: {x: id}}}}
+sinks: {o: {from: s, files: {path: out}}}
+"""
+BAD = """name: bad
+sources: {s: {files: {path: a.jsonl}, schema: {x: bigint}}}
+sinks: {o: {from: s, files: {path: out2}}}
+"""
+
+
+def fields(value: object) -> Iterator[str]:
+    """The names of all fields within a value; those of `parts` are the user's."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield str(name)
+            parts = inner.values() if name == "parts" and isinstance(inner, dict) else [inner]
+            for part in parts:
+                yield from fields(part)
+
+
+def known() -> set[str]:
+    """What the page says between backquotes."""
+    section = page("cli.md").partition("### For programs")[2].partition("##")[0]
+    return set(re.findall(r"`(\w+)`", section))
+
+
+def test_of_runs_that_end_in_every_way(headrace: Headrace) -> None:
+    Path("good.yaml").write_text(GOOD)
+    Path("bad.yaml").write_text(BAD)
+    Path("a.jsonl").write_text("oops\n")
+    lines = [
+        *headrace("run", "good.yaml", "--log", "json").err.splitlines(),
+        *headrace("run", "good.yaml", "--log", "json").err.splitlines(),  # not into this folder
+        *headrace("run", "bad.yaml", "--log", "json").err.splitlines(),
+        *headrace("run", "bad.yaml", "--log", "json", "--set", "sinks.o.fro=s").err.splitlines(),
+    ]
+    events = [json.loads(line) for line in lines]
+    named = known()
+    assert {"start", "summary", "failure", "error"} <= {event["event"] for event in events}
+    assert {event["event"] for event in events} <= named
+    assert set().union(*map(fields, events)) <= named
+    assert {event["status"] for event in events if event["event"] == "summary"} <= named
+
+
+def test_of_what_windows_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.yaml").write_text(GOOD)
+    plan, _ = build(load(tmp_path / "p.yaml", REGISTRY))
+    assert plan is not None
+    counts = {part.name: PartCounts(1, 1, 0, late=1, unfilled=1, watermark_us=0) for part in plan}
+    JsonReport("p.yaml", quiet=False).progress(Progress(plan).look(counts, 1.0))
+    (line,) = capsys.readouterr().err.splitlines()
+    told = set(fields(json.loads(line)))
+    assert {"late", "unfilled", "watermark"} <= told
+    assert told <= known()

@@ -8,17 +8,18 @@ kept is one open pane a key. All of it is done for all keys of a batch at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import gcd
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME
-from headrace.core.operators.folds import Aggregates
+from headrace.core.operators.folds import AT
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import Output, Timely
 from headrace.core.operators.outgoing import Outgoing
 from headrace.core.operators.place import Place
-from headrace.core.plan.nodes import Aggregate
+from headrace.core.operators.windows.make import fold_of
+from headrace.core.plan.nodes import Aggregate, Top
 from headrace.core.plan.windows import Count
 from headrace.core.state import KEY
 
@@ -42,13 +43,16 @@ KEYLESS = "__all"
 class Counting(Timely):
     """The operator of `window: {count: ...}`."""
 
-    def __init__(self, operation: Aggregate, place: Place) -> None:
+    def __init__(
+        self, operation: Aggregate | Top, place: Place, types: Mapping[str, pl.DataType]
+    ) -> None:
+        """`types` are those of the columns that rows come with; only `top` keeps them all."""
         import polars as pl
 
         assert operation.window is not None and isinstance(operation.window.shape, Count)
         shape, state = operation.window.shape, place.state
         self._grouping = grouping = Grouping(operation.key)
-        self._fold = fold = Aggregates(operation, grouping)
+        self._fold = fold = fold_of(operation, grouping, types)
         self._out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._pane = gcd(shape.rows, shape.every)
         self._spans = shape.rows // self._pane
@@ -101,7 +105,8 @@ class Counting(Timely):
             rows = rows.with_columns(pl.lit(0, dtype=pl.Int32).alias(KEYLESS))
         time = pl.col(EVENT_TIME).cast(pl.Int64) if EVENT_TIME in rows.columns else pl.lit(0)
         at = pl.int_range(pl.len(), dtype=pl.Int64).over(self._key)
-        return rows.with_columns(at.alias(ROWS), time.cast(pl.Int64).alias(TIME))
+        time = time.cast(pl.Int64)
+        return rows.with_columns(at.alias(ROWS), time.alias(TIME), time.alias(AT))
 
     def _heads(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Each key here: how many rows came now, and before."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from headrace.core.operators.counting import Counting
 from headrace.core.operators.dedup import First, Last
 from headrace.core.operators.operator import Operator
@@ -10,8 +13,13 @@ from headrace.core.operators.running import Running
 from headrace.core.operators.sessions import Sessions
 from headrace.core.operators.top import Top
 from headrace.core.operators.windows.make import windowed
+from headrace.core.operators.windows.opening import Opening
+from headrace.core.operators.windows.windows import behind_us
 from headrace.core.plan import nodes
-from headrace.core.plan.windows import Count, Cumulate, Global, Session, Slide, Tumble, Window
+from headrace.core.plan.windows import Count, Session, Window
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
@@ -19,18 +27,32 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
     match operation:
         case nodes.Aggregate(window=None):
             return Running(operation, place)
-        case nodes.Aggregate(window=Window(shape=Session())):
-            return Sessions(operation, place)
-        case nodes.Aggregate(window=Window(shape=Count())):
-            return Counting(operation, place)
-        case nodes.Aggregate():
-            return windowed(operation, place)
         case nodes.Top(window=None):
             return Top(operation, place)
-        case nodes.Top(window=Window(shape=Tumble() | Slide() | Cumulate() | Global())):
-            return windowed(operation, place)
+        case nodes.Aggregate():
+            return _windowed(operation, place, {})
+        case nodes.Top(window=Window() as window):
+            return Opening(
+                lambda types: _windowed(operation, place, types),
+                place.state,
+                by_event=not window.processing,
+                behind_us=1 if isinstance(window.shape, Session) else behind_us(window),
+            )
         case nodes.Dedup(keep="first"):
             return First(operation, place)
         case nodes.Dedup():
             return Last(operation, place)
-    raise NotImplementedError(operation)
+    raise AssertionError(operation)
+
+
+def _windowed(
+    operation: nodes.Aggregate | nodes.Top, place: Place, types: Mapping[str, pl.DataType]
+) -> Operator:
+    """The operator of a window; `types` are those of the columns that rows come with."""
+    assert operation.window is not None
+    match operation.window.shape:
+        case Session():
+            return Sessions(operation, place, types)
+        case Count():
+            return Counting(operation, place, types)
+    return windowed(operation, place, types)

@@ -15,17 +15,18 @@ is due. So a window's row is gone as soon as there is no such window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
-from headrace.core.operators.folds import Aggregates
+from headrace.core.operators.folds import AT
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import Output
 from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
 from headrace.core.operators.place import Place
 from headrace.core.operators.sessionizing import END, START, continued, joined
-from headrace.core.plan.nodes import Aggregate
+from headrace.core.operators.windows.make import fold_of
+from headrace.core.plan.nodes import Aggregate, Top
 from headrace.core.plan.windows import Session, Window
 from headrace.core.state import NO_CLOCK_US, SLOT, RunsLayout
 
@@ -39,14 +40,18 @@ ROWS = "__rows"
 class Sessions:
     """The operator of `window: {session: ...}`."""
 
-    def __init__(self, operation: Aggregate, place: Place) -> None:
+    def __init__(
+        self, operation: Aggregate | Top, place: Place, types: Mapping[str, pl.DataType]
+    ) -> None:
+        """`types` are those of the columns that rows come with; only `top` keeps them all."""
         import polars as pl
 
         window, state = operation.window, place.state
         assert window is not None and isinstance(window.shape, Session)
         self._window = window
         self._grouping = grouping = Grouping(operation.key)
-        self._fold = fold = Aggregates(operation, grouping)
+        self._fold = fold = fold_of(operation, grouping, types)
+        self._shows_bounds = isinstance(operation, Aggregate)
         self._out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._late = place.late
         self._now_us = place.now_us
@@ -127,9 +132,8 @@ class Sessions:
             time = pl.lit(self._now_us(), dtype=pl.Int64)
         else:
             time = pl.col(EVENT_TIME).cast(pl.Int64)
-        numbered = rows.with_columns(
-            time.alias(START), time.alias(END), pl.int_range(pl.len()).alias("__row")
-        )
+        times = (time.alias(START), time.alias(END), time.alias(AT))
+        numbered = rows.with_columns(*times, pl.int_range(pl.len()).alias("__row"))
         return joined(numbered, self._key, self._gap_us)
 
     def _pieces(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -257,11 +261,10 @@ class Sessions:
         done = self._fold.finish(sessions.drop(SLOT, ROWS), self._by)
         stamp = pl.Datetime("us", "UTC")
         end = pl.col(END) + self._gap_us
-        done = done.with_columns(
-            pl.col(START).cast(stamp).alias(WINDOW_START),
-            end.cast(stamp).alias(WINDOW_END),
-            (end - 1).cast(stamp).alias(EVENT_TIME),
-        )
+        if self._shows_bounds:
+            start = pl.col(START).cast(stamp)
+            done = done.with_columns(start.alias(WINDOW_START), end.cast(stamp).alias(WINDOW_END))
+        done = done.with_columns((end - 1).cast(stamp).alias(EVENT_TIME))
         return done.with_columns(pl.lit(deleted).alias(DELETE)) if deleted else done
 
 

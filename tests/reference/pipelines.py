@@ -86,7 +86,7 @@ def aggregating(draw: st.DrawFn, *, one_split: bool) -> list[str]:
         case "running":
             window = ""
         case "count":
-            window = f"window: {{{draw(COUNTS)}}}"
+            window = f"window: {{{draw(COUNTS)}{draw(EVICT)}}}"
         case _:
             shape = draw(TIMES)
             never_late = shape == "global: true"
@@ -96,11 +96,12 @@ def aggregating(draw: st.DrawFn, *, one_split: bool) -> list[str]:
 
 
 @st.composite
-def ranking(draw: st.DrawFn) -> list[str]:
+def ranking(draw: st.DrawFn, *, one_split: bool) -> list[str]:
     """The clauses of a step that ranks."""
     by = draw(st.sampled_from(["v desc", "x", "[s nulls last, v]", "v * -1 nulls last"]))
-    shapes = ["", "window: {tumble: 5s}", "window: {slide: 6s, every: 2s}", "window: global"]
-    window = draw(st.sampled_from(shapes))
+    of_time = TIMES.map(lambda shape: f"window: {{{shape}}}")
+    of_count = COUNTS.map(lambda shape: f"window: {{{shape}}}") if one_split else of_time
+    window = draw(st.one_of(st.just(""), of_time, of_count))
     key = draw(st.sampled_from(["", "key: k", "key: [k, s]"]))
     return [draw(WHERE), key, window, f"top: {{n: {draw(st.integers(1, 3))}, by: {by}}}"]
 
@@ -113,7 +114,7 @@ def pipelines(draw: st.DrawFn, *, one_split: bool) -> str:
         st.one_of(
             aggregating(one_split=one_split),
             aggregating(one_split=one_split),
-            ranking(),
+            ranking(one_split=one_split),
             *(st.just(clauses) for clauses in dedup),
         )
     )

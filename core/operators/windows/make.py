@@ -15,34 +15,20 @@ from headrace.core.operators.windows.counted import Counted, Numbered
 from headrace.core.operators.windows.due import Shared, Whole
 from headrace.core.operators.windows.filing import Filed
 from headrace.core.operators.windows.grid import Apart, grid_of
-from headrace.core.operators.windows.opening import Opening
 from headrace.core.operators.windows.results import Results
 from headrace.core.operators.windows.rows import Clock, Rows
 from headrace.core.operators.windows.spread import Spread
-from headrace.core.operators.windows.windows import Parts, Windows, behind_us
+from headrace.core.operators.windows.windows import Parts, Windows
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def windowed(operation: nodes.Aggregate | nodes.Top, place: Place) -> Operator:
-    """The operator of an operation over windows of time."""
-    window = operation.window
-    assert window is not None
-    if isinstance(operation, nodes.Aggregate):
-        return _made(operation, place, {})
-    return Opening(
-        lambda types: _made(operation, place, types),
-        place.state,
-        by_event=not window.processing,
-        behind_us=behind_us(window),
-    )
-
-
-def _made(
+def windowed(
     operation: nodes.Aggregate | nodes.Top, place: Place, types: Mapping[str, pl.DataType]
 ) -> Operator:
+    """The operator of an operation over windows of time, of rows with columns of these types."""
     window = operation.window
     assert window is not None
     grouping = Grouping(operation.key)

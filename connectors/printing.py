@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.connectors.columns import visible
 from headrace.connectors.output import StandardOutput
 from headrace.connectors.table import Table
 from headrace.core.contracts import Surroundings, Writer
@@ -51,7 +50,7 @@ class Printing:
 
     async def put(self, frame: pl.DataFrame) -> None:
         """Print rows, a whole batch at a time; when nobody reads any more, the job may end."""
-        rows = visible(frame, self.columns)
+        rows = frame.select(self.columns)
         bench = self.surroundings.bench
         async with self._printing:
             data = self.head + await bench.run(rows.height, partial(self.make, rows))

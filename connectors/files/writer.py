@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.connectors.columns import visible
 from headrace.connectors.files.body import Bodies
 from headrace.connectors.files.disk import discard, sync_folders
 from headrace.connectors.files.failing import telling
@@ -71,7 +70,7 @@ class FilesWriter:
     async def write(self, frame: pl.DataFrame) -> None:
         """Take rows."""
         output, now_s = self._output, asyncio.get_running_loop().time()
-        rows = visible(frame, output.columns)
+        rows = frame.select(output.columns)
         await output.bench.run(rows.height * output.weight, partial(self._take, rows, now_s))
         if self._waiting >= ENOUGH or self._full:
             await output.bench.blocking(self._flush)

@@ -7,6 +7,8 @@ row it replaces, and refuses upserts until it does.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.core.expressions.typed import Column
 from headrace.core.plan.nodes import (
     BOUNDS,
@@ -22,7 +24,7 @@ from headrace.core.plan.nodes import (
     Top,
     Upsert,
 )
-from headrace.core.plan.windows import Window
+from headrace.core.plan.windows import Session, Window
 
 
 class Refused(Exception):
@@ -40,7 +42,7 @@ def after(operation: Operation, kind: Kind) -> Kind:
     if isinstance(kind, Append):
         return _made_by(operation) if isinstance(operation, Keyed) else kind
     if isinstance(operation, Filter):
-        return kind
+        return replace(kind, deletes=True)
     if isinstance(operation, Project):
         kept = {
             column.name
@@ -62,10 +64,11 @@ def _made_by(operation: Keyed) -> Kind:
     names = tuple(column.name for column in operation.key)
     match operation:
         case Aggregate(window=None):
-            return Upsert(names)
-        case Aggregate(window=Window() as window):
-            bounds = BOUNDS if window.bounded else ()
-            return Upsert((*names, *bounds)) if window.fires_again else Append()
+            return Upsert(names, deletes=operation.having is not None)
+        case Aggregate(window=Window() as window) if window.fires_again:
+            # A session that goes on is another window: the row of the old one is deleted.
+            deletes = operation.having is not None or isinstance(window.shape, Session)
+            return Upsert((*names, *BOUNDS) if window.bounded else names, deletes)
         case Top(window=None):
             return Upsert((*names, RANK))
         case Dedup(keep="last"):

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from headrace.core.elements import DELETE
 from headrace.core.expressions.typed import Typed
 from headrace.core.pipeline.model import Watermark
 from headrace.core.pipeline.part import Part
 from headrace.core.plan.windows import Ttl, Window
-from headrace.core.types import Schema
+from headrace.core.types import BOOLEAN, Field, Schema
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
@@ -31,12 +32,16 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """The kind of a stream whose rows replace (or delete) the earlier row of the same key."""
+    """The kind of a stream whose rows replace the earlier row of the same key.
+
+    `deletes`: some of its rows only take the earlier one back.
+    """
 
     key: tuple[str, ...]
+    deletes: bool = False
 
     def __str__(self) -> str:
-        return f"upsert({', '.join(self.key)})"
+        return f"upsert({', '.join(self.key)}){' with deletes' if self.deletes else ''}"
 
 
 Kind: TypeAlias = Append | Upsert
@@ -53,6 +58,13 @@ class Stream:
     """Whether the rows carry an event time, and watermarks run beside them."""
     ordered: bool = False
     """Whether the rows carry their place in the order of all rows, because a reader needs it."""
+
+    @property
+    def written(self) -> Schema:
+        """The columns that sinks write: with `_delete` where rows may take earlier ones back."""
+        if isinstance(self.kind, Upsert) and self.kind.deletes:
+            return Schema((*self.schema, Field(DELETE, BOOLEAN, nullable=False)))
+        return self.schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def operation(folder: Path, step: str) -> nodes.Operation:
             "key: [id, name], window: {session: 10s, lateness: 1s}, aggregate: {n: max(at)}",
             "id bigint not null, name string, window_start timestamp not null, "
             "window_end timestamp not null, n timestamp",
-            "upsert(id, name, window_start, window_end)",
+            "upsert(id, name, window_start, window_end) with deletes",
         ),
         (
             "key: {day: to_date(at)}, window: {count: 10}, aggregate: {n: first(id)}",
@@ -70,7 +70,7 @@ def operation(folder: Path, step: str) -> nodes.Operation:
         (
             "key: name, aggregate: {n: count(*)}, having: n > 1, with: {id: id + 1}, ttl: 1h",
             "name string, n bigint not null",
-            "upsert(name)",
+            "upsert(name) with deletes",
         ),
         (
             "key: name, window: {tumble: 1s}, top: {n: 1, by: id}, select: [rank, id, name]",

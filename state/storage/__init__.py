@@ -1,0 +1,1 @@
+"""Where a job keeps what must outlive it: its home, the lock of it, its checkpoints."""

@@ -1,0 +1,209 @@
+"""The blobs of a job: written once, verified whenever they are read.
+
+A blob is on its way in three steps, and a failure of one forgets all that stood there:
+
+    waiting   it has a temporary name, and its bytes are not safe
+    named     its bytes are safe, its name is not
+    safe      a manifest may name it
+
+The first step is done by whoever puts it, the others by the commit, for all at once: syncing many
+small files together is several times faster than one by one, and the folder is synced once. Large
+ones are synced when they are put, where several subtasks wait at a time, and not all at the end.
+
+After a sync that failed, what was synced is not trusted, however often it is synced again: it is
+put anew by who needs it, and files are copied from then on, for a link would be of the same bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from headrace.core.snapshots import Blob
+from headrace.state.storage import names
+from headrace.state.storage.disk import Disk, remove_quietly
+from headrace.state.storage.sealing import Broken, Passing
+
+LARGE = 1 << 20
+"""From so many bytes on, the disk's speed is what a sync waits for, alone or in company."""
+
+
+class Blobs:
+    """A folder of blobs. Threads put and ask at the same time; one at a time flushes, collects."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._waiting: dict[Blob, str] = {}
+        self._named: set[Blob] = set()
+        self._safe: set[Blob] = set()
+        self._wanted: set[Blob] = set()
+        """Those put or asked for since the last collect."""
+        self._count = 0
+        self._may_link = True
+        self.bytes_written = 0
+
+    def prepare(self, safe: Iterable[Blob]) -> None:
+        """Begin: what was left behind goes, and of what is there these can be trusted."""
+        for name in self._disk.names(self._folder):
+            if names.is_temporary(name):
+                self._disk.remove(names.blob(self._folder, name))
+        self._disk.sync_folder(self._folder)
+        self._safe.update(safe)
+
+    def put(self, data: bytes | memoryview) -> Blob:
+        """Keep these bytes."""
+        blob = _blob_of((data,))
+        if not self.has(blob):
+            self._add(blob, lambda to: self._disk.write(to, (data,)))
+        return blob
+
+    def put_file(self, path: str) -> Blob:
+        """Keep a file."""
+        blob = _blob_of(self._disk.read(path))
+        if not self.has(blob):
+            self._add(blob, lambda to: self._link_or_copy(path, to))
+        return blob
+
+    def has(self, blob: Blob) -> bool:
+        """Whether it is there, or on its way."""
+        with self._lock:
+            self._wanted.add(blob)
+            if blob in self._waiting:
+                return True
+            is_known = blob in self._safe or blob in self._named
+        return is_known and self._is_there(blob)
+
+    def is_safe(self, blob: Blob) -> bool:
+        """Whether a manifest may name it now."""
+        return blob in self._safe and self._is_there(blob)
+
+    def flush(self) -> None:
+        """Make all safe that was put."""
+        with self._lock:
+            waiting = list(self._waiting.items())
+        self._name(waiting)
+        with self._lock:
+            named = frozenset(self._named)
+        try:
+            if named:
+                self._disk.sync_folder(self._folder)
+        except OSError:
+            with self._lock:
+                self._named -= named
+            raise
+        with self._lock:
+            self._named -= named
+            self._safe |= named
+
+    def read(self, blob: Blob) -> bytes:
+        """The bytes. Raises Broken."""
+        return b"".join(self._verified(blob))
+
+    def verify(self, blob: Blob) -> None:
+        """Read it all. Raises Broken."""
+        deque(self._verified(blob), maxlen=0)
+
+    def fetch(self, blob: Blob, path: str, *, link: bool) -> None:
+        """Make a file of the bytes. Raises Broken."""
+        try:
+            if link and self._is_linked(self.path(blob), path):
+                self.verify(blob)
+            else:
+                self._disk.write(path, self._verified(blob))
+        except BaseException:
+            remove_quietly(self._disk, path)
+            raise
+
+    def collect(self, needed: Collection[Blob]) -> None:
+        """Remove all that is not needed, and was not asked for since the last time."""
+        with self._lock:
+            kept = {blob.hash for blob in (*needed, *self._wanted)}
+            self._wanted.clear()
+            self._safe = {blob for blob in self._safe if blob.hash in kept}
+        for name in self._disk.names(self._folder):
+            if names.is_blob(name) and name not in kept:
+                self._disk.remove(names.blob(self._folder, name))
+
+    def path(self, blob: Blob) -> str:
+        """Where it is."""
+        return names.blob(self._folder, blob.hash)
+
+    def _is_there(self, blob: Blob) -> bool:
+        return self._disk.size(self.path(blob)) == blob.bytes
+
+    def _add(self, blob: Blob, write: Callable[[str], None]) -> None:
+        """Write it under a temporary name; it waits for others, if it is small."""
+        with self._lock:
+            self._count += 1
+            temporary = names.temporary_blob(self.path(blob), self._count)
+        try:
+            write(temporary)
+        except BaseException:
+            remove_quietly(self._disk, temporary)
+            raise
+        with self._lock:
+            self.bytes_written += blob.bytes
+            is_alone = blob.bytes >= LARGE
+            waits = temporary if is_alone else self._waiting.setdefault(blob, temporary)
+        if is_alone:
+            self._name([(blob, temporary)])
+        elif waits != temporary:
+            remove_quietly(self._disk, temporary)
+
+    def _name(self, waiting: list[tuple[Blob, str]]) -> None:
+        """Sync them and give them their names; if that fails, none of them was ever put."""
+        try:
+            self._disk.sync([temporary for _, temporary in waiting])
+            for blob, temporary in waiting:
+                self._disk.rename(temporary, self.path(blob))
+        except BaseException:
+            self._may_link = False
+            with self._lock:
+                for blob, _ in waiting:
+                    self._waiting.pop(blob, None)
+            for _, temporary in waiting:
+                remove_quietly(self._disk, temporary)
+            raise
+        with self._lock:
+            for blob, _ in waiting:
+                self._named.add(blob)
+                self._waiting.pop(blob, None)
+
+    def _link_or_copy(self, path: str, to: str) -> None:
+        if not (self._may_link and self._is_linked(path, to)):
+            self._disk.write(to, self._disk.read(path))
+
+    def _is_linked(self, path: str, to: str) -> bool:
+        """Whether there is a link now: some disks have none, and none leads to another disk."""
+        try:
+            self._disk.link(path, to)
+        except OSError:
+            return False
+        return True
+
+    def _verified(self, blob: Blob) -> Iterator[bytes | memoryview]:
+        """The pieces; if they were not its own, Broken is raised behind the last one."""
+        size = self._disk.size(self.path(blob))
+        if size is None:
+            raise Broken("it is gone")
+        if size != blob.bytes:
+            raise Broken(f"wanted {blob.bytes} bytes, got {size}")
+        passing = Passing(self._disk.read(self.path(blob)))
+        try:
+            yield from passing
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise Broken("the disk cannot read it") from error
+        if passing.hash != blob.hash:
+            raise Broken(f"its {size} bytes are not those that were written")
+
+
+def _blob_of(pieces: Iterable[bytes | memoryview]) -> Blob:
+    passing = Passing(pieces)
+    deque(passing, maxlen=0)
+    return Blob(passing.hash, passing.bytes)

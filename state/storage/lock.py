@@ -1,0 +1,100 @@
+"""The lock of a home: one process writes into it at a time, and whoever comes second learns who.
+
+The system's lock on the file decides, which ends with its process, however that ends; what stands
+in the file only tells who. So a stale lock is known for certain: a file that names a process, and
+is not locked, was left by one that was killed. A lock is of the process that took it and of those
+it has forked: while one of them lives the home is not free.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+
+import orjson
+
+from headrace.core.snapshots import SnapshotError
+from headrace.state.storage.disk import Disk, Lock, whole
+from headrace.state.storage.telling import telling
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that holds a lock, or held it when it was killed."""
+
+    pid: int
+    host: str
+    since: str
+    """When it took the lock, as 2026-01-31T08:00:00Z."""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since}"
+
+
+class HomeHeld(SnapshotError):
+    """Another process writes into the home: who, if that is known."""
+
+    exit_status = 3
+
+    def __init__(self, message: str, hint: str, holder: Holder | None) -> None:
+        super().__init__(message, hint)
+        self.holder = holder
+
+
+@contextmanager
+def holding(disk: Disk, path: str, since: str) -> Iterator[Holder | None]:
+    """Hold the lock. Gives the process that was killed while it held it, if one was.
+
+    Raises HomeHeld.
+    """
+    with telling(f"lock {path}"):
+        lock = disk.lock(path)
+    if lock is None:
+        with telling(f"lock {path}"):
+            raise _held(path, _holder(whole(disk, path)))
+    try:
+        yield _taken(lock, path, since)
+    finally:
+        with suppress(OSError):
+            lock.write(b"")
+        lock.release()
+
+
+def _taken(lock: Lock, path: str, since: str) -> Holder | None:
+    with telling(f"lock {path}"):
+        killed = _holder(lock.read())
+        me = Holder(os.getpid(), socket.gethostname(), since)
+        lock.write(orjson.dumps(asdict(me), option=orjson.OPT_APPEND_NEWLINE))
+    return killed
+
+
+def _holder(data: bytes) -> Holder | None:
+    """Who stands in the file; nobody if somebody is just writing it."""
+    try:
+        said = orjson.loads(data)
+        return Holder(int(said["pid"]), str(said["host"]), str(said["since"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _held(path: str, holder: Holder | None) -> HomeHeld:
+    if holder is None:
+        return HomeHeld(f"{path} is held by another process", "it has only just begun", None)
+    is_here = holder.host == socket.gethostname()
+    hint = f"wait for it, or stop it: kill {holder.pid}{'' if is_here else f' on {holder.host}'}"
+    if is_here and not _is_alive(holder.pid):
+        hint = "it has ended; a process that it began has not, and holds the lock still"
+    return HomeHeld(f"{path} is held by {holder}", hint, holder)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

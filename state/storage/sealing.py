@@ -1,0 +1,73 @@
+"""A document that knows when it was changed: one JSON object whose first member is a checksum.
+
+    sealed = '{"checksum":"' 32 hexadecimal digits '",' rest
+
+The checksum is the first half of the SHA-256 of `rest`, byte by byte: it needs no canonical form,
+and people and `jq` can read the file. `rest` begins with the number of the format: what a later
+headrace wrote in another one is refused, and is not taken for damage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+
+import orjson
+
+from headrace.core.snapshots import RefusedSnapshot
+
+FORMAT = 1
+_START, _END = b'{"checksum":"', b'",'
+_REST = len(_START) + 32 + len(_END)
+
+
+class Broken(Exception):
+    """These are not the bytes that were written."""
+
+
+class Passing:
+    """Bytes on their way through, counted and hashed: SHA-256, of which the first half is used."""
+
+    def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
+        self._pieces = pieces
+        self._hash = hashlib.sha256()
+        self.bytes = 0
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        for piece in self._pieces:
+            self._hash.update(piece)
+            self.bytes += memoryview(piece).nbytes
+            yield piece
+
+    @property
+    def hash(self) -> str:
+        """The hash of what has passed, as `sha256sum` begins it."""
+        return self._hash.hexdigest()[:32]
+
+
+def digest(data: bytes) -> str:
+    """The hash of some bytes.
+
+    >>> digest(b"headrace")
+    'a09d5e23da520b4829e421f51dfd6dc5'
+    """
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def seal(document: Mapping[str, object]) -> bytes:
+    """The bytes of a document."""
+    rest = orjson.dumps({"format": FORMAT, **document}, option=orjson.OPT_APPEND_NEWLINE)[1:]
+    return _START + digest(rest).encode() + _END + rest
+
+
+def unseal(path: str, data: bytes) -> dict[str, object]:
+    """The document of a file's bytes. Raises Broken, or RefusedSnapshot for another format."""
+    rest = data[_REST:]
+    if data[:_REST] != _START + digest(rest).encode() + _END:
+        raise Broken(f"its {len(data)} bytes are not those of its checksum")
+    document: dict[str, object] = orjson.loads(b"{" + rest)
+    got = document.pop("format", None)
+    if got != FORMAT:
+        hint = "another version of headrace wrote it: run it with that one"
+        raise RefusedSnapshot(f"{path}: wanted format {FORMAT}, got {got}", hint)
+    return document

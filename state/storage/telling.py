@@ -1,0 +1,39 @@
+"""What the operating system says about a store's file, as a user is told it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headrace.core.snapshots import StoreError
+
+_ROOM = "make room: what was kept before is whole"
+_MAY_NOT = "look at its permissions, and at those of the folders above it"
+_HINTS = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EACCES: _MAY_NOT,
+    errno.EPERM: _MAY_NOT,
+    errno.EROFS: "it is on a disk that is mounted read-only; --home names another folder",
+    errno.EMFILE: "see ulimit -n",
+    errno.EIO: "the disk may be failing: see dmesg",
+    errno.ENOLCK: "its disk has no locks; --home names another folder",
+    errno.ENOTSUP: "its disk cannot do that; --home names another folder",
+}
+
+
+@contextmanager
+def telling(doing: str) -> Iterator[None]:
+    """Says what could not be done, and why: `cannot write checkpoint 7: no space left`."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"cannot {doing}: {why(error)}", _HINTS.get(error.errno or 0, "")
+        ) from error
+
+
+def why(error: OSError) -> str:
+    """The system's words."""
+    return (error.strerror or str(error)).lower()

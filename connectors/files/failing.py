@@ -21,6 +21,7 @@ HINTS = {
     errno.EDQUOT: NO_ROOM,
     errno.EFBIG: "see ulimit -f; with roll: {bytes: ...} files are smaller",
     errno.EMFILE: "see ulimit -n",
+    errno.ENAMETOOLONG: "a name has at most 255 bytes; with partition_by, values become names",
     errno.EIO: "the disk may be failing: see dmesg",
 }
 DAMAGED = "it may be damaged, still being written, or not what its name says"

@@ -21,6 +21,7 @@ from headrace.core.contracts import ConnectorError
 
 PIECE = 1 << 20
 TAIL = 16 << 10
+STAYS = "files stay as they are while they are read: write new ones beside them"
 
 
 class Opened:
@@ -83,7 +84,8 @@ class Opened:
         self._seen = now
 
     def _fail(self, what: str, position: int) -> NoReturn:
-        raise ConnectorError(f"{self._name} {what}", split=self._name, position=position)
+        message = f"{self._name} {what}"
+        raise ConnectorError(message, STAYS, split=self._name, position=position)
 
 
 class Unpacked(Opened):

@@ -94,3 +94,11 @@ def test_a_defect_is_told_in_a_line_and_its_traceback_kept(
         "headrace: a defect of ours, not of your files (KeyError: 'x' in some); "
         f"please report it with {kept}\n"
     )
+
+
+def test_nothing_that_a_record_holds_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    failure = Failure("bad record: \x1b[2J\na", "orders", "in/\x1b.jsonl", 3, "look at \x07")
+    TextReport("\x1b.yaml", quiet=True).failure(failure)
+    assert capsys.readouterr().err == (
+        "\\x1b.yaml: orders: in/\\x1b.jsonl at 3: bad record: \\x1b[2J a\n      look at \\x07\n"
+    )

@@ -30,7 +30,11 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 BIDS = "sources.bids.nexmark.events={}"
 EVENTS = {"demo.yaml": BIDS, "windows.yaml": BIDS, "changes.yaml": BIDS}
 """How many rows a pipeline reads, where that is more than a test needs."""
-CHANGES = {"changes/totals": ("channel",), "changes/dearest": ("rank",)}
+CHANGES = {
+    "changes/totals": ("channel",),
+    "changes/dearest": ("rank",),
+    "demo/totals": ("channel",),
+}
 """Folders of changes, with the key that tells them apart: the last row of a key counts."""
 NOT_STEADY = {"late.yaml": "which rows are late depends on how watermarks and rows interleave"}
 STEADY = [name for name in CONFIGS if name not in NOT_STEADY]

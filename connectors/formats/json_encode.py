@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 INSTANT = "%Y-%m-%dT%H:%M:%S%.6fZ"
+MANY_ROWS = 64
+"""From here on it is worth while to look for runs of equal instants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class JsonEncoder:
             lines = frame.select(_line(self.schema))
             lines.write_csv(out, include_header=False, quote_style="never")
         elif len(self.schema):
-            frame.select([_shown(field) for field in self.schema]).write_ndjson(out)
+            frame.select([_shown(frame, field) for field in self.schema]).write_ndjson(out)
         else:
             out.write(b"{}\n" * frame.height)
         return out.getvalue()
@@ -76,11 +78,24 @@ def _needs_texts(column: pl.Series, type: Type) -> bool:
     return isinstance(type, Decimal) or not column.is_finite().all()
 
 
-def _shown(field: Field) -> pl.Expr:
+def _shown(frame: pl.DataFrame, field: Field) -> pl.Expr | pl.Series:
     """A column as Polars is to write it."""
     import polars as pl
 
+    if field.type == TIMESTAMP and frame.height >= MANY_ROWS:
+        return _instants(frame[field.name])
     return _written(pl.col(field.name), field.type).alias(field.name)
+
+
+def _instants(column: pl.Series) -> pl.Series:
+    """Instants as texts: a run of equal ones, as those of windows are, is made once."""
+    import polars as pl
+
+    runs = column.rle_id()
+    many = runs[-1] > column.len() // 4
+    instants = column if many else column[runs.arg_unique()]
+    texts = instants.to_frame().select(_written(pl.first(), TIMESTAMP)).to_series()
+    return texts if many else texts[runs]
 
 
 def _written(value: pl.Expr, type: Type) -> pl.Expr:

@@ -1,7 +1,6 @@
 """What may stand behind a value: `is`, `in`, `between`, `like`, each with its `not`.
 
-All become plain calls, so that the typing has fewer cases: `a between b and c` is
-`a >= b and a <= c`, as Spark itself has it.
+All become plain calls, so that the typing has fewer cases.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ def _between(parser: Parser, subject: Node, word: Token) -> Call:
     parser.expect("and")
     high = parser.value()
     span = subject.span.to(high.span)
-    above = Call(span, ">=", word.span, (subject, low))
-    below = Call(span, "<=", word.span, (subject, high))
-    return Call(span, "and", word.span, (above, below))
+    return Call(span, "between", word.span, (subject, low, high))
 
 
 def _in(parser: Parser, subject: Node, word: Token) -> Call:

@@ -36,20 +36,19 @@ _AMOUNTS = ("string", "number")
 
 def _case(parser: Parser) -> Node:
     start = parser.take()
-    subject = None if parser.at("when") else parser.expression()
+    subject = [] if parser.at("when") else [parser.expression()]
     parts: list[Node] = []
-    while word := parser.accept("when"):
-        condition = parser.expression()
-        if subject:
-            condition = Call(condition.span, "=", word.span, (subject, condition))
+    while parser.accept("when"):
+        parts.append(parser.expression())
         parser.expect("then")
-        parts += [condition, parser.expression()]
+        parts.append(parser.expression())
     if not parts:
         raise parser.unexpected('"when"')
     if parser.accept("else"):
         parts.append(parser.expression())
     end = parser.expect("end")
-    return Call(start.span.to(end.span), "case", start.span, tuple(parts))
+    name = "case subject" if subject else "case"
+    return Call(start.span.to(end.span), name, start.span, (*subject, *parts))
 
 
 _TYPED_TEXT: dict[str, Type] = {"date": DATE, "timestamp": TIMESTAMP, "x": BINARY}

@@ -50,6 +50,7 @@ EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHE
     ("text", "message", "at", "hint"),
     [
         ("s = 1", "= cannot compare string with int", "s = 1", "cast(... as int) converts"),
+        ("s between 1 and 2", ">= cannot compare string with int", "s between 1 and 2", "as int"),
         ("p > 0", "> cannot compare boolean with int", "p > 0", "cast(... as int) makes 1"),
         ("x <= '1'", "<= cannot compare double with string", "x <= '1'", "cast(... as double)"),
         ("dt = s", "= cannot compare date with string", "dt = s", "to_date(...) reads text"),
@@ -115,6 +116,10 @@ def test_what_does_not_fit_is_refused_where_it_stands(
         "greatest(1.5D, 2)",
         "nullif(1, 1)",
         "null is null",
+        "2 between 1 and 3",
+        "1 + 1 between 1 and 3",
+        "1 + 1 between 1 and 2.5",
+        "case 1 + 1 when 1 then 'a' when 2.0 then 'b' end",
     ],
 )
 def test_an_expression_of_literals_has_one_value_for_each_row(text: str) -> None:
@@ -127,7 +132,10 @@ def test_an_expression_of_literals_has_one_value_for_each_row(text: str) -> None
 
 @pytest.mark.parametrize(
     "text",
-    ["i in (1, l, 3)", "x = i", "case when p then i when q then l end", "greatest(x, i)", "a = a"],
+    [
+        *("i in (1, l, 3)", "x = i", "case when p then i when q then l end", "greatest(x, i)"),
+        *("a = a", "i + 1 between n and 2.5", "case i + n when 2 then l when x then i end"),
+    ],
 )
 def test_empty_frames_and_slices_of_slices_are_frames_like_others(text: str) -> None:
     expr = to_expr(type_expression(text, SCHEMA)).alias("r")
@@ -182,6 +190,19 @@ def test_nan_is_found_in_a_list_and_zero_whatever_its_sign() -> None:
     rows = pl.DataFrame({"x": [float("nan"), -0.0, 0.0, 1.0, None]})
     typed = type_expression("x in (cast('NaN' as double), 0.0D)", SCHEMA)
     assert rows.select(to_expr(typed).alias("r"))["r"].to_list() == [True, True, True, False, None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "upper(s) between 'A' and 'Z'",
+        "length(s) between 1 and 2.5",
+        "case upper(s) when 'A' then 1 when 'B' then 2 when 'C' then 3 end",
+        "case length(s) when 1 then 1 when 2.0 then 2 when 3L then 3 end",
+    ],
+)
+def test_what_is_compared_with_several_values_is_computed_once(text: str) -> None:
+    assert to_expr(type_expression(text, SCHEMA)).meta.root_names() == ["s"]
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def shape(node: syntax.Node) -> str:
         ("a == b", "(= a b)"),
         ("a != b", "(<> a b)"),
         # Predicates.
-        ("a between b and c and d", "(and (and (>= a b) (<= a c)) d)"),
-        ("a not between b and c", "(not (and (>= a b) (<= a c)))"),
+        ("a between b and c and d", "(and (between a b c) d)"),
+        ("a not between b and c", "(not (between a b c))"),
         ("a in (b, c)", "(in a b c)"),
         ("a not in (b)", "(not (in a b))"),
         ("a like b escape c", "(like a b c)"),
@@ -70,7 +70,7 @@ def shape(node: syntax.Node) -> str:
         ("a is not distinct from b", "(<=> a b)"),
         # Calls and forms that look like no other.
         ("case when a then b when c then d else e end", "(case a b c d e)"),
-        ("case a when b then c end", "(case (= a b) c)"),
+        ("case a when b then c end", "(case subject a b c)"),
         ("cast(a as decimal(10, 2))", "(cast a decimal(10,2))"),
         ("try_cast(a as int)", "(try_cast a int)"),
         ("a::array<struct<b: int>>", "(cast a array<struct<b:int>>)"),

@@ -14,11 +14,13 @@ from headrace.core.expressions.functions.patterns import PATTERNS
 from headrace.core.expressions.functions.rounding import ROUNDING
 from headrace.core.expressions.functions.spans import SPANS
 from headrace.core.expressions.functions.strings import STRINGS
+from headrace.core.expressions.functions.subjects import SUBJECTS
 from headrace.core.expressions.functions.times import TIMES
 from headrace.core.expressions.functions.written_times import WRITTEN_TIMES
 
 FAMILIES: tuple[tuple[Function, ...], ...] = (
     LOGIC,
+    SUBJECTS,
     NUMBERS,
     ROUNDING,
     MATHEMATICS,

@@ -29,10 +29,10 @@ def _case(call: Call) -> Typed:
     otherwise = parts[-1:] if len(parts) % 2 else ()
     values, common = meet(call, (*parts[1 : len(parts) // 2 * 2 : 2], *otherwise))
     nullable = not otherwise or any(value.nullable for value in values)
-    return Apply(common, nullable, call.span, call.name, (*conditions, *values), _chain)
+    return Apply(common, nullable, call.span, call.name, (*conditions, *values), chain)
 
 
-def _chain(*arguments: pl.Expr) -> pl.Expr:
+def chain(*arguments: pl.Expr) -> pl.Expr:
     """The conditions, then as many values, then perhaps one more."""
     import polars as pl
 
@@ -49,7 +49,7 @@ def _if(call: Call) -> Typed:
     values, common = meet(call, branches)
     nullable = any(value.nullable for value in values)
     arguments = (condition(call, test, null=True), *values)
-    return Apply(common, nullable, call.span, call.name, arguments, _chain)
+    return Apply(common, nullable, call.span, call.name, arguments, chain)
 
 
 def _nvl2(call: Call) -> Typed:
@@ -212,12 +212,8 @@ _CHOICES: tuple[Function, ...] = (
         "logic",
         "The value behind the first condition that is true, else the one behind else, else NULL.",
         example=("case when 1 > 2 then 'a' when 2 > 1 then 'b' else 'c' end", "b"),
-        more=(("case 3 when 1 then 'one' when 2 then 'two' end", "NULL"),),
         resolve=_case,
-        signatures=(
-            "case when condition then value [when ...] [else value] end",
-            "case subject when other then value [when ...] [else value] end",
-        ),
+        signatures=("case when condition then value [when ...] [else value] end",),
     ),
     function(
         "if",

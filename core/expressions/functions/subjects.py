@@ -1,0 +1,143 @@
+"""`between` and `case subject when`: one value that is compared with several others.
+
+Spark binds the subject, and compares it with each of the others as the type that those two have in
+common. So it is here: what has to be computed is computed once, however often it is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.function import Call, Function, function
+from headrace.core.expressions.functions.comparisons import COMPARISONS
+from headrace.core.expressions.functions.logic import chain
+from headrace.core.expressions.functions.meeting import meet
+from headrace.core.expressions.typed import (
+    Apply,
+    Column,
+    Constant,
+    ExpressionError,
+    ExpressionErrors,
+    Typed,
+    substituted,
+    to_expr,
+)
+from headrace.core.types import BOOLEAN
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_ROWS = {row.name: row for row in COMPARISONS}
+_BOUND = "__subject"
+"""The column that stands for a computed subject in its comparisons."""
+
+
+def _between(call: Call) -> Typed:
+    from headrace.core.expressions.batches import once
+
+    subject, low, high = call.arguments
+    bound = _bound(subject)
+    above, below = tests = _each(
+        [Call(">=", (bound, low), call.span), Call("<=", (bound, high), call.span)]
+    )
+    nullable = above.nullable or below.nullable
+    if bound is subject:
+        return Apply(BOOLEAN, nullable, call.span, call.name, tests, lambda a, b: a & b)
+    ends = (above.arguments[1], below.arguments[1])
+    value = above.arguments[0]
+    if value.type == below.arguments[0].type:
+        values = (substituted(value, {_BOUND: subject}), *ends)
+        return Apply(BOOLEAN, nullable, call.span, call.name, values, _within)
+
+    def form(subject: pl.Expr, low: pl.Expr, high: pl.Expr) -> pl.Expr:
+        return _tested(above, subject, low) & _tested(below, subject, high)
+
+    return Apply(BOOLEAN, nullable, call.span, call.name, (subject, *ends), once(form, BOOLEAN))
+
+
+def _within(value: pl.Expr, low: pl.Expr, high: pl.Expr) -> pl.Expr:
+    return value.is_between(low, high)
+
+
+def _case(call: Call) -> Typed:
+    """The subject; other, result, other, result, ...; and a last result if there is an else."""
+    from headrace.core.expressions.batches import once
+
+    subject, *parts = call.arguments
+    count = len(parts) // 2
+    bound = subject if count == 1 else _bound(subject)
+    tests = _each([Call("=", (bound, other), other.span) for other in parts[: count * 2 : 2]])
+    otherwise = parts[count * 2 :]
+    case = Call("case", call.arguments, call.span)
+    results, common = meet(case, (*parts[1 : count * 2 : 2], *otherwise))
+    nullable = not otherwise or any(result.nullable for result in results)
+    if bound is subject:
+        return Apply(common, nullable, call.span, "case", (*tests, *results), chain)
+    others = [test.arguments[1] for test in tests]
+
+    def form(subject: pl.Expr, *rest: pl.Expr) -> pl.Expr:
+        conditions = map(_tested, tests, [subject] * count, rest)
+        return chain(*conditions, *rest[count:])
+
+    arguments = (subject, *others, *results)
+    return Apply(common, nullable, call.span, "case", arguments, once(form, common))
+
+
+def _bound(subject: Typed) -> Typed:
+    """What stands for the subject in its comparisons: itself, if there is nothing to compute."""
+    if isinstance(subject, Column | Constant):
+        return subject
+    return Column(subject.type, subject.nullable, subject.span, _BOUND)
+
+
+def _each(calls: Sequence[Call]) -> tuple[Apply, ...]:
+    """The comparisons typed; what is wrong at different places is said at once."""
+    tests: list[Apply] = []
+    errors: dict[object, ExpressionError] = {}
+    for call in calls:
+        try:
+            test = _ROWS[call.name].resolve(call)
+        except ExpressionError as error:
+            errors.setdefault(error.span, error)
+        else:
+            assert isinstance(test, Apply)
+            tests.append(test)
+    if errors:
+        raise ExpressionErrors(errors.values())
+    return tuple(tests)
+
+
+def _tested(test: Apply, subject: pl.Expr, other: pl.Expr) -> pl.Expr:
+    """A comparison of a subject that is computed already, widened as the comparison wants it."""
+    return test.form(_over(test.arguments[0], subject), other)
+
+
+def _over(typed: Typed, subject: pl.Expr) -> pl.Expr:
+    if isinstance(typed, Apply):
+        return typed.form(*(_over(argument, subject) for argument in typed.arguments))
+    return subject if isinstance(typed, Column) else to_expr(typed)
+
+
+SUBJECTS: tuple[Function, ...] = (
+    function(
+        "between",
+        "logic",
+        "Whether the value is at least the one and at most the other, both ends in it.",
+        example=("2 between 1 and 3", "true"),
+        more=(("3 not between 1 and 3", "false"),),
+        resolve=_between,
+        signatures=("value: C [not] between low: C and high: C -> boolean",),
+    ),
+    function(
+        "case subject",
+        "logic",
+        "The value behind the first other that equals the subject, else the one behind else, "
+        "else NULL.",
+        example=("case 3 when 1 then 'one' when 2 then 'two' else 'many' end", "many"),
+        more=(("case 3 when 1 then 'one' when 2 then 'two' end", "NULL"),),
+        resolve=_case,
+        signatures=("case subject when other then value [when ...] [else value] end",),
+    ),
+)
+"""What has a subject."""

@@ -38,6 +38,12 @@ INSTEAD = {
     "×": 'write "*"',
     "÷": 'write "/"',
 }
+# Names that are no column, and what they are elsewhere.
+NAMES = {
+    **dict.fromkeys(("none", "nil", "undefined"), "no value is null"),
+    **dict.fromkeys(("now", "sysdate", "systimestamp"), "the time is current_timestamp"),
+    "today": "the day is current_date",
+}
 _WORDS = sorted(INSTEAD, key=len, reverse=True)
 _DECORATED = re.compile(r"\{\{\s*(\w+)\s*\}\}|\$?\{\s*(\w+)\s*\}|[$@#](\w+)")
 _CURLY = re.compile("[‘’“”]")
@@ -60,33 +66,101 @@ def unclosed(text: str, quote: str) -> str:
     return f"close it with {quote}" + (f", not with {curly[0]}" if curly else "")
 
 
+_LIKES = ("like", "ilike", "rlike", "regexp")
+_NOT_IN_PLACE = "no value is changed in place: write what the new one is"
+_RLIKE = 'write "rlike"'
+_UNQUOTED = re.compile(r"\s*/?([^\s()'\"/]*[%^$*.][^\s()'\"/]*)")
+_DURATION = re.compile("(milli|micro)?sec(ond)?s?|min(ute)?s?|hours?|days?|weeks?|months?|years?")
 _AFTER_VALUE = {
     "as": "the name goes before the colon",
-    "=>": 'write ">="',
     "if": _IF,
+    "mod": 'write "%"',
+    "xor": 'write "<>"',
+    "~": _RLIKE,
     **{word: f"write {word}(text, part)" for word in ("contains", "startswith", "endswith")},
+    **dict.fromkeys(("=>", "gte", "ge"), 'write ">="'),
+    **dict.fromkeys(("lte", "le"), 'write "<="'),
+    **dict.fromkeys(("eq", "equals"), 'write "="'),
+    **{"gt": 'write ">"', "lt": 'write "<"', "ne": 'write "<>"'},
 }
-_TWICE = {"&": 'write "and"', "|": 'write "or"'}
-_COMPARISONS = {"<>=": "<>", "<=": "<=", ">=": ">=", "==": "=", "<>": "<>", "!==": "<>"}
+_AFTER = {
+    "in": "in takes its values in parentheses: in ('a', 'b')",
+    "if": _IF,
+    "cast": "it is cast(value as type)",
+}
+_TWICE = {"&": 'write "and"', "|": 'write "or"', "+": _NOT_IN_PLACE}
+_COMPARISONS = {
+    **{"<>=": "<>", "<=": "<=", ">=": ">=", "==": "=", "<>": "<>"},
+    **{"!==": "<>", "!=": "<>", "not=": "<>"},
+}
+_ORDERS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 
 
 def hint(parser: Parser) -> str:
     """What to write instead of the current word, which does not fit behind the previous one."""
-    before, word = parser.previous, parser.current
-    pair = before.text + word.text
-    if word.kind == "symbol" and before.text == word.text and before.span.end == word.span.start:
+    return next((said for rule in _RULES if (said := rule(parser))), "")
+
+
+def _signs(parser: Parser) -> str:
+    """Two signs, together or apart, for one of ours."""
+    before, word, ahead = parser.previous, parser.current, parser.ahead
+    if word.text.lower() in ("!", "not"):
+        comparison = _COMPARISONS.get(word.text.lower() + ahead.text, "")
+        return f'write "{comparison}"' if comparison else _RLIKE if ahead.text == "~" else ""
+    if word.kind == "end" and before.text == "+" == parser.peek(-2).text:
+        return _NOT_IN_PLACE
+    if word.kind != "symbol" or before.kind != "symbol":
+        return _NOT_IN_PLACE if word.text + ahead.text == ":=" else ""
+    together = before.span.end == word.span.start
+    if before.text == word.text and together:
         return _TWICE.get(word.text, "")
-    if word.kind == "symbol" and before.kind == "symbol" and pair in _COMPARISONS:
-        return f'write "{_COMPARISONS[pair]}"'
-    if before.text.lower() == "in" and word.kind != "end":
-        return "in takes its values in parentheses: in ('a', 'b')"
-    if before.text.lower() == "if" and word.kind != "end":
-        return _IF
-    if word.text.lower() == "none":
+    if word.text == "=" and before.text in tuple("+-*/%") and together:
+        return _NOT_IN_PLACE
+    comparison = _COMPARISONS.get(before.text + word.text, "")
+    return f'write "{comparison}"' if comparison else ""
+
+
+def _pattern(parser: Parser) -> str:
+    """A pattern without its quotes: `like %a%`."""
+    for back in (-1, -2, -3):
+        like = parser.peek(back)
+        if like.kind == "word" and like.text.lower() in _LIKES:
+            written = _UNQUOTED.match(parser.text_of(Span(like.span.end, like.span.end + 99)))
+            return f"a pattern stands in quotes: '{written[1]}'" if written else ""
+    return ""
+
+
+def _operand(parser: Parser) -> str:
+    """Half of a comparison is missing, or said in another way."""
+    before, word = parser.previous.text.lower(), parser.current
+    if before in ("and", "or") and word.text in _ORDERS:
+        return f"say on both sides of {before} what is compared"
+    if before in ("is", "not") and word.kind in ("number", "string"):
+        negated = before == "not" and parser.peek(-2).text.lower() == "is"
+        return 'write "<>"' if negated else 'write "="' if before == "is" else ""
+    if word.text.lower() in (",", "to") and parser.peek(-2).text.lower() == "between":
+        return "write between low and high"
+    if word.text == "," and parser.peek(-3).text.lower() in ("cast", "try_cast"):
+        return _AFTER["cast"]
+    return _AFTER.get(before, "") if word.kind != "end" else ""
+
+
+def _word(parser: Parser) -> str:
+    """A word or sign that does not stand here."""
+    before, word = parser.previous, parser.current
+    text = word.text.lower()
+    if text == "none":
         return "no value is null"
-    if word.text == "[":
+    if text == "[":
         return "write array(...)"
-    return _AFTER_VALUE.get(word.text.lower(), "") if word.kind in ("word", "symbol") else ""
+    if before.kind == "number" and word.kind == "word" and _DURATION.fullmatch(text):
+        return "a length of time is written interval 90 minutes"
+    if word.kind == "string" and before.text == "f" and before.span.end == word.span.start:
+        return "write concat(...), or put texts together with ||"
+    return _AFTER_VALUE.get(text, "") if word.kind in ("word", "symbol") else ""
+
+
+_RULES = (_signs, _pattern, _operand, _word)
 
 
 def query(parser: Parser) -> ExpressionError | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.core.expressions import function, syntax
+from headrace.core.expressions import function, habits, syntax
 from headrace.core.expressions.casts import cast
 from headrace.core.expressions.coercion import read_literal
 from headrace.core.expressions.functions import TABLE
@@ -66,8 +66,8 @@ class Resolver:
         return Column(field.type, field.nullable, node.span, field.name)
 
     def _instead(self, name: str) -> str:
-        if name.lower() == "none":
-            return "no value is null"
+        if name.lower() in habits.NAMES:
+            return habits.NAMES[name.lower()]
         shown = ", ".join(self.schema.names[:8]) + (", ..." if len(self.schema) > 8 else "")
         return f"the columns are {shown}; text goes in quotes: '{name}'"
 

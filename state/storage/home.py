@@ -63,14 +63,17 @@ class Home:
             yield killed
 
     def job(self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex) -> str:
-        """The job's id, made if there is none yet."""
+        """The job's id, made if there is none yet.
+
+        It is written again at each start: who wrote it first may not have been able to sync it.
+        """
         path = os.path.join(self.checkpoints, names.JOB)
         with telling(f"write {path}"):
-            found = self._known(path) or self._told()
-            if found is None or self.disk.size(path) is None:
-                found = found or new()
-                self._publish(path, {"job": found, "name": self.name, "since": since})
-        return found
+            document = self._sealed(path, "remove it: the job's checkpoints know its id as well")
+            if document is None:
+                document = {"job": self._told() or new(), "name": self.name, "since": since}
+            self._publish(path, document)
+        return str(document["job"])
 
     def store(self, job: str) -> LocalStore:
         """The job's checkpoints, to be written."""
@@ -121,11 +124,6 @@ class Home:
         # A killed run may have made any of these folders, and not have synced the one it is in.
         for folder in (os.path.dirname(self.root), self.root, self.folder, self.checkpoints):
             self.disk.sync_folder(folder or ".")
-
-    def _known(self, path: str) -> str | None:
-        """The id in job.json; None if there is no such file."""
-        document = self._sealed(path, "remove it: the job's checkpoints know its id as well")
-        return None if document is None else str(document["job"])
 
     def _told(self) -> str | None:
         """The id that the newest readable manifest tells; None if there is no manifest."""

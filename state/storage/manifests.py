@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 from headrace.core.snapshots import (
     Blob,
@@ -36,11 +37,18 @@ class Manifests:
         self._named: dict[int, frozenset[Blob]] = {}
 
     def prepare(self) -> None:
-        """Begin: what was left behind goes, and what is seen will be seen after a crash."""
+        """Begin: what was left behind goes, and what is seen will be seen after a crash.
+
+        The newest manifest may be one whose outcome is unknown, of a process that has ended since.
+        """
         for name in self._disk.names(self._folder):
             if names.is_temporary(name):
                 self._disk.remove(os.path.join(self._folder, name))
         self._disk.sync_folder(self._folder)
+        for number in self.numbers()[-1:]:
+            with suppress(Broken, RefusedSnapshot):
+                self.read(number)
+                self._publish(number, whole(self._disk, self.path(number)))
 
     def numbers(self) -> list[int]:
         """Of which checkpoints there are some, rising."""

@@ -2,7 +2,8 @@
 
 Each change of a folder (a name given, a rename, a removal) is one step, in order. A sync makes safe
 those it finds open. A sync that fails drops them: they may be there after a crash or not, and no
-later sync decides it.
+later sync decides it. (Real ones, with a journal, would rather fail for ever. New folders are not
+dropped, or nobody could ever trust a folder that somebody else has made.)
 """
 
 from __future__ import annotations
@@ -38,6 +39,11 @@ class Change:
     names: dict[str, Node | None]
     fate: Literal["open", "safe", "dropped"] = "open"
 
+    @property
+    def is_of_folder(self) -> bool:
+        """Whether it names a folder."""
+        return any(isinstance(node, Folder) for node in self.names.values())
+
     def apply(self, names: dict[str, Node]) -> None:
         """Do it."""
         for name, node in self.names.items():
@@ -62,7 +68,7 @@ class Folder:
     def close(self, fate: Literal["safe", "dropped"]) -> None:
         """A sync has found what is open."""
         for change in self.changes:
-            if change.fate == "open":
+            if change.fate == "open" and (fate == "safe" or not change.is_of_folder):
                 change.fate = fate
         while self.changes and self.changes[0].fate == "safe":
             self.changes.pop(0).apply(self.safe)

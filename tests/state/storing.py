@@ -1,0 +1,180 @@
+"""A job that takes checkpoints on a disk that fails, and what must be found there afterwards."""
+
+from __future__ import annotations
+
+import errno
+import random
+from dataclasses import dataclass, field
+
+from headrace.core.snapshots import Blob, StoreError, UnknownOutcome
+from headrace.state.storage.home import Home
+from headrace.state.storage.local import LocalStore
+from headrace.state.storage.memory_disk import MemoryDisk
+
+ROOT, NAME, WORK = "/jobs/home", "bids", "/jobs/work"
+CHECKPOINTS = f"{ROOT}/{NAME}/checkpoints"
+BLOBS = f"{CHECKPOINTS}/blobs"
+NOW = "2026-01-31T08:00:00Z"
+RETAIN = 2
+
+
+class Crashed(BaseException):
+    """The process is no more: nothing that it does has an effect any longer."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What is to happen before which operation, counted from when it was arranged."""
+
+    crash_at: int | None = None
+    fail_at: int | None = None
+    failures: int = 1
+    """How many operations in a row fail."""
+    code: int = errno.EIO
+    operations: int = 0
+    log: list[str] = field(default_factory=list)
+
+    def __call__(self, operation: str, path: str) -> None:
+        at, self.operations = self.operations, self.operations + 1
+        self.log.append(f"{operation} {path}")
+        if self.crash_at is not None and at >= self.crash_at:
+            raise Crashed
+        if self.fail_at is not None and self.fail_at <= at < self.fail_at + self.failures:
+            raise OSError(self.code, "injected", path)
+
+
+LARGE = 100
+"""From so many bytes on, in these tests, a blob is synced when it is put."""
+
+
+class Job:
+    """Puts blobs and commits checkpoints, and remembers what it was told about them."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.id: str | None = None
+        self.number = 0
+        self.contents: dict[Blob, bytes] = {}
+        self.named: dict[int, frozenset[Blob]] = {}
+        """What each checkpoint names whose commit was ever tried."""
+        self.committed = 0
+        """The newest checkpoint that is known to be there."""
+        self.possible: set[int] = set()
+        """Newer ones that may be there or not."""
+        self.blobs: list[Blob] = []
+        """Those put for the checkpoint that is being made."""
+        self.store: LocalStore | None = None
+        self.disk.make_folder(WORK)
+
+    @property
+    def trouble(self) -> Trouble:
+        """What is arranged to happen."""
+        before = self.disk.before
+        assert isinstance(before, Trouble)
+        return before
+
+    def arrange(self, trouble: Trouble) -> None:
+        """Let this happen from now on."""
+        self.disk.before = trouble
+
+    def start(self) -> LocalStore:
+        """Open the home, and check what is found there."""
+        home = Home(self.disk, ROOT, NAME)
+        # The lock is not let go: a crash, the only end there is here, takes it away.
+        home.held(NOW).__enter__()
+        job = home.job(NOW, lambda: f"{random.Random(self.number).getrandbits(128):032x}")
+        assert self.id in (None, job)
+        self.id = job
+        self.store, self.blobs = home.store(job), []
+        self._check(self.store)
+        return self.store
+
+    def _check(self, store: LocalStore) -> None:
+        """The newest checkpoint is the last one committed, or one whose commit was under way."""
+        numbers = store.manifests()
+        newest = numbers[-1] if numbers else 0
+        assert newest == self.committed or newest in self.possible, f"{newest}: {self}"
+        self.committed, self.possible = newest, set()
+        self.number = max(self.number, newest)
+        if newest:
+            self.read(newest)
+
+    def read(self, number: int) -> None:
+        """All of a checkpoint is as it was written."""
+        assert self.store is not None
+        assert self.store.is_whole(number)
+        assert self.store.manifest(number)["number"] == number
+        for blob in self.named[number]:
+            assert self.store.read(blob) == self.contents[blob]
+
+    def put(self, data: bytes) -> None:
+        """Put bytes for the next checkpoint."""
+        assert self.store is not None
+        blob = self.store.put(data)
+        self.contents[blob] = data
+        self.blobs.append(blob)
+
+    def put_file(self, name: str, data: bytes) -> None:
+        """Put a file for the next checkpoint, and forget it."""
+        assert self.store is not None
+        path = f"{WORK}/{name}"
+        self.disk.remove(path)
+        self.disk.write(path, (data,))
+        blob = self.store.put_file(path)
+        self.disk.remove(path)
+        self.contents[blob] = data
+        self.blobs.append(blob)
+
+    def reuse(self, number: int) -> None:
+        """Name again what an earlier checkpoint names, or had put, where that may be done."""
+        assert self.store is not None
+        for blob in self.named.get(number, ()):
+            if self.store.has(blob):
+                self.blobs.append(blob)
+
+    def commit(self) -> bool:
+        """Commit a checkpoint of what was put; whether it is there."""
+        assert self.store is not None
+        self.number += 1
+        number, named, self.blobs = self.number, frozenset(self.blobs), []
+        self.named[number] = named
+        self.possible.add(number)
+        try:
+            self.store.commit(number, {"states": [{"of": blob.document()} for blob in named]})
+        except UnknownOutcome:
+            raise
+        except StoreError:
+            self.possible.discard(number)
+            return False
+        self.committed, self.possible = number, set()
+        return True
+
+    def collect(self) -> None:
+        """Remove what is older than the newest ones."""
+        assert self.store is not None
+        self.store.collect(self.store.manifests()[-RETAIN:])
+
+    def step(self, number: int) -> None:
+        """One checkpoint of an ordinary life."""
+        self.put(b"the same in all")
+        self.put(f"new in {number}".encode())
+        self.put_file("000001.sst", b"a file" * number)
+        self.reuse(number - 1)
+        if number % 2:
+            self.put(b"large" * (LARGE + number))
+        self.commit()
+        self.collect()
+
+    def life(self) -> None:
+        """A start, some checkpoints; one is given up in the middle."""
+        self.start()
+        for number in range(self.number + 1, self.number + 4):
+            self.step(number)
+        self.put(b"for a checkpoint that is given up")
+        self.blobs = []
+        self.collect()
+        self.step(self.number + 1)
+        self.read(self.committed)
+
+    def __str__(self) -> str:
+        return f"committed {self.committed}, possible {self.possible}"

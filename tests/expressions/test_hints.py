@@ -94,6 +94,7 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("n gte 1", 'got "gte"', "gte", 'write ">="'),
         ("n mod 2", 'got "mod"', "mod", 'write "%"'),
         ("n > 1 and < 5", 'wanted a value, got "<"', "<", "both sides of and"),
+        ("1 < n <= 5", "<= cannot compare boolean with int", "1 < n <= 5", "compare twice"),
         ("n between 1, 5", 'wanted "and", got ","', ",", "between low and high"),
         ("cast(n, 'bigint')", 'wanted "as", got ","', ",", "cast(value as type)"),
         ("at - 5 minutes", 'got "minutes"', "minutes", "interval 90 minutes"),

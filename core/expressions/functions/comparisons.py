@@ -21,13 +21,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+_ORDERS = ("<", "<=", ">", ">=")
+_CHAINED = "compare twice: low < value and value < high"
+
+
 def pair(call: Call, *, ordered: bool = False) -> tuple[Typed, Typed]:
     """Both sides of a comparison as their common type; two bare NULLs compare as booleans."""
     left, right = call.arguments
     common = common_type_of(call.arguments)
     if common is None:
         message = f"{call.name} cannot compare {left.type} with {right.type}"
-        hint = how_to_meet(left.type, right.type, call.arguments)
+        chained = isinstance(left, Apply) and left.function in _ORDERS
+        hint = _CHAINED if chained else how_to_meet(left.type, right.type, call.arguments)
         raise ExpressionError(message, call.span, hint)
     if ordered and not is_ordered(common):
         raise ExpressionError(f"{call.name} wants values with an order, got {common}", call.span)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.operators.folds import Fold
 from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.windows.packing import grouped
 from headrace.core.state import SLOT, RunsLayout, StepState
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Filed:
         """Fold and file what waits; with `until`, if something up to that pane waits."""
         if self._least is None or (until is not None and self._least > until):
             return
-        waited, folded = self._waits, self.fold.begin(_together(self._waiting), self.by)
+        waited, folded = self._waits, grouped(_together(self._waiting), self.by, self.fold.begin)
         self._waiting, self._waits, self._bytes, self._least = [], 0, 0, None
         if folded.height <= waited // 2:
             self._enough = SETTLED_ROWS
@@ -87,7 +88,8 @@ class Filed:
 
     def merged(self, states: pl.DataFrame) -> pl.DataFrame:
         """One state a key and pane (or window)."""
-        return self.fold.merge(states, self.by).select(*self.by, *self.fold.columns)
+        merged = grouped(states, self.by, self.fold.merge)
+        return merged.select(*self.by, *self.fold.columns)
 
     def window(self, states: pl.DataFrame, end: int) -> pl.DataFrame:
         """One state a key, of a single window."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,18 @@ ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIMED = re.compile(r"(?:(?<=in )|(?<=after ))[\d.]+ s\b|\b[\d,]+ rows/s$|  +[\d,]+$", re.MULTILINE)
 _FILE = re.compile(r"# ([\w.-]+)$", re.MULTILINE)
+
+
+def search_path() -> str:
+    """Where the commands of a page are looked for: beside this Python, then as in a shell."""
+    return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+
+
+def refusal(path: str) -> str | None:
+    """Why no page can be refreshed with this search path, if so."""
+    if shutil.which("headrace", path=path):
+        return None
+    return f"wanted the command headrace beside {sys.executable} or on PATH: make setup installs it"
 
 
 def pages() -> list[Path]:
@@ -45,7 +58,7 @@ def _block(kind: str, body: str, folder: Path) -> str:
 
 
 def _outputs(body: str, folder: Path) -> Iterator[str]:
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = os.environ | {"PATH": search_path()}
     for said in re.findall(r"^\$ .*\n(?:(?!\$ ).*\n)*", body, re.MULTILINE):
         line, _, before = said.partition("\n")
         ran = subprocess.run(

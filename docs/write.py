@@ -5,13 +5,14 @@ Whole pages of docs/ are generated; in the others, and in the README, the output
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from docs.cli_page import cli_page
 from docs.functions_page import functions_page
 from docs.language_page import language_page
-from docs.snippets import ROOT, pages, refreshed
+from docs.snippets import ROOT, pages, refreshed, refusal, search_path
 
 DOCS = Path(__file__).parent
 
@@ -30,7 +31,9 @@ def page(name: str) -> str:
 
 
 def main() -> None:
-    """Write what differs."""
+    """Write what differs; nothing, when a page's commands cannot be run."""
+    if why := refusal(search_path()):
+        sys.exit(f"docs: {why}")
     for name in PAGES:
         _write(DOCS / name, page(name))
     for path in pages():

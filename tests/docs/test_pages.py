@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.snippets import ROOT, pages, refreshed
+from docs.snippets import ROOT, pages, refreshed, refusal
 from docs.write import DOCS, PAGES, page
 from headrace.cli.main import headrace
 
@@ -27,6 +27,13 @@ def test_the_commands_of_a_page_print_what_it_says(path: Path) -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     for target in LINK.findall(path.read_text("utf-8")):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_pages_are_not_written_where_there_is_no_headrace(tmp_path: Path) -> None:
+    why = refusal(str(tmp_path))
+    assert why and why.startswith("wanted the command headrace ")
+    (tmp_path / "headrace").touch(mode=0o755)
+    assert refusal(str(tmp_path)) is None
 
 
 def test_the_readme_leads_to_every_page() -> None:

@@ -26,6 +26,9 @@ from headrace.core.types import Field, Schema
 if TYPE_CHECKING:
     import polars as pl
 
+PACKED = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\xb5\x2f\xfd")
+"""What Polars takes for gzip, zlib or zstd, and unpacks: a first field may begin so, too."""
+
 
 @dataclass(frozen=True)
 class CsvDecoder:
@@ -94,7 +97,7 @@ class CsvDecoder:
     def _in_order(self, block: bytes) -> int | None:
         """How many records there are, if all have as many fields as they should."""
         quoted = self.shape.quote + self.null + self.shape.quote
-        if not block or (self.null and quoted in block):
+        if not block or block.startswith(PACKED) or (self.null and quoted in block):
             return None
         rest = self.shape.unquoted(block)
         if self.shape.quote in rest:

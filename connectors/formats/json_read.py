@@ -12,12 +12,17 @@ if TYPE_CHECKING:
 
 # The field that is read when none is needed: without a schema, Polars would guess one.
 NO_FIELD = ""
+FIRST = (b"{", b"\n", b" ", b"\t", b"\r")
+"""What lines of JSON begin with."""
 
 
 def read(block: bytes, types: dict[str, pl.DataType], *, lenient: bool = False) -> pl.DataFrame:
     """A row of each record; raises if one is wrong. Lenient: a value of a wrong type is null."""
     import polars as pl
 
+    if not block.startswith(FIRST):
+        # It may look like gzip, zlib or zstd, which Polars would unpack; a blank line is skipped.
+        block = b"\n" + block
     return pl.read_ndjson(block, schema=types or {NO_FIELD: pl.String()}, ignore_errors=lenient)
 
 

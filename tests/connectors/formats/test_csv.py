@@ -142,6 +142,15 @@ def test_a_value_of_a_type(type: str, text: str, value: object, quote: str) -> N
         assert (repr(values[0]) == repr(value) or values[0] == value, bad) == (True, ())
 
 
+@pytest.mark.parametrize("sign", [b"x^", b"x\x01", b"\x28\xb5"])
+def test_a_field_may_begin_as_compressed_data_does(sign: bytes) -> None:
+    columns = schema(a="string", b="bigint")
+    frame, bad = CsvDecoder(columns, columns, columns.names).decode(sign + b"a,1\nb,2\n", 0)
+    good = sign != b"\x28\xb5"
+    assert frame["b"].to_list() == ([1, 2] if good else [2])
+    assert len(bad) == (not good)
+
+
 def test_an_empty_field_is_bad_where_null_must_not_be() -> None:
     columns = schema(a="string not null", b="bigint")
     decoder = CsvDecoder(columns, columns, columns.names)

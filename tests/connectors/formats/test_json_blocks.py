@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
+import zlib
+from collections.abc import Callable
 
 import polars as pl
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.core.contracts import BadRecord
 from tests.connectors.formats.schemas import decoded, empty, schema
+from tests.connectors.on_disk import PACK
 
 ONE = JsonDecoder(schema(a="bigint", b="string"))
 
@@ -81,6 +85,17 @@ def test_a_bad_record_has_its_first_byte_and_its_text() -> None:
 )
 def test_what_is_told_of_a_bad_record(record: bytes, error: str) -> None:
     assert ONE.decode(record, 0)[1] == (BadRecord(error, 0, record.decode("utf-8", "replace")),)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress, PACK[".zst"]])
+@pytest.mark.parametrize("cut", [None, 40])
+def test_what_is_compressed_is_not_unpacked(
+    pack: Callable[[bytes], bytes], cut: int | None
+) -> None:
+    block = pack(b"".join(b'{"a":%d}\n' % at for at in range(1000)))[:cut] + b'\n{"a":1}\n'
+    frame, bad = ONE.decode(block, 0)
+    assert frame["a"].to_list() == [1]
+    assert bad[0].raw == block.split(b"\n")[0].decode("utf-8", "replace")
 
 
 def test_of_a_long_value_only_the_beginning_is_told() -> None:

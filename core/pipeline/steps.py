@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from headrace.core.contracts import Connectors
@@ -17,6 +17,11 @@ from headrace.core.pipeline.validate import Keys, validated
 
 # Clauses that the columns of a step do not depend on: a mistake in one hides no other.
 SPARE = ("where", "on_error", "parallelism", "trace")
+
+
+def does_nothing(step: StepKeys, keys: Iterable[str]) -> bool:
+    """Whether a step with these keys only hands on what it reads."""
+    return len(step.from_) < 2 and not any(key in CLAUSES for key in keys)
 
 
 class StepReader:
@@ -65,7 +70,7 @@ class StepReader:
         self.findings.add(message, later[0].locate(), hint, self.section.subject)
 
     def _check(self, step: StepKeys, data: Mapping[Text, object]) -> None:
-        if len(step.from_) < 2 and not any(key in CLAUSES for key in data):
+        if does_nothing(step, data):
             message = 'wanted a clause beside "from", got none'
             alone = ", ".join(clause for clause in CLAUSES if clause not in BESIDE)
             hint = f"add one of {alone}; a sink may read the input itself"

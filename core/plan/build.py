@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from headrace.core.pipeline.load import Loaded
 from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
+from headrace.core.pipeline.steps import does_nothing
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.changes import Refused, after, united
@@ -210,7 +211,10 @@ class Builder:
         return UNKNOWN
 
     def _check_readers(self) -> None:
-        """A stream that nobody reads is lost; with a part broken, nobody can tell."""
+        """A stream that nobody reads is lost; with a part broken, nobody can tell.
+
+        A step that does nothing is refused for that, and needs no reader.
+        """
         if self.loaded.broken or self.loaded.names_lost or self.circular:
             return
         steps, sinks = self.pipeline.steps.values(), self.pipeline.sinks.values()
@@ -220,7 +224,7 @@ class Builder:
             *(sink.from_ for sink in sinks),
         }
         for part, stream in _declared(self.pipeline):
-            if stream in read:
+            if stream in read or (isinstance(part, Step) and does_nothing(part, part.keys_at)):
                 continue
             self.report.about = _subject(part)
             of_route = isinstance(part, Step) and stream.startswith(f"{part.name}.")

@@ -138,6 +138,20 @@ sinks:
     ]
 
 
+def test_a_step_that_does_nothing_is_refused_for_that_alone(tmp_path: Path) -> None:
+    (only,) = said(
+        tmp_path,
+        SOURCE
+        + """
+steps:
+  idle: {from: orders}
+sinks:
+  out: {from: orders, console: {}}
+""",
+    )
+    assert only.startswith('10: step "idle": wanted a clause beside "from", got none')
+
+
 def test_a_circle_is_told_once(tmp_path: Path) -> None:
     assert said(
         tmp_path,

@@ -1,0 +1,148 @@
+"""Rows that arrive in memory by and by, and how long after that they leave a sink.
+
+Which frame a row came with is its column `arrival`. Under load, a frame has arrived when it is due,
+not when a runtime that is late takes it: what waits before the door has waited too. At rest it is
+when the source has it, because timers of a loop are late by up to two milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+
+from headrace.connectors.memory import Memory, MemoryOptions
+from headrace.core.contracts import Arrival, Chunk, Connector, Reading, SourceSide
+from headrace.core.job import Outcome
+from headrace.core.launch import Launch, launch
+from headrace.core.messages import Position, Split
+from headrace.core.pipeline.load import load
+from headrace.core.plan import build, nodes
+from headrace.state.memory import MemoryBackend
+
+FIVE_STEPS = """
+name: arriving
+settings: {{parallelism: {parallelism}}}
+sources:
+  bids:
+    memory: {{data: bids}}
+    schema: {{arrival: int, auction: bigint, price: bigint, channel: string, tags: array<string>}}
+steps:
+  dear: {{from: bids, where: price > 10}}
+  euros: {{from: dear, with: {{euros: price * 0.908D}}, parallelism: {other}}}
+  told:
+    from: euros
+    select: {{arrival: arrival, item: auction, channel: upper(channel), euros: euros, tags: tags}}
+  tagged: {{from: told, explode: {{tag: tags}}, parallelism: {other}}}
+  parted: {{from: tagged, route: {{much: euros > 500}}}}
+sinks:
+  much: {{from: parted.much, memory: {{data: much}}}}
+  rest: {{from: parted.else, memory: {{data: rest}}}}
+"""
+"""Five steps; where `other` is not `parallelism`, an exchange stands between any two of them."""
+
+
+def bids(rows: int, arrival: int) -> pl.DataFrame:
+    """Rows for `FIVE_STEPS` that arrive together; each leaves it once."""
+    number = pl.int_range(rows, dtype=pl.Int64)
+    return pl.select(
+        pl.repeat(arrival, rows, dtype=pl.Int32).alias("arrival"),
+        (1000 + number).alias("auction"),
+        (100 + number * 37 % 1000).alias("price"),
+        pl.repeat("channel-77", rows).alias("channel"),
+        pl.concat_list(pl.repeat("new", rows)).alias("tags"),
+    )
+
+
+@dataclass(slots=True)
+class Arriving:
+    """A source that gives each frame at its time, and the memory that it goes into."""
+
+    frames: Sequence[pl.DataFrame]
+    every_s: float
+    alone: bool
+    """Whether the loop is at rest when a frame comes."""
+    memory: Memory = field(default_factory=Memory)
+    _arrived: list[float] = field(default_factory=list)
+
+    def connector(self) -> Connector:
+        """The connector of the memory, with another source."""
+        source = SourceSide(MemoryOptions, open=lambda source, _: _Source(self, source))
+        return replace(self.memory.connector(), source=source)
+
+    def latencies(self) -> pl.DataFrame:
+        """How long each row took from its arrival to its sink: `arrival`, `ms`."""
+        arrived = pl.DataFrame({"arrival": range(len(self._arrived)), "came": self._arrived})
+        written = [batch for batches in self.memory.written.values() for batch in batches]
+        rows = [frame.select("arrival", at=pl.lit(at)) for at, frame in written]
+        both = pl.concat(rows).join(arrived.cast({"arrival": pl.Int32}), on="arrival")
+        return both.select("arrival", ms=(pl.col("at") - pl.col("came")) * 1000)
+
+    async def give(self, number: int) -> pl.DataFrame:
+        """The frame of that number, when it has arrived."""
+        loop = asyncio.get_running_loop()
+        due = self._arrived[0] + number * self.every_s if number else loop.time()
+        if due > loop.time():
+            await asyncio.sleep(due - loop.time())
+        self._arrived.append(loop.time() if self.alone else due)
+        return self.frames[number]
+
+
+@dataclass(slots=True)
+class _Source:
+    arriving: Arriving
+    source: nodes.Source
+    rediscover_s: float | None = None
+
+    def discover(self) -> Sequence[Split]:
+        return [Split(self.source.name, "0")]
+
+    def reading(self) -> Reading:
+        return _Reading(self.arriving)
+
+
+@dataclass(slots=True)
+class _Reading:
+    arriving: Arriving
+    splits: list[Split] = field(default_factory=list)
+    given: int = 0
+
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        self.splits += [split for split, _ in splits]
+
+    async def next(self) -> Arrival | None:
+        if not self.splits or self.given == len(self.arriving.frames):
+            return None
+        frame = await self.arriving.give(self.given)
+        self.given += 1
+        return Chunk(self.splits[0], frame, self.given)
+
+    async def close(self) -> None:
+        self.splits = []
+
+
+def run(folder: Path, pipeline: str, *connectors: Connector) -> Outcome:
+    """Run a pipeline in a folder, as the command would."""
+    file = folder / "p.yaml"
+    file.write_text(pipeline, "utf-8")
+    named = {connector.name: connector for connector in connectors}
+    plan, problems = build(load(file, named, env={}))
+    if plan is None:
+        raise SystemExit(f"not a pipeline: {problems}")
+    return launch(plan, named, MemoryBackend(), Launch(folder))
+
+
+def latencies(arriving: Arriving, parallelism: int, other: int) -> pl.DataFrame:
+    """How long each row takes through five steps: `arrival`, `ms`; none is lost."""
+    text = FIVE_STEPS.format(parallelism=parallelism, other=other)
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = run(Path(folder), text, arriving.connector())
+    found = arriving.latencies()
+    rows = sum(frame.height for frame in arriving.frames)
+    if outcome.failure or found.height != rows:
+        raise SystemExit(f"wanted {rows} rows, got {found.height}: {outcome.failure}")
+    return found

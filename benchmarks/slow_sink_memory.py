@@ -1,0 +1,137 @@
+"""Peak memory of 10 M rows into a slow sink, in times of that of 2 M: above 1, something piles up.
+
+A sink takes a quarter of a million rows a second, a fraction of what the sources make. On stderr:
+both peaks, in megabytes of the whole process. `python -m benchmarks.slow_sink_memory [SOURCE]`:
+`memory` makes rows as fast as they go, through five steps with an exchange between any two; `files`
+reads JSON lines and `nexmark` makes bids, and a channel stands between their task and the sink's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from benchmarks.arriving import FIVE_STEPS, bids, run
+from benchmarks.bids import bids as lines
+from headrace.connectors.memory import MemoryOptions
+from headrace.connectors.registry import REGISTRY
+from headrace.connectors.threaded import Threaded
+from headrace.core.contracts import Chunk, Connector, Reading, SinkSide, SourceSide, Surroundings
+from headrace.core.messages import Handle, Position, Split
+
+FEW, MANY = 2_000_000, 10_000_000
+A_SECOND = 250_000
+TOGETHER = 20_000
+A_FILE = 100_000
+
+PIPELINE = """
+name: slow
+sources: {{bids: {{{source}}}}}
+steps: {{dear: {{from: bids, where: price > 0, with: {{euros: price * 0.908D}}}}}}
+sinks: {{out: {{from: dear, memory: {{data: out}}, parallelism: 2}}}}
+"""
+NEXMARK = "nexmark: {{events: {rows}}}"
+FILES = """files: {path: "*.jsonl"},
+  schema: {auction: bigint, bidder: bigint, price: bigint, channel: string, url: string}"""
+
+
+def main(source: str = "memory", rows: str = "") -> None:
+    """Print the figure; with a number of rows, how many megabytes this process takes for them."""
+    if rows:
+        _fill(source, int(rows))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+        return
+    few, many = (_peak_mb(source, count) for count in (FEW, MANY))
+    print(f"slow_sink_memory {many / few:.2f}")
+    print(f"{few} MB at {FEW:,} rows, {many} MB at {MANY:,}  from {source}", file=sys.stderr)
+
+
+def _peak_mb(source: str, rows: int) -> int:
+    command = [sys.executable, "-m", "benchmarks.slow_sink_memory", source, str(rows)]
+    return int(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def _fill(source: str, rows: int) -> None:
+    """Put so many rows of a source into the slow sink."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = FIVE_STEPS.format(parallelism=1, other=2)
+        if source == "nexmark":
+            text = PIPELINE.format(source=NEXMARK.format(rows=rows))
+        elif source == "files":
+            text = PIPELINE.format(source=FILES)
+            (folder / "0.jsonl").write_bytes(lines(A_FILE))
+            for number in range(1, rows // A_FILE):
+                os.link(folder / "0.jsonl", folder / f"{number}.jsonl")
+        ends = Connector(
+            "memory",
+            "Rows without end, and a sink that is slow.",
+            source=SourceSide(MemoryOptions, open=lambda _, around: Making(rows, around)),
+            sink=SinkSide(MemoryOptions, open=lambda *_: Slow()),
+        )
+        outcome = run(folder, text, ends, REGISTRY["files"], REGISTRY["nexmark"])
+    if outcome.failure:
+        raise SystemExit(outcome.failure.message)
+
+
+@dataclass(slots=True)
+class Making:
+    """A source of rows that nobody else has: each chunk is memory of its own."""
+
+    rows: int
+    surroundings: Surroundings
+    rediscover_s: float | None = None
+
+    def discover(self) -> Sequence[Split]:
+        """One split."""
+        return [Split("bids", "0")]
+
+    def reading(self) -> Reading:
+        """Makes chunks in a thread, as files are read."""
+        return Threaded(self, self.surroundings)
+
+    def read(self, split: Split, position: Position) -> Iterator[Chunk]:
+        """The chunks, one after the other."""
+        for number in range(self.rows // TOGETHER):
+            yield Chunk(split, bids(TOGETHER, number), number + 1)
+
+
+class Slow:
+    """A sink, and a writer to it, that keeps nothing and takes its time."""
+
+    def check(self) -> None:
+        """It takes everything."""
+
+    def writer(self, subtask: int) -> Slow:
+        """One is as slow as the other."""
+        return self
+
+    async def write(self, frame: pl.DataFrame) -> None:
+        """Take rows, slowly."""
+        await asyncio.sleep(frame.height / A_SECOND)
+
+    async def prepare(self) -> Handle | None:
+        """There is nothing to commit."""
+        return None
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def commit(self, handle: Handle) -> None:
+        """There is nothing to commit."""
+
+    def abort(self, handle: Handle) -> None:
+        """There is nothing to remove."""
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

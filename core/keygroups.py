@@ -34,13 +34,18 @@ def encoded(keys: pl.DataFrame) -> pl.Series:
     return keys.select((pl.concat_str(parts) if len(parts) > 1 else parts[0]).alias("key"))["key"]
 
 
+def hashes_of(keys: pl.Series) -> pl.Series:
+    """The hash of each encoded key, of 64 bits."""
+    import polars_hash as plh
+
+    return keys.to_frame("key").select(plh.col("key").nchash.xxh3_64()).to_series()
+
+
 def groups_of(keys: pl.Series, key_groups: int) -> pl.Series:
     """The key group of each encoded key."""
     import polars as pl
-    import polars_hash as plh
 
-    hashed = keys.to_frame("key").select(plh.col("key").nchash.xxh3_64() % key_groups)
-    return hashed.to_series().cast(pl.Int32)
+    return (hashes_of(keys) % key_groups).cast(pl.Int32)
 
 
 def group_of_no_key(key_groups: int) -> int:

@@ -68,4 +68,5 @@ def _with(frame: pl.DataFrame, **fields: pl.Expr) -> pl.DataFrame:
     import polars as pl
 
     kept = {name: pl.col(ORDER).struct.field(name) for name in ("time", "at", "part")}
-    return frame.with_columns(pl.struct(**{**kept, **fields}).alias(ORDER))
+    place = pl.struct(expr.alias(name) for name, expr in {**kept, **fields}.items())
+    return frame.with_columns(place.alias(ORDER))

@@ -13,13 +13,14 @@ constant time, and what it gave stays as it was while the live state goes on. A 
 frame may hold a whole batch in memory: backends copy what they keep.
 
 The clock and the counts of a step are state as well: a row that was late before a crash is late
-after it, and is counted once.
+after it, and is counted once. A frozen state has one clock, and who restores several whose clocks
+differ divides what it owns (`Owner.divided`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.alignment import BEGINNING_US
@@ -120,7 +121,7 @@ class Table(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many keys there are."""
+        """How many keys there are; some of them may be past their UNTIL."""
         ...
 
 
@@ -138,8 +139,13 @@ class Frozen(Protocol):
     """A step's state as it was at one instant: immutable, and readable while the step goes on."""
 
     @property
+    def groups(self) -> range:
+        """The key groups that it has the state of."""
+        ...
+
+    @property
     def clock_us(self) -> int:
-        """The step's clock."""
+        """The step's clock for these key groups."""
         ...
 
     @property
@@ -148,11 +154,14 @@ class Frozen(Protocol):
         ...
 
     def runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
-        """The frames of that state, reduced to the keys of those key groups."""
+        """The frames of that state, reduced to the keys of those key groups; each sorted by SLOT.
+
+        A name that was not opened has none.
+        """
         ...
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
-        """The rows of that state, reduced to the keys of those key groups."""
+        """The rows of that state, reduced to the keys of those key groups; None if none."""
         ...
 
 
@@ -167,8 +176,14 @@ class StepState(Protocol):
         """Open a state of runs; each name once."""
         ...
 
-    def table(self, name: str, columns: Mapping[str, pl.DataType]) -> Table:
-        """Open a table; `columns` are all but KEY and UNTIL."""
+    def table(
+        self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
+    ) -> Table:
+        """Open a table; each name once. `columns` are all but KEY and UNTIL.
+
+        A row is of the key group of its KEY. Where KEY says more than the step's key (a key and a
+        number, say), `group` names the columns that are the step's key; () is that of no key.
+        """
         ...
 
     def freeze(self) -> Frozen:
@@ -189,7 +204,50 @@ class Owner:
     groups: range
     key_groups: int
     restored: tuple[Frozen, ...] = field(default=())
-    """What the state begins with: of these, the owned key groups. The latest clock counts."""
+    """What the state begins with: of these, the owned key groups. Their clocks are the same."""
+
+    def holds(self, frozen: Frozen) -> bool:
+        """Whether some of its key groups are owned."""
+        return bool(shared(self.groups, frozen.groups))
+
+    @property
+    def clock_us(self) -> int:
+        """The clock that the state begins with."""
+        return max((f.clock_us for f in self.restored if self.holds(f)), default=NO_CLOCK_US)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts that it begins with: those of a state go to who owns its first key group."""
+        counted = [f.counts for f in self.restored if f.groups and f.groups[0] in self.groups]
+        return Counts(sum(c.late for c in counted), sum(c.unfilled for c in counted))
+
+    def divided(self) -> tuple[Owner, ...]:
+        """An owner for each range of key groups that have one clock, nearly always this one.
+
+        Key groups whose clocks differ cannot share a state: what was too late for one of them is
+        still in time for another, and of a window that fired for one nothing may be put out again.
+        So each has an operator and a state of its own (`operators/divided`) until the next restart
+        finds the clocks even.
+        """
+        pieces: list[tuple[range, int]] = []
+        for frozen in sorted(self.restored, key=lambda f: f.groups.start):
+            groups = shared(self.groups, frozen.groups)
+            if groups and pieces and pieces[-1][1] == frozen.clock_us:
+                groups = range(pieces.pop()[0].start, groups.stop)
+            if groups:
+                pieces.append((groups, frozen.clock_us))
+        if len(pieces) < 2:
+            return (self,)
+        return tuple(replace(self, groups=groups) for groups, _ in pieces)
+
+
+def shared(one: range, other: range) -> range:
+    """The key groups that two ranges have both.
+
+    >>> shared(range(0, 5), range(3, 9))
+    range(3, 5)
+    """
+    return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
 class StateBackend(Protocol):

@@ -1,0 +1,227 @@
+"""Runs in memory: frames sorted by slot, put together only where that pays.
+
+Every row is merged once anyway, when it is taken. Merging before that costs time and saves memory,
+so it is done when the frames have grown to twice of what they were after they were last merged:
+keys that come again and again take at most twice their room, and keys that never do are merged
+about twice each. Small frames are merged by doubling, so that there are few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from headrace.core.keygroups import key_group
+from headrace.core.state import SLOT, RunsLayout
+from headrace.state.copying import apart, copied
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SMALL_ROWS = 8192
+"""Frames are merged by doubling up to this size."""
+
+SMALL_BYTES = 1 << 26
+"""So much in all is not worth to be merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A frame sorted by slot, with its first slot and last one."""
+
+    frame: pl.DataFrame
+    first: int
+    last: int
+    held: int
+    """How many rows there are in the memory that the frame is a part of."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.frame.height
+
+    @property
+    def bytes(self) -> int:
+        """How much memory its rows take, but for what they share with others."""
+        return int(self.frame.estimated_size())
+
+
+def run_of(frame: pl.DataFrame, held: int = 0) -> Run:
+    """A run of a frame that is sorted and not empty."""
+    slots = frame[SLOT]
+    return Run(frame, int(slots[0]), int(slots[-1]), held or frame.height)
+
+
+@dataclass(slots=True)
+class MemoryRuns:
+    """The live state."""
+
+    layout: RunsLayout
+    _runs: list[Run] = field(default_factory=list)
+    _bytes: int = 0
+    _merged_bytes: int = 0
+    """How much it was when it was last merged."""
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """File these rows."""
+        if not frame.height:
+            return
+        self._push(apart(_sorted(frame)))
+        while len(self._runs) > 1 and self._doubled(*self._runs[-2:]):
+            last = self._runs.pop(), self._runs.pop()
+            self._push(self._merged([run.frame for run in last]))
+            self._bytes -= sum(run.bytes for run in last)
+        if self._bytes > max(2 * self._merged_bytes, SMALL_BYTES):
+            self._merge_all()
+
+    def first(self) -> int | None:
+        """The least slot."""
+        return min((run.first for run in self._runs), default=None)
+
+    def take(self, until: int) -> pl.DataFrame | None:
+        """Everything up to a slot, out of the state."""
+        found = self._between(None, until)
+        if found is not None:
+            self.drop(until)
+        return found
+
+    def read(self, after: int, until: int) -> pl.DataFrame | None:
+        """Everything between two slots."""
+        return self._between(after, until)
+
+    def drop(self, until: int) -> None:
+        """Forget everything up to a slot."""
+        first = self.first()
+        if first is None or first > until:
+            return
+        kept = []
+        for run in self._runs:
+            if run.first > until:
+                kept.append(run)
+            elif run.last > until:
+                kept.append(_rest(run, _end(run, until)))
+        self._replace(kept)
+
+    def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
+        """What is filed of those keys behind a slot."""
+        behind = (run.frame.slice(_end(run, after)) for run in self._runs if run.last > after)
+        return _together([self._of(keys, frame) for frame in behind])
+
+    def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
+        """Everything of those keys, out of the state."""
+        found = [self._of(keys, run.frame) for run in self._runs]
+        together = _together(found)
+        if together is None:
+            return None
+        kept = [
+            run_of(self._of(keys, run.frame, "anti")) if part.height else run
+            for run, part in zip(self._runs, found, strict=True)
+            if part.height < run.rows
+        ]
+        self._replace(kept)
+        return self._merged([together])
+
+    @property
+    def rows(self) -> int:
+        """How many rows are kept."""
+        return sum(run.rows for run in self._runs)
+
+    def restore(self, frames: Sequence[pl.DataFrame]) -> None:
+        """Begin with these frames, sorted as a frozen state gives them."""
+        for frame in frames:
+            self._push(frame)
+
+    def freeze(self) -> FrozenRuns:
+        """What is kept now."""
+        return FrozenRuns(self.layout, tuple(run.frame for run in self._runs))
+
+    def _push(self, frame: pl.DataFrame) -> None:
+        self._runs.append(run_of(frame))
+        self._bytes += self._runs[-1].bytes
+
+    def _replace(self, runs: list[Run]) -> None:
+        self._runs = runs
+        self._bytes = sum(run.bytes for run in runs)
+        self._merged_bytes = min(self._merged_bytes, self._bytes)
+
+    def _doubled(self, earlier: Run, later: Run) -> bool:
+        return earlier.rows <= 2 * later.rows and earlier.rows + later.rows <= SMALL_ROWS
+
+    def _merge_all(self) -> None:
+        merged = self._merged([run.frame for run in self._runs])
+        self._replace([run_of(merged)])
+        self._merged_bytes = self._bytes
+
+    def _between(self, after: int | None, until: int) -> pl.DataFrame | None:
+        parts = []
+        if after is not None and after >= until:
+            return None
+        for run in self._runs:
+            if run.first > until or (after is not None and run.last <= after):
+                continue
+            start = 0 if after is None else _end(run, after)
+            part = run.frame.slice(start, _end(run, until) - start)
+            if part.height:
+                parts.append(part)
+        return parts[0] if len(parts) == 1 else self._merged(parts) if parts else None
+
+    def _merged(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        import polars as pl
+
+        return apart(_sorted(self.layout.merge(pl.concat(frames))))
+
+    def _of(
+        self, keys: pl.DataFrame, frame: pl.DataFrame, how: Literal["semi", "anti"] = "semi"
+    ) -> pl.DataFrame:
+        """The rows of a frame whose key is among these, or is not; they stay sorted."""
+        key = list(self.layout.key)
+        if not key:
+            return frame if how == "semi" else frame.clear()
+        return frame.join(keys, on=key, how=how, nulls_equal=True, maintain_order="left")
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenRuns:
+    """Frames as they were."""
+
+    layout: RunsLayout
+    frames: tuple[pl.DataFrame, ...]
+
+    def of_groups(self, groups: range, key_groups: int) -> list[pl.DataFrame]:
+        """The frames, reduced to the keys of those groups."""
+        if len(groups) == key_groups:
+            return list(self.frames)
+        parts = [
+            frame.filter(
+                key_group(frame, self.layout.key, key_groups).is_between(
+                    groups.start, groups.stop, closed="left"
+                )
+            )
+            for frame in self.frames
+        ]
+        return [part for part in parts if part.height]
+
+
+def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame if frame[SLOT].is_sorted() else frame.sort(SLOT)
+
+
+def _end(run: Run, until: int) -> int:
+    """Where the rows behind that slot begin."""
+    if run.last <= until:
+        return run.rows
+    return int(run.frame[SLOT].search_sorted(until, side="right"))
+
+
+def _rest(run: Run, start: int) -> Run:
+    """The run from that row on; in memory of its own when it is the smaller part of its memory."""
+    rest = run.frame.slice(start)
+    return run_of(copied(rest)) if rest.height * 2 < run.held else run_of(rest, run.held)
+
+
+def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
+    import polars as pl
+
+    full = [frame for frame in frames if frame.height]
+    return pl.concat(full) if full else None

@@ -1,0 +1,222 @@
+"""A table in memory: a log of frames, and an index that knows where in it the row of each key is.
+
+Rows that are put are appended, and those that they replace stay behind as garbage until there is
+more of it than of rows that count; then these alone are gathered. So a put touches little, frames
+are never changed, and the log as it stands is the frozen table: the last row of a key counts,
+unless its number is among those removed, or its time has passed.
+
+A row whose UNTIL has passed is never found. It leaves the memory when it is worth a sweep: when
+half of the rows that were there at the last one have had their time, or twice as many are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.core.keygroups import groups_of, hashes_of, key_group
+from headrace.core.state import ASKED, KEY, NO_CLOCK_US, UNTIL
+from headrace.state.copying import apart
+from headrace.state.index import Index
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LEAST_GARBAGE = 4096
+FEWER = 4
+"""A frame of the log is joined to the one before if that is at most so many times as long."""
+
+
+class MemoryTable:
+    """The live state. `group` are the columns whose key group a row is of, if it is not KEY's."""
+
+    def __init__(
+        self, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
+    ) -> None:
+        self._columns = dict(columns)
+        self._group = group
+        self._index = Index()
+        self._frames: list[pl.DataFrame] = []
+        self._height = 0
+        self._whole: pl.DataFrame | None = None
+        self._removed: list[pl.Series] = []
+        self._now_us = NO_CLOCK_US
+        self._times = False
+        """Whether rows have had UNTIL."""
+        self._sweep_us: int | None = None
+        self._swept_rows = 0
+        self._last: tuple[pl.Series, pl.Series, pl.Series] | None = None
+
+    def find(self, keys: pl.Series) -> pl.DataFrame:
+        """The rows of those keys, in their order."""
+        import polars as pl
+
+        if not self._height:
+            return self._nothing()
+        _, slots = self._looked_up(keys)
+        asked = pl.int_range(len(keys), dtype=pl.UInt32, eager=True)
+        if slots.null_count():
+            known = slots.is_not_null()
+            asked, slots = asked.filter(known), slots.filter(known)
+        found = self._log()[self._index.rows(slots)]
+        found.insert_column(0, asked.alias(ASKED))
+        if self._times and (passed := found[UNTIL] < self._now_us).any():
+            return found.filter(~passed.fill_null(False))
+        return found
+
+    def put(self, frame: pl.DataFrame) -> None:
+        """Keep these rows."""
+        if not frame.height:
+            return
+        if UNTIL in frame.columns and not self._times:
+            self._times = True
+            self._frames, self._whole = [_timed(each) for each in self._frames], None
+        elif self._times and UNTIL not in frame.columns:
+            frame = _timed(frame)
+        hashes, slots = self._looked_up(frame[KEY])
+        self._append(apart(frame[list(self._names)]), hashes, slots)
+        self._tidy()
+
+    def remove(self, keys: pl.Series) -> None:
+        """Forget these keys."""
+        _, slots = self._looked_up(keys.unique())
+        self._drop(slots.drop_nulls(), remember=True)
+        self._tidy()
+
+    def forget(self, now_us: int) -> None:
+        """Forget the rows whose time has passed."""
+        self._now_us = max(self._now_us, now_us)
+        if not self._frames or not self._times:
+            return
+        more = self._index.live > 2 * self._swept_rows + LEAST_GARBAGE
+        if more or (self._sweep_us is not None and self._now_us > self._sweep_us):
+            self._sweep()
+            self._tidy()
+
+    @property
+    def rows(self) -> int:
+        """How many keys there are, some of whose time may have passed."""
+        return self._index.live
+
+    def freeze(self) -> FrozenTable:
+        """What is kept now."""
+        frames, removed = tuple(self._frames), tuple(self._removed)
+        return FrozenTable(frames, removed, self._now_us, self._group)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The columns of the log."""
+        return (KEY, *self._columns, UNTIL) if self._times else (KEY, *self._columns)
+
+    def _nothing(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.DataFrame(schema={ASKED: pl.UInt32(), KEY: pl.String(), **self._columns})
+
+    def _looked_up(self, keys: pl.Series) -> tuple[pl.Series, pl.Series]:
+        """The hashes of these keys and their slots; what was found is put next, most often."""
+        if self._last is not None and self._last[0].equals(keys):
+            return self._last[1:]
+        hashes = hashes_of(keys)
+        log = self._log()[KEY] if self._frames else keys
+        slots = self._index.find(hashes, lambda asked, rows: keys[asked] == log[rows])
+        self._last = keys, hashes, slots
+        return hashes, slots
+
+    def _log(self) -> pl.DataFrame:
+        """All frames as one, without copying them."""
+        if self._whole is None:
+            self._whole = reduce(lambda log, frame: log.vstack(frame), self._frames)
+        return self._whole
+
+    def _append(self, frame: pl.DataFrame, hashes: pl.Series, slots: pl.Series) -> None:
+        import polars as pl
+
+        end = self._height + frame.height
+        rows = pl.int_range(self._height, end, dtype=pl.Int32, eager=True)
+        if not slots.null_count():
+            self._index.replace(slots, rows)
+        else:
+            new = slots.is_null()
+            self._index.replace(slots.filter(~new), rows.filter(~new))
+            self._index.insert(hashes.filter(new), rows.filter(new))
+            self._last = None
+        self._height = end
+        self._frames.append(frame)
+        while len(self._frames) > 1 and self._frames[-2].height <= FEWER * self._frames[-1].height:
+            last = self._frames.pop()
+            self._frames[-1] = self._frames[-1].vstack(last).rechunk()
+        self._whole = None
+
+    def _drop(self, slots: pl.Series, *, remember: bool) -> None:
+        if not len(slots):
+            return
+        if remember:
+            self._removed.append(self._index.rows(slots))
+        self._index.remove(slots)
+        self._last = None
+
+    def _sweep(self) -> None:
+        """Drop what has passed, and settle when the next sweep is due."""
+        slots = self._index.occupied()
+        until = self._log()[UNTIL][self._index.rows(slots)]
+        passed = (until < self._now_us).fill_null(False)
+        # Frozen tables need not be told: they go by UNTIL themselves.
+        self._drop(slots.filter(passed), remember=False)
+        self._swept_rows = self._index.live
+        half = until.filter(~passed).median()
+        self._sweep_us = None if half is None else int(half)  # type: ignore[arg-type]
+
+    def _tidy(self) -> None:
+        """Leave the garbage behind when there is more of it than of rows that count."""
+        if self._height <= 2 * self._index.live + LEAST_GARBAGE:
+            return
+        if self._index.live:
+            self._frames = [apart(self._log()[self._index.renumbered()])]
+        else:
+            self._frames, self._index, self._sweep_us = [], Index(), None
+        self._height, self._whole = self._index.live, None
+        self._removed = []
+        self._last = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenTable:
+    """The log as it was, and the numbers of the rows that had been removed."""
+
+    frames: tuple[pl.DataFrame, ...]
+    removed: tuple[pl.Series, ...]
+    now_us: int
+    group: tuple[str, ...] | None
+
+    def of_groups(self, groups: range, key_groups: int) -> pl.DataFrame | None:
+        """The rows that count, of the keys of those groups."""
+        import polars as pl
+
+        if not self.frames:
+            return None
+        log = pl.concat(self.frames).with_row_index("__row")
+        log = log.unique(KEY, keep="last", maintain_order=True)
+        if self.removed:
+            log = log.filter(~pl.col("__row").is_in(pl.concat(self.removed).implode()))
+        if UNTIL in log.columns:
+            log = log.filter(pl.col(UNTIL).is_null() | (pl.col(UNTIL) >= self.now_us))
+        if len(groups) < key_groups:
+            log = log.filter(self._within(log, groups, key_groups))
+        return log.drop("__row") if log.height else None
+
+    def _within(self, log: pl.DataFrame, groups: range, key_groups: int) -> pl.Series:
+        of = (
+            groups_of(log[KEY], key_groups)
+            if self.group is None
+            else key_group(log, self.group, key_groups)
+        )
+        return of.is_between(groups.start, groups.stop, closed="left")
+
+
+def _timed(frame: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    return frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(UNTIL))

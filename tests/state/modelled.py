@@ -1,0 +1,268 @@
+"""A step with state against its model: random operations, freezing, reopening elsewhere.
+
+The step is cut into subtasks as a real one is, and the model is a dict and a list. Any backend can
+take the part of the memory one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+import polars as pl
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from headrace.core.keygroups import encoded, key_group, owned
+from headrace.core.state import (
+    ASKED,
+    KEY,
+    SLOT,
+    UNTIL,
+    Frozen,
+    Owner,
+    Runs,
+    RunsLayout,
+    StateBackend,
+    StepState,
+    Table,
+)
+
+GROUPS = 8
+KEYS = st.integers(0, 12)
+SLOTS = st.integers(-3, 12)
+TEXTS = st.sampled_from(["", "short", "a text that is too long to stand in a view"])
+
+
+def merged(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row a key and slot."""
+    return (
+        frame.group_by("k", SLOT)
+        .agg(pl.col("n").sum(), pl.col("all").explode())
+        .select(frame.columns)
+    )
+
+
+LAYOUT = RunsLayout({"k": pl.Int64(), "n": pl.Int64(), "all": pl.List(pl.String())}, ("k",), merged)
+
+
+@dataclass(slots=True)
+class Model:
+    """What the state of all subtasks together must come to."""
+
+    rows: dict[int, tuple[str, int | None]] = field(default_factory=dict)
+    """Of each key its text, and until when it is remembered."""
+    filed: dict[tuple[int, int], list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Of each key and slot its texts."""
+    now_us: int = -100
+    late: int = 0
+
+    def known(self, keys: Iterable[int]) -> dict[int, str]:
+        """The texts of these keys, as far as they are remembered."""
+        found = {key: self.rows[key] for key in keys if key in self.rows}
+        return {
+            k: text for k, (text, until) in found.items() if until is None or until >= self.now_us
+        }
+
+    def between(self, after: int, until: int) -> dict[tuple[int, int], list[str]]:
+        """What is filed there."""
+        return {at: sorted(texts) for at, texts in self.filed.items() if after < at[1] <= until}
+
+    def drop(self, until: int) -> None:
+        """Forget what is filed up to there."""
+        for at in [at for at in self.filed if at[1] <= until]:
+            del self.filed[at]
+
+
+@dataclass(slots=True)
+class Subtask:
+    """One of the subtasks of the step."""
+
+    groups: range
+    state: StepState
+    table: Table
+    runs: Runs
+
+
+class Modelled(RuleBasedStateMachine):
+    """The step; a subclass says with which backend."""
+
+    backend: Callable[[], StateBackend]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model()
+        self.subtasks: list[Subtask] = []
+        self.frozen: list[tuple[tuple[Frozen, ...], Model]] = []
+
+    @initialize(parallelism=st.integers(1, 3))
+    def begin(self, parallelism: int) -> None:
+        self._open(parallelism, ())
+
+    @rule(rows=st.dictionaries(KEYS, st.tuples(TEXTS, st.none() | st.integers(0, 30)), min_size=1))
+    def put(self, rows: dict[int, tuple[str, int | None]]) -> None:
+        untils = [until for _, until in rows.values()]
+        frame = _keyed(rows).with_columns(
+            text=pl.Series([text for text, _ in rows.values()], dtype=pl.String)
+        )
+        if any(until is not None for until in untils):
+            frame = frame.with_columns(pl.Series(UNTIL, untils, pl.Int64))
+        for subtask, part in self._dealt(frame):
+            # As operators do: what is put was asked for before.
+            subtask.table.find(part[KEY])
+            subtask.table.put(part.drop("k"))
+        self.model.rows |= rows
+
+    @rule(keys=st.lists(KEYS, min_size=1))
+    def find(self, keys: list[int]) -> None:
+        found = {}
+        for subtask, part in self._dealt(_keyed(keys)):
+            rows = subtask.table.find(part[KEY])
+            assert rows[ASKED].is_sorted()
+            assert rows[KEY].equals(part[KEY][rows[ASKED]])
+            found |= dict(zip(part["k"][rows[ASKED]], rows["text"], strict=True))
+        assert found == self.model.known(keys)
+
+    @rule(keys=st.lists(KEYS, min_size=1))
+    def remove(self, keys: list[int]) -> None:
+        for subtask, part in self._dealt(_keyed(keys)):
+            subtask.table.remove(part[KEY])
+        for key in keys:
+            self.model.rows.pop(key, None)
+
+    @rule(by=st.integers(0, 6))
+    def forget(self, by: int) -> None:
+        self.model.now_us = max(self.model.now_us, 0) + by
+        for subtask in self.subtasks:
+            subtask.table.forget(self.model.now_us)
+            subtask.state.clock_us = self.model.now_us
+
+    @rule(rows=st.lists(st.tuples(KEYS, SLOTS, TEXTS), min_size=1, max_size=30))
+    def add(self, rows: list[tuple[int, int, str]]) -> None:
+        frame = pl.DataFrame(
+            rows, schema={"k": pl.Int64, SLOT: pl.Int64, "s": pl.String}, orient="row"
+        )
+        states = frame.group_by("k", SLOT).agg(pl.len().cast(pl.Int64).alias("n"), all=pl.col("s"))
+        for subtask, part in self._dealt(states):
+            subtask.runs.add(part)
+        for key, slot, text in rows:
+            self.model.filed[key, slot].append(text)
+
+    @rule(until=SLOTS)
+    def take(self, until: int) -> None:
+        taken = _filed(subtask.runs.take(until) for subtask in self.subtasks)
+        assert taken == self.model.between(-9, until)
+        self.model.drop(until)
+
+    @rule(after=SLOTS, until=SLOTS)
+    def read(self, after: int, until: int) -> None:
+        read = _filed(subtask.runs.read(after, until) for subtask in self.subtasks)
+        assert read == self.model.between(after, until)
+
+    @rule(until=SLOTS)
+    def drop(self, until: int) -> None:
+        for subtask in self.subtasks:
+            subtask.runs.drop(until)
+        self.model.drop(until)
+
+    @rule(keys=st.lists(KEYS, min_size=1, unique=True), after=SLOTS)
+    def look_up(self, keys: list[int], after: int) -> None:
+        parts = [(s, part.select("k")) for s, part in self._dealt(_keyed(keys))]
+        found = (subtask.runs.of_keys(part, after) for subtask, part in parts)
+        frames = [merged(frame) for frame in found if frame is not None]
+        filed = self.model.between(after, 99)
+        assert _filed(frames) == {at: texts for at, texts in filed.items() if at[0] in keys}
+
+    @rule(keys=st.lists(KEYS, min_size=1, unique=True))
+    def take_keys(self, keys: list[int]) -> None:
+        taken = _filed(s.runs.take_keys(part.select("k")) for s, part in self._dealt(_keyed(keys)))
+        filed = self.model.between(-9, 99)
+        assert taken == {at: texts for at, texts in filed.items() if at[0] in keys}
+        for at in taken:
+            del self.model.filed[at]
+
+    @rule()
+    def be_late(self) -> None:
+        self.subtasks[0].state.counts.late += 1
+        self.model.late += 1
+
+    @rule()
+    def freeze(self) -> None:
+        frozen = tuple(subtask.state.freeze() for subtask in self.subtasks)
+        self.frozen.append((frozen, deepcopy(self.model)))
+
+    @precondition(lambda self: self.frozen)
+    @rule(parallelism=st.integers(1, 5), data=st.data())
+    def reopen(self, parallelism: int, data: st.DataObject) -> None:
+        frozen, model = data.draw(st.sampled_from(self.frozen))
+        self.model = deepcopy(model)
+        for subtask in self.subtasks:
+            subtask.state.close()
+        self._open(parallelism, frozen)
+
+    @invariant()
+    def first_is_known(self) -> None:
+        firsts = [subtask.runs.first() for subtask in self.subtasks]
+        least = min((first for first in firsts if first is not None), default=None)
+        assert least == min((slot for _, slot in self.model.filed), default=None)
+
+    @invariant()
+    def counts_are_kept(self) -> None:
+        assert sum(subtask.state.counts.late for subtask in self.subtasks) == self.model.late
+
+    @precondition(lambda self: self.frozen)
+    @rule(data=st.data())
+    def look_back(self, data: st.DataObject) -> None:
+        frozen, model = data.draw(st.sampled_from(self.frozen))
+        rows: dict[str, str] = {}
+        for each in frozen:
+            for groups in (range(3), range(3, GROUPS)):
+                table = each.table("rows", groups)
+                if table is not None:
+                    rows |= dict(zip(table[KEY], table["text"], strict=True))
+        known = model.known(model.rows)
+        assert rows == dict(zip(_keyed(known)[KEY], known.values(), strict=True))
+        filed = [frame for each in frozen for frame in each.runs("filed", range(GROUPS))]
+        assert all(frame[SLOT].is_sorted() for frame in filed)
+        assert _filed(merged(frame) for frame in ([pl.concat(filed)] if filed else [])) == (
+            model.between(-9, 99)
+        )
+
+    def teardown(self) -> None:
+        for subtask in self.subtasks:
+            subtask.state.close()
+
+    def _open(self, parallelism: int, restored: tuple[Frozen, ...]) -> None:
+        self.subtasks = []
+        for index in range(parallelism):
+            owner = Owner("step", index, owned(index, parallelism, GROUPS), GROUPS, restored)
+            state = type(self).backend().open(owner)
+            table = state.table("rows", {"text": pl.String()})
+            runs = state.runs("filed", LAYOUT)
+            assert not restored or state.clock_us in {each.clock_us for each in restored}
+            table.forget(self.model.now_us)
+            self.subtasks.append(Subtask(owner.groups, state, table, runs))
+
+    def _dealt(self, frame: pl.DataFrame) -> list[tuple[Subtask, pl.DataFrame]]:
+        """The rows of each subtask that has some."""
+        groups = key_group(frame, ["k"], GROUPS)
+        parts = [
+            (subtask, frame.filter(groups.is_in(list(subtask.groups)))) for subtask in self.subtasks
+        ]
+        return [(subtask, part) for subtask, part in parts if part.height]
+
+
+def _keyed(keys: Iterable[int]) -> pl.DataFrame:
+    frame = pl.DataFrame({"k": pl.Series(list(keys), dtype=pl.Int64)})
+    return frame.with_columns(encoded(frame).alias(KEY))
+
+
+def _filed(frames: Iterable[pl.DataFrame | None]) -> dict[tuple[int, int], list[str]]:
+    """The rows of these frames, each key and slot once."""
+    rows = [row for frame in frames if frame is not None for row in frame.iter_rows(named=True)]
+    assert all(row["n"] == len(row["all"]) for row in rows)
+    found = {(row["k"], row[SLOT]): sorted(row["all"]) for row in rows}
+    assert len(found) == len(rows)
+    return found

@@ -1,7 +1,8 @@
-"""What is done with rows wherever they wait: batches joined, and copies that hold nothing else.
+"""What is done with rows wherever they are: joined, copied without what they share, computed.
 
 Polars shares memory freely. A frame of ten rows that were left of a million holds the texts of the
-million, and says that it is small.
+million, and says that it is small. And it deals columns out to threads: to wake those takes longer
+than to compute the columns of a few rows, and many times as long on a busy machine.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
+
+FEW_ROWS = 2000
+"""Below this, dealing columns out to threads takes longer than computing them one by one."""
 
 
 def joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -36,6 +40,32 @@ def compacted(frame: pl.DataFrame) -> pl.DataFrame:
     frame.write_ipc_stream(copy, compat_level=pl.CompatLevel.oldest())
     copy.seek(0)
     return pl.read_ipc_stream(copy)
+
+
+def projected(frame: pl.DataFrame, *columns: str | pl.Expr) -> pl.DataFrame:
+    """These columns."""
+    return (frame.select_seq if frame.height < FEW_ROWS else frame.select)(*columns)
+
+
+def added(frame: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
+    """The frame with these columns, new ones or in the place of others."""
+    return (frame.with_columns_seq if frame.height < FEW_ROWS else frame.with_columns)(*columns)
+
+
+def sorted_by(frame: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The frame in the order of a column, often as it is."""
+    return frame if frame[column].is_sorted() else frame.sort(column)
+
+
+def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of all of them, of which there is one at least; they share their memory."""
+    import polars as pl
+
+    if len(frames) == 1:
+        return frames[0]
+    if len(frames) == 2:
+        return frames[0].vstack(frames[1])
+    return pl.concat(frames)
 
 
 def _shares(type: pl.DataType) -> bool:

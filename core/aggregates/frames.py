@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.calls import AggregateCall, AggregateExpression
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.typed import Column, to_expr
+from headrace.core.frames import projected
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,9 +39,16 @@ def results(
     expressions: Mapping[str, AggregateExpression],
 ) -> pl.DataFrame:
     """The keys and the named expressions, a row a state."""
-    finished = states.select(*keys, *(call.finish() for call in calls))
-    named = (to_expr(expression.finish).alias(name) for name, expression in expressions.items())
-    return finished.with_columns(named).select(*keys, *expressions)
+    finish = {call.name: call.finish() for call in calls}
+    ends = {name: expression.finish for name, expression in expressions.items()}
+    bare = {n: e.name for n, e in ends.items() if isinstance(e, Column) and e.name in finish}
+    if len(bare) == len(ends) > 0:
+        return projected(states, *keys, *(finish[call].alias(n) for n, call in bare.items()))
+    finished = projected(states, *keys, *finish.values())
+    named = (to_expr(end).alias(name) for name, end in ends.items())
+    if not keys:  # a constant alone would have no height
+        return finished.with_columns(named).select(*expressions)
+    return projected(finished, *keys, *named)
 
 
 def _grouped(frame: pl.DataFrame, keys: Sequence[str], parts: list[pl.Expr]) -> pl.DataFrame:

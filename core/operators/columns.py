@@ -26,7 +26,8 @@ from headrace.core.expressions.typed import (
     to_expr,
     walk,
 )
-from headrace.core.operators.operator import FEW_ROWS, Output, Stateless
+from headrace.core.frames import projected
+from headrace.core.operators.operator import Output, Stateless
 from headrace.core.plan.nodes import Filter, Project
 
 if TYPE_CHECKING:
@@ -143,11 +144,10 @@ class Kernel:
         if self._names is None:
             return frame
         hidden = [name for name in (*HIDDEN, PROCESSING_TIME) if name in frame.columns]
-        select = frame.select_seq if frame.height < FEW_ROWS else frame.select
         if self._plain:
-            return select(*self._names, *hidden)
+            return projected(frame, *self._names, *hidden)
         if self._reads or hidden:
-            return select(*self._exprs, *hidden)
+            return projected(frame, *self._exprs, *hidden)
         # Constants alone have no height of their own: they take the rows' before those go.
         return frame.with_columns(*self._exprs).select(*self._names)
 
@@ -165,7 +165,7 @@ class Kernel:
     def _masks(self, frame: pl.DataFrame) -> list[pl.Series]:
         """What each condition says of each row."""
         named = [condition.alias(str(at)) for at, condition in enumerate(self._conditions)]
-        masks = frame.select_seq(named) if frame.height < FEW_ROWS else frame.select(named)
+        masks = projected(frame, *named)
         if masks.height != frame.height:  # every condition is a constant
             masks = frame.with_columns(named).select(masks.columns)
         return masks.get_columns()

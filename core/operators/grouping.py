@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.expressions.typed import Typed, to_expr
+from headrace.core.frames import projected
 from headrace.core.keygroups import encoded
 from headrace.core.plan.nodes import Computed
 from headrace.core.state import KEY
@@ -44,7 +45,7 @@ class Grouping:
 
     def picked(self, frame: pl.DataFrame, columns: Iterable[str], *more: pl.Expr) -> pl.DataFrame:
         """The key of each row, the columns named, and what is more; one of these reads a column."""
-        return frame.select(*self._exprs, *columns, *more)
+        return projected(frame, *self._exprs, *columns, *more)
 
     def encoded(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame with KEY, made of the columns of the key."""

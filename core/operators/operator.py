@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 65536
 """An operator that makes many rows of few puts out batches of at most about this many."""
 
-FEW_ROWS = 2000
-"""Below this, dealing columns out to threads takes longer than computing them one by one."""
-
 Output: TypeAlias = "tuple[str, pl.DataFrame]"
 """A stream's name, and rows of it."""
 

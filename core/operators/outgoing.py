@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, HIDDEN
 from headrace.core.expressions.typed import to_expr
+from headrace.core.frames import added, projected
 from headrace.core.keygroups import encoded, groups_of
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import MOST_ROWS, Output
@@ -55,7 +56,7 @@ class Outgoing:
         if self._ordered:
             frame = placed(frame, self._number(frame))
         hidden = [name for name in HIDDEN if name in frame.columns]
-        frame = frame.select(*(self._columns or self._shown(frame)), *hidden)
+        frame = projected(frame, *(self._columns or self._shown(frame)), *hidden)
         for start in range(0, frame.height, MOST_ROWS):
             yield self._stream, frame.slice(start, MOST_ROWS)
 
@@ -71,7 +72,7 @@ class Outgoing:
         deleted = pl.col(DELETE) if DELETE in frame.columns else pl.lit(False)
         if self._having is not None:
             deleted = deleted | ~self._having.fill_null(False)
-        return frame.with_columns(deleted.alias(DELETE))
+        return added(frame, deleted.alias(DELETE))
 
     def _number(self, frame: pl.DataFrame) -> pl.Series:
         """What tells rows of one time apart: a number made of the key."""

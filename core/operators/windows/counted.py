@@ -122,6 +122,4 @@ def _beside(
 
 
 def _together(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
-    return pl.concat([first, second.select(first.columns)])
+    return first.vstack(second.select(first.columns))

@@ -90,9 +90,14 @@ class Shared:
         begin = max(self._grid.first(after + 1), self._grid.first(first))
         if begin > until:
             return
-        panes = self._filed.runs.read(self._grid.start(begin), until)
-        if panes is not None:
-            yield from self._spread.windows(panes, after, until, cost=self._cost)
+        alone = begin + self._grid.every_us > until
+        panes = self._filed.runs.read(self._grid.start(begin), begin if alone else until)
+        if panes is not None and alone:
+            states = self._filed.window(panes, begin)
+            self._cost.add(1, panes.height, states.height)
+            yield states
+        elif panes is not None:
+            yield from self._spread.windows(panes, after, until, self._cost)
 
     def _trailed(self, after: int, until: int) -> Iterator[pl.DataFrame]:
         self._trailing = self._trailing or Trailing(self._grid, self._filed)

@@ -8,9 +8,10 @@ what is filed: `settle` files it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headrace.core.frames import projected, together
 from headrace.core.operators.folds import Fold
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.windows.packing import grouped
@@ -76,7 +77,7 @@ class Filed:
         """Fold and file what waits; with `until`, if something up to that pane waits."""
         if self._least is None or (until is not None and self._least > until):
             return
-        waited, folded = self._waits, grouped(_together(self._waiting), self.by, self.fold.begin)
+        waited, folded = self._waits, grouped(together(self._waiting), self.by, self.fold.begin)
         self._waiting, self._waits, self._bytes, self._least = [], 0, 0, None
         if folded.height <= waited // 2:
             self._enough = SETTLED_ROWS
@@ -89,17 +90,12 @@ class Filed:
     def merged(self, states: pl.DataFrame) -> pl.DataFrame:
         """One state a key and pane (or window)."""
         merged = grouped(states, self.by, self.fold.merge)
-        return merged.select(*self.by, *self.fold.columns)
+        return projected(merged, *self.by, *self.fold.columns)
 
     def window(self, states: pl.DataFrame, end: int) -> pl.DataFrame:
         """One state a key, of a single window."""
         import polars as pl
 
         slot = pl.lit(end, dtype=pl.Int64).alias(SLOT)
-        return self.fold.merge(states, self.key).select(*self.key, slot, *self.fold.columns)
-
-
-def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    import polars as pl
-
-    return frames[0] if len(frames) == 1 else pl.concat(frames)
+        merged = self.fold.merge(states, self.key)
+        return projected(merged, *self.key, slot, *self.fold.columns)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME
+from headrace.core.frames import added, sorted_by, together
 from headrace.core.operators.folds import Fold
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import MOST_ROWS, Output
@@ -44,13 +45,13 @@ class Results:
     def rows(self, windows: Iterable[pl.DataFrame]) -> Iterator[Output]:
         """The rows of these windows, those that end first first, in bounded pieces."""
         for states in _gathered(windows):
-            states = states.sort(SLOT)
+            states = sorted_by(states, SLOT)
             for start in range(0, states.height, MOST_ROWS):
                 yield from self._piece(states.slice(start, MOST_ROWS))
 
     def _piece(self, states: pl.DataFrame) -> Iterator[Output]:
         if self._times:
-            states = states.with_columns(**self._times)
+            states = added(states, *self._times.values())
         rows = self._fold.finish(states, self._by)
         if not self._times and rows[EVENT_TIME].null_count():
             rows = rows.drop(EVENT_TIME)  # the rows that came had none
@@ -59,16 +60,14 @@ class Results:
 
 def _gathered(windows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Frames of more rows, where many have few: finishing a frame takes several calls."""
-    import polars as pl
-
     waiting: list[pl.DataFrame] = []
     for states in windows:
         waiting.append(states)
         if sum(frame.height for frame in waiting) >= FEW_ROWS:
-            yield pl.concat(waiting)
+            yield together(waiting)
             waiting = []
     if waiting:
-        yield waiting[0] if len(waiting) == 1 else pl.concat(waiting)
+        yield together(waiting)
 
 
 def _times(operation: nodes.Aggregate | nodes.Top, grid: Grid) -> dict[str, pl.Expr]:
@@ -82,7 +81,8 @@ def _times(operation: nodes.Aggregate | nodes.Top, grid: Grid) -> dict[str, pl.E
     if not operation.window.bounded:
         return {}
     time, end = to_polars(TIMESTAMP), pl.col(SLOT)
-    last = {EVENT_TIME: (end - 1).cast(time)}
+    last = {EVENT_TIME: (end - 1).cast(time).alias(EVENT_TIME)}
     if isinstance(operation, nodes.Top):
         return last
-    return {WINDOW_START: grid.start(end).cast(time), WINDOW_END: end.cast(time), **last}
+    bounds = ((WINDOW_START, grid.start(end)), (WINDOW_END, end))
+    return {**{name: at.cast(time).alias(name) for name, at in bounds}, **last}

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import TYPE_CHECKING
 
+from headrace.core.frames import projected, together
 from headrace.core.operators.windows.filing import Filed
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.state import SLOT
@@ -55,7 +56,7 @@ class Trailing:
         if late.height:
             self._late.append(late)
         if len(self._late) > MOST_LATE:
-            self._late = [self._filed.merged(pl.concat(self._late))]
+            self._late = [self._filed.merged(together(self._late))]
 
     def window(self, end: int) -> pl.DataFrame | None:
         """The states of a window, which ends later than the one before; None without rows."""
@@ -76,7 +77,7 @@ class Trailing:
         if states is None:
             return None
         slot = pl.lit(end, dtype=pl.Int64).alias(SLOT)
-        return states.select(*self._filed.key, slot, *self._filed.fold.columns)
+        return projected(states, *self._filed.key, slot, *self._filed.fold.columns)
 
 
 class _Suffixes:
@@ -123,8 +124,8 @@ class _Suffixes:
 
 def _merged(filed: Filed, parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame | None:
     """One state a key."""
-    import polars as pl
-
     columns = (*filed.key, *filed.fold.columns)
     there = [part.select(columns) for part in parts if part is not None and part.height]
-    return filed.fold.merge(pl.concat(there), filed.key).select(columns) if there else None
+    if not there:
+        return None
+    return projected(filed.fold.merge(together(there), filed.key), *columns)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import FOREVER_US
+from headrace.core.frames import together
 from headrace.core.operators.windows.filing import Filed
 from headrace.core.plan.windows import Window
 
@@ -36,9 +37,7 @@ class Changed:
         return changed
 
     def _together(self) -> pl.DataFrame:
-        import polars as pl
-
-        return pl.concat(self._frames).unique()
+        return together(self._frames).unique()
 
 
 class Rings:

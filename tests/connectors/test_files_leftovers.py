@@ -46,7 +46,8 @@ def test_our_files_source_passes_over_them(killed: Path, format: str, path: str)
 
 def test_patterns_of_other_readers_pass_over_them(killed: Path, format: str) -> None:
     pattern = f"{killed}/out/*{SUFFIX[format]}"
-    answer = duckdb.execute(f"SELECT count(*), sum(id) FROM '{pattern}'").fetchall()
+    with duckdb.connect() as database:
+        answer = database.execute(f"SELECT count(*), sum(id) FROM '{pattern}'").fetchall()
     assert answer == [(3, 3)]
     match format:
         case "json":

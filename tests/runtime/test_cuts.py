@@ -62,16 +62,16 @@ def counted(found: Iterable[Sequence[object]]) -> Counter[tuple[object, ...]]:
 
 def asked(data: Input, streams: Iterable[Stream]) -> dict[str, Counter[tuple[object, ...]]]:
     """The rows of streams as DuckDB computes them, columns sorted by name."""
-    connection = duckdb.connect()
-    for name in ("a", "b"):
-        connection.execute(f"CREATE TABLE {name} (id BIGINT, n BIGINT, s VARCHAR, tags BIGINT[])")
-        if data.get(name):
-            connection.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", data[name])
     found = {}
-    for stream in streams:
-        listed = ", ".join(sorted(stream.columns))
-        answer = connection.execute(f"SELECT {listed} FROM ({stream.sql})").fetchall()
-        found[stream.name] = counted(answer)
+    with duckdb.connect() as database:
+        for name in ("a", "b"):
+            database.execute(f"CREATE TABLE {name} (id BIGINT, n BIGINT, s VARCHAR, tags BIGINT[])")
+            if data.get(name):
+                database.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", data[name])
+        for stream in streams:
+            listed = ", ".join(sorted(stream.columns))
+            answer = database.execute(f"SELECT {listed} FROM ({stream.sql})").fetchall()
+            found[stream.name] = counted(answer)
     return found
 
 

@@ -53,8 +53,18 @@ def added(frame: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
 
 
 def sorted_by(frame: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The frame in the order of a column, often as it is."""
-    return frame if frame[column].is_sorted() else frame.sort(column)
+    """The frame in the order of a column without nulls, often as it is."""
+    values = frame[column]
+    if values.is_sorted():
+        return frame
+    return frame[values.arg_sort()] if frame.height < FEW_ROWS else frame.sort(column)
+
+
+def up_to(values: pl.Series, value: int) -> int:
+    """How many of these sorted numbers are at most so great."""
+    if values.len() < FEW_ROWS:
+        return int((values <= value).sum())
+    return int(values.search_sorted(value, side="right"))
 
 
 def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

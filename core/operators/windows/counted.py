@@ -64,7 +64,7 @@ class Counted(Windows):
     def _file(self, came: Arrived) -> Iterator[Output]:
         rows = came.rows
         if not self._panes.one_to_one:
-            lowest = max(self._panes.first(self._clock.over_us + 1), -FOREVER_US)
+            lowest = self._panes.first(self._clock.over_us + 1)
             rows = expanded(self._panes, rows, lowest, FOREVER_US)
         make = self._accumulated if self._window.accumulate else self._cut
         yield from self._parts.results.rows([make(rows)])

@@ -39,14 +39,15 @@ class Clock:
     @property
     def over_us(self) -> int:
         """Windows that end up to then take no more rows."""
-        return self.us - self._lateness_us
+        return max(self.us - self._lateness_us, NO_CLOCK_US)
 
     @property
     def closed_us(self) -> int:
         """The last pane that no window needs any more."""
         if self.us == FOREVER_US:
             return FOREVER_US
-        return self._grid.start(self._grid.first(self.over_us + 1))
+        closed = self._grid.start(self._grid.first(self.over_us + 1))
+        return max(closed, NO_CLOCK_US)
 
     def time(self, frame: pl.DataFrame) -> pl.Expr:
         """When the rows happened, or happen now (microseconds)."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.core.frames import sorted_by, up_to
 from headrace.core.operators.windows.filing import Filed
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.state import SLOT
@@ -59,7 +60,7 @@ class Spread:
         if self.grid.one_to_one:
             yield from self._same(panes, after, until)
             return
-        panes = panes.sort(SLOT)
+        panes = sorted_by(panes, SLOT)
         for first, last, count, rows in self._pieces(panes, after, until):
             part = _between(panes, self.grid.start(first), last)
             alone = first == last
@@ -82,7 +83,7 @@ class Spread:
                 panes.join(changed, on=on, how="semi", nulls_equal=True), after, until
             )
             return
-        panes, changed = panes.sort(SLOT), changed.unique().sort(SLOT)
+        panes, changed = sorted_by(panes, SLOT), sorted_by(changed.unique(), SLOT)
         for first, last, _, _ in self._pieces(panes, after, until):
             start = self.grid.start(first)
             wanted = expanded(self.grid, _between(changed, start, last), first, last)
@@ -159,6 +160,5 @@ def _count(slots: pl.Series, until: pl.Series) -> pl.Series:
 
 def _between(panes: pl.DataFrame, after: int, until: int) -> pl.DataFrame:
     """Of sorted panes those behind the first and up to the second."""
-    slots = panes[SLOT]
-    start, end = slots.search_sorted(after, "right"), slots.search_sorted(until, "right")
+    start, end = up_to(panes[SLOT], after), up_to(panes[SLOT], until)
     return panes.slice(start, end - start)

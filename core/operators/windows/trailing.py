@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import TYPE_CHECKING
 
-from headrace.core.frames import projected, together
+from headrace.core.frames import projected, sorted_by, together, up_to
 from headrace.core.operators.windows.filing import Filed
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.state import SLOT
@@ -86,7 +86,7 @@ class _Suffixes:
     def __init__(self, filed: Filed, panes: pl.DataFrame, last: int) -> None:
         self.last = last
         self._filed = filed
-        self._panes = panes.sort(SLOT)
+        self._panes = sorted_by(panes, SLOT)
         self._slots: list[int] = panes[SLOT].unique().sort().to_list()
         self._stretch = isqrt(len(self._slots)) + 1
         self._stretches: dict[int, pl.DataFrame | None] = {}
@@ -117,8 +117,8 @@ class _Suffixes:
 
     def _rows(self, first: int, end: int) -> pl.DataFrame:
         slots, panes = self._slots, self._panes[SLOT]
-        begin = int(panes.search_sorted(slots[first], "left"))
-        until = int(panes.search_sorted(slots[min(end, len(slots)) - 1], "right"))
+        begin = up_to(panes, slots[first - 1]) if first else 0
+        until = up_to(panes, slots[min(end, len(slots)) - 1])
         return self._panes.slice(begin, until - begin)
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import polars as pl
 import pytest
 from hypothesis import settings
 
+from headrace.core.state import KEY, SLOT, Owner, RunsLayout
 from headrace.state.memory import MemoryBackend
 from tests.state.modelled import Modelled
 
@@ -18,7 +23,7 @@ class InMemory(Modelled):
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which everything happens that else takes millions of rows."""
-    monkeypatch.setattr("headrace.state.runs.SMALL_ROWS", 8)
+    monkeypatch.setattr("headrace.state.runs.MANY", 3)
     monkeypatch.setattr("headrace.state.runs.SMALL_BYTES", 200)
     monkeypatch.setattr("headrace.state.table.LEAST_GARBAGE", 3)
     monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
@@ -26,3 +31,33 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestInMemory(InMemory.TestCase):
     settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+
+
+def resident_mb() -> float:
+    """How much memory this process has, by the system's account."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def large(at: int) -> pl.DataFrame:
+    """40 MB of long texts, of which few are kept."""
+    numbers = pl.int_range(200_000, eager=True)
+    texts = (numbers + at * 200_000).cast(pl.String) + "x" * 180
+    return pl.DataFrame({"k": numbers % 50_000, "s": texts})
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="wants Linux's account")
+@pytest.mark.parametrize("shape", ["runs", "table"])
+def test_what_is_kept_keeps_nothing_else_in_memory(shape: str) -> None:
+    state = MemoryBackend().open(Owner("step", 0, range(8), 8))
+    layout = RunsLayout({"k": pl.Int64(), "s": pl.List(pl.String())}, ("k",), lambda frame: frame)
+    runs, table = state.runs("filed", layout), state.table("rows", {"s": pl.String()})
+    before = resident_mb()
+    for at in range(12):
+        few = large(at).group_by("k").agg(pl.col("s").first()).head(100)
+        if shape == "runs":
+            runs.add(few.select("k", pl.concat_list("s"), pl.lit(at, pl.Int64).alias(SLOT)))
+        else:
+            table.put(few.select(pl.format("{}/{}", pl.lit(at), "k").alias(KEY), "s"))
+    assert runs.rows + table.rows == 1200
+    assert resident_mb() - before < 250  # the texts of all 12 are 480 MB

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.core.operators.windows import filing, spread
-from headrace.core.plan.windows import Cumulate, Shape, Slide, Tumble, Window
+from headrace.core.plan.windows import Cumulate, Shape, Slide, Trigger, Tumble, Window
 from tests.runtime.windowing import Driven, Row, aggregate, driven, frame_of, us
 
 Out = tuple[object, ...]
@@ -80,6 +80,15 @@ def run(step: Driven, batches: list[tuple[list[Row], int]]) -> tuple[list[Row], 
     return came, out + step.end()
 
 
+def summed(out: list[Out], *, again: bool) -> Sums:
+    """What windows come to: their last rows, or all of their rows where each tells what is new."""
+    found: Sums = defaultdict(lambda: [0, 0])
+    for *window, n, total in out:
+        before = [0, 0] if again else found[tuple(window)]
+        found[tuple(window)] = [before[0] + n, before[1] + total]  # type: ignore[operator]
+    return found
+
+
 @SETTINGS
 @given(SHAPES, BATCHES)
 def test_windows_do_not_depend_on_batches_and_time(
@@ -124,11 +133,31 @@ def test_late_rows_are_in_exactly_one_of_windows_and_late(
     out += step.end()
     assert [row for row in out if row[0] == "late"] == late
     assert step.state.counts.late == len(late)
-    last: Sums = defaultdict(lambda: [0, 0])
-    for *name, n, total in (row for row in out if row[0] != "late"):
-        before = [0, 0] if window.fires_again else last[tuple(name)]
-        last[tuple(name)] = [before[0] + n, before[1] + total]  # type: ignore[operator]
-    assert last == expected
+    in_time = [row for row in out if row[0] != "late"]
+    assert summed(in_time, again=window.fires_again) == expected
+    assert step.operator.held == 0
+
+
+TRIGGERS = st.one_of(
+    st.builds(lambda every: Trigger(every_us=us(every)), SIZES),
+    st.builds(lambda count: Trigger(count=count), st.integers(1, 4)),
+)
+
+
+@SETTINGS
+@given(SHAPES, BATCHES, TRIGGERS, st.booleans())
+def test_what_fires_early_ends_as_if_it_had_not(
+    sizes: None,
+    shape: Shape,
+    batches: list[tuple[list[Row], int]],
+    trigger: Trigger,
+    accumulate: bool,
+) -> None:
+    step = driven(aggregate(Window(shape, trigger=trigger, accumulate=accumulate)))
+    came, out = run(step, batches)
+    if trigger.count and not accumulate:
+        assert all(isinstance(n, int) and 0 < n <= trigger.count for *_, n, _ in out)
+    assert summed(out, again=accumulate) == summed(counted(shape, came), again=True)
     assert step.operator.held == 0
 
 

@@ -11,9 +11,12 @@ from headrace.core.plan.nodes import Dedup, Keyed
 
 
 def still_timed(operation: Keyed, timed: bool) -> bool:
-    """Whether what comes out has an event time: a window's end is one."""
+    """Whether what comes out has an event time.
+
+    Windows by the wall clock have none: no watermark says how far they have come.
+    """
     window = None if isinstance(operation, Dedup) else operation.window
-    return timed or (window is not None and window.bounded)
+    return timed and not (window is not None and window.processing)
 
 
 def needs_time(window: windows.Window) -> str:

@@ -170,22 +170,22 @@ def test_a_ranking_as_it_is_written(
 
 
 @pytest.mark.parametrize(
-    ("step", "timed"),
+    "step",
     [
-        ("window: {tumble: 1s, time: processing}, aggregate: {n: count(*)}", True),
-        ("window: {session: 1s, time: processing}, top: {n: 1, by: id}", True),
-        ("window: {count: 9}, aggregate: {n: count(*)}", False),
-        ("window: global, aggregate: {n: count(*)}", False),
-        ("aggregate: {n: count(*)}, ttl: {after: 1s, time: processing}", False),
-        ("dedup: {key: id, ttl: 1s, time: processing}", False),
+        "window: {tumble: 1s, time: processing}, aggregate: {n: count(*)}",
+        "window: {session: 1s, time: processing}, top: {n: 1, by: id}",
+        "window: {count: 9}, aggregate: {n: count(*)}",
+        "window: global, aggregate: {n: count(*)}",
+        "aggregate: {n: count(*)}, ttl: {after: 1s, time: processing}",
+        "dedup: {key: id, ttl: 1s, time: processing}",
     ],
 )
-def test_rows_without_an_event_time_have_one_behind_windows(
-    tmp_path: Path, step: str, timed: bool
+def test_rows_without_an_event_time_get_none_where_nothing_says_how_far_it_is(
+    tmp_path: Path, step: str
 ) -> None:
     steps = f"steps:\n  s: {{from: plain, {step}}}\n"
     text = f"name: t\nsources:\n{UNTIMED}{steps}sinks:\n  a: {{from: s, console: {{}}}}\n"
-    assert plan_of(tmp_path, text).streams["s"].timed is timed
+    assert plan_of(tmp_path, text).streams["s"].timed is False
 
 
 def test_late_rows_are_a_stream_with_the_columns_of_the_input(tmp_path: Path) -> None:

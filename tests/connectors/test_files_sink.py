@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import Memory
-from headrace.core.contracts import ConnectorError, Sink, Writer
+from headrace.core.contracts import Sink, Writer
 from headrace.core.messages import Handle
 from tests.connectors.on_disk import JOB, OTHER_JOB, UNPACK, ids, run, sink_of
 from tests.simulation import SimulatedLoop
@@ -137,13 +137,11 @@ def test_a_part_is_closed_after_so_long(tmp_path: Path) -> None:
     assert [len(file.read_text().splitlines()) for file in files] == [3, 3, 3, 1]
 
 
-def test_an_upsert_is_written_as_a_row_and_a_delete_is_refused(tmp_path: Path) -> None:
+def test_only_the_columns_of_the_stream_are_written(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, "{from: s, files: {path: out}}")
     changes = FRAME.with_columns(pl.lit(False).alias("_delete"), pl.lit(1).alias("__time"))
     sink.commit(written(sink, changes))
     assert (tmp_path / f"out/{MINE}-0-0.jsonl").read_text().startswith('{"id":0,"name":"n0"}\n')
-    with pytest.raises(ConnectorError, match="a row was deleted"):
-        written(sink, changes.with_columns((pl.col("id") == 3).alias("_delete")))
 
 
 PARTITIONED = pl.DataFrame(

@@ -10,14 +10,13 @@ a sixth of the time.) Small frames are merged when there are many, so that there
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from headrace.core.frames import sorted_by, together, up_to
+from headrace.core.frames import compacted, sorted_by, together, up_to
 from headrace.core.keygroups import key_group
 from headrace.core.state import SLOT, RunsLayout
-from headrace.state.copying import apart, copied
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,12 +70,12 @@ class MemoryRuns:
         """File these rows."""
         if not frame.height:
             return
-        self._push(apart(_sorted(frame)))
+        self._push(compacted(sorted_by(frame, SLOT)))
         small = self._runs[-MANY:]
         if len(small) == MANY and all(run.rows <= SMALL_ROWS for run in small):
             del self._runs[-MANY:]
             self._bytes -= sum(run.bytes for run in small)
-            self._push(self._merged([run.frame for run in small]))
+            self._push(compacted(self._merged([run.frame for run in small])))
         if self._bytes > max(2 * self._merged_bytes, SMALL_BYTES):
             self._merge_all()
 
@@ -111,13 +110,13 @@ class MemoryRuns:
     def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """What is filed of those keys behind a slot."""
         behind = (run.frame.slice(_end(run, after)) for run in self._runs if run.last > after)
-        return _together([self._of(keys, frame) for frame in behind])
+        return _joined(self._of(keys, frame) for frame in behind)
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Everything of those keys, out of the state."""
         found = [self._of(keys, run.frame) for run in self._runs]
-        together = _together(found)
-        if together is None:
+        joined = _joined(found)
+        if joined is None:
             return None
         kept = [
             run_of(self._of(keys, run.frame, "anti")) if part.height else run
@@ -125,7 +124,7 @@ class MemoryRuns:
             if part.height < run.rows
         ]
         self._replace(kept)
-        return self._merged([together])
+        return self._merged([joined])
 
     @property
     def rows(self) -> int:
@@ -152,7 +151,7 @@ class MemoryRuns:
 
     def _merge_all(self) -> None:
         merged = self._merged([run.frame for run in self._runs])
-        self._replace([run_of(merged)])
+        self._replace([run_of(compacted(merged))])
         self._merged_bytes = self._bytes
 
     def _between(self, after: int | None, until: int) -> pl.DataFrame | None:
@@ -169,7 +168,7 @@ class MemoryRuns:
         return parts[0] if len(parts) == 1 else self._merged(parts) if parts else None
 
     def _merged(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        return apart(_sorted(self.layout.merge(together(frames))))
+        return sorted_by(self.layout.merge(together(frames)), SLOT)
 
     def _of(
         self, keys: pl.DataFrame, frame: pl.DataFrame, how: Literal["semi", "anti"] = "semi"
@@ -203,10 +202,6 @@ class FrozenRuns:
         return [part for part in parts if part.height]
 
 
-def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
-    return sorted_by(frame, SLOT)
-
-
 def _end(run: Run, until: int) -> int:
     """Where the rows behind that slot begin."""
     if run.last <= until:
@@ -217,11 +212,11 @@ def _end(run: Run, until: int) -> int:
 def _rest(run: Run, start: int) -> Run:
     """The run from that row on; in memory of its own when it is the smaller part of its memory."""
     rest = run.frame.slice(start)
-    return run_of(copied(rest)) if rest.height * 2 < run.held else run_of(rest, run.held)
+    if rest.height * 2 >= run.held:
+        return run_of(rest, run.held)
+    return run_of(compacted(rest.gather_every(1)))
 
 
-def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
-    import polars as pl
-
+def _joined(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:
     full = [frame for frame in frames if frame.height]
-    return pl.concat(full) if full else None
+    return together(full) if full else None

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from headrace.core.frames import compacted
 from headrace.core.keygroups import groups_of, hashes_of, key_group
 from headrace.core.state import ASKED, KEY, NO_CLOCK_US, UNTIL
-from headrace.state.copying import apart
 from headrace.state.index import Index
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class MemoryTable:
         elif self._times and UNTIL not in frame.columns:
             frame = _timed(frame)
         hashes, slots = self._looked_up(frame[KEY])
-        self._append(apart(frame[list(self._names)]), hashes, slots)
+        self._append(compacted(frame[list(self._names)]), hashes, slots)
         self._tidy()
 
     def remove(self, keys: pl.Series) -> None:
@@ -174,7 +174,7 @@ class MemoryTable:
         if self._height <= 2 * self._index.live + LEAST_GARBAGE:
             return
         if self._index.live:
-            self._frames = [apart(self._log()[self._index.renumbered()])]
+            self._frames = [compacted(self._log()[self._index.renumbered()])]
         else:
             self._frames, self._index, self._sweep_us = [], Index(), None
         self._height, self._whole = self._index.live, None

@@ -44,7 +44,6 @@ class Manifests:
         for name in self._disk.names(self._folder):
             if names.is_temporary(name):
                 self._disk.remove(os.path.join(self._folder, name))
-        self._disk.sync_folder(self._folder)
         for number in self.numbers()[-1:]:
             with suppress(Broken, RefusedSnapshot):
                 self.read(number)

@@ -31,6 +31,8 @@ class Trouble:
     failures: int = 1
     """How many operations in a row fail."""
     code: int = errno.EIO
+    fail_on: str = ""
+    """The operation that fails, as in "sync_folder /jobs"; `failures` times."""
     operations: int = 0
     log: list[str] = field(default_factory=list)
 
@@ -41,6 +43,14 @@ class Trouble:
             raise Crashed
         if self.fail_at is not None and self.fail_at <= at < self.fail_at + self.failures:
             raise OSError(self.code, "injected", path)
+        if self.log[-1] == self.fail_on and self.failures:
+            self.failures -= 1
+            raise OSError(self.code, "injected", path)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all that was to fail has failed."""
+        return self.fail_at is not None and self.operations >= self.fail_at + self.failures
 
 
 LARGE = 100
@@ -64,6 +74,8 @@ class Job:
         self.blobs: list[Blob] = []
         """Those put for the checkpoint that is being made."""
         self.store: LocalStore | None = None
+        self.is_failing = False
+        """Whether operations of the disk fail."""
         self.disk.make_folder(WORK)
 
     @property
@@ -76,6 +88,7 @@ class Job:
     def arrange(self, trouble: Trouble) -> None:
         """Let this happen from now on."""
         self.disk.before = trouble
+        self.is_failing |= trouble.fail_at is not None or bool(trouble.fail_on)
 
     def start(self) -> LocalStore:
         """Open the home, and check what is found there."""
@@ -90,14 +103,17 @@ class Job:
         return self.store
 
     def _check(self, store: LocalStore) -> None:
-        """The newest checkpoint is the last one committed, or one whose commit was under way."""
+        """The newest checkpoint is the last one committed, or one whose commit was under way.
+
+        Every one is whole, unless a sync has failed: then an old one, removed, may be back in part.
+        """
         numbers = store.manifests()
         newest = numbers[-1] if numbers else 0
         assert newest == self.committed or newest in self.possible, f"{newest}: {self}"
         self.committed, self.possible = newest, set()
         self.number = max(self.number, newest)
-        if newest:
-            self.read(newest)
+        for number in numbers[-1:] if self.is_failing else numbers:
+            self.read(number)
 
     def read(self, number: int) -> None:
         """All of a checkpoint is as it was written."""

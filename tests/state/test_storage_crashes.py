@@ -72,17 +72,21 @@ def test_a_crash_at_every_operation_loses_nothing(how: str) -> None:
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("failures", [1, 2, 3])
-def test_a_failure_of_every_operation_loses_nothing(code: int, failures: int) -> None:
+@pytest.mark.parametrize("then", ["power lost", "killed, power lost", "goes on, power lost"])
+def test_a_failure_of_every_operation_loses_nothing(code: int, failures: int, then: str) -> None:
     for fail_at in operations():
         job = Job()
         job.arrange(Trouble(fail_at=fail_at, code=code, failures=failures))
-        for _ in range(5):
+        for _ in range(6):
             with suppress(SnapshotError, OSError):
                 if job.store is None:
                     job.start()
                 job.step(job.number + 1)
-        if job.store is None:
-            continue
+            if job.trouble.is_over and not then.startswith("goes on"):
+                break
+        if then.startswith("killed"):
+            end(job, "killed", 0)
+            job.start()
         end(job, "power lost", fail_at)
         job.start()
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.core.frames import projected
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -31,14 +33,15 @@ def encoded(keys: pl.DataFrame) -> pl.Series:
     import polars as pl
 
     parts = [_encoded(type, pl.col(name)) for name, type in keys.schema.items()]
-    return keys.select((pl.concat_str(parts) if len(parts) > 1 else parts[0]).alias("key"))["key"]
+    whole = pl.concat_str(parts) if len(parts) > 1 else parts[0]
+    return projected(keys, whole.alias("key"))["key"]
 
 
 def hashes_of(keys: pl.Series) -> pl.Series:
     """The hash of each encoded key, of 64 bits."""
     import polars_hash as plh
 
-    return keys.to_frame("key").select(plh.col("key").nchash.xxh3_64()).to_series()
+    return projected(keys.to_frame("key"), plh.col("key").nchash.xxh3_64())["key"]
 
 
 def groups_of(keys: pl.Series, key_groups: int) -> pl.Series:
@@ -62,7 +65,7 @@ def key_group(frame: pl.DataFrame, key: Sequence[str], key_groups: int) -> pl.Se
 
         one = pl.Series("key", [group_of_no_key(key_groups)], dtype=pl.Int32)
         return one.new_from_index(0, frame.height)
-    return groups_of(encoded(frame.select(key)), key_groups)
+    return groups_of(encoded(frame[list(key)]), key_groups)
 
 
 def _encoded(type: pl.DataType, column: pl.Expr) -> pl.Expr:

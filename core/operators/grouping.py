@@ -53,7 +53,7 @@ class Grouping:
 
         if not self.inside:
             return frame.with_columns(pl.lit("").alias(KEY))
-        return frame.with_columns(encoded(frame.select(self.inside)).alias(KEY))
+        return frame.hstack([encoded(frame[list(self.inside)]).alias(KEY)])
 
     def named(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The columns of the key under the names that the user gave."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME
 from headrace.core.expressions.typed import to_expr
+from headrace.core.frames import projected, sorted_by, together
 from headrace.core.operators.folds import Aggregates
 from headrace.core.operators.forgetting import Forgetting
 from headrace.core.operators.grouping import Grouping
@@ -59,13 +60,12 @@ class Running(Forgetting):
 
     def _merged(self, fresh: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
         """The states of the keys of these rows, together with what was known of them."""
-        import polars as pl
-
-        columns = (ASKED, *self._state_columns)
-        numbered = fresh.with_row_index(ASKED).select(columns)
-        merged = self._fold.merge(pl.concat([found.select(columns), numbered]), (ASKED,))
-        keys = fresh.select(*self._grouping.inside, KEY)[merged[ASKED]]
-        return keys.hstack(merged.select(self._state_columns).get_columns())
+        columns = [ASKED, *self._state_columns]
+        numbered = fresh.with_row_index(ASKED)[columns]
+        merged = self._fold.merge(together([found[columns], numbered]), (ASKED,))
+        # In the order in which they were asked for, which the table remembers.
+        merged = sorted_by(merged, ASKED)[list(self._state_columns)]
+        return fresh[[*self._grouping.inside, KEY]].hstack(merged.get_columns())
 
     def _finished(self, states: pl.DataFrame) -> pl.DataFrame:
         """The rows of these states, with KEY, in the same order."""
@@ -80,9 +80,9 @@ class Running(Forgetting):
         return results.filter(self._having | pl.col(KEY).is_in(shown.implode()))
 
     def _keep(self, states: pl.DataFrame, results: pl.DataFrame) -> None:
-        kept = states.select(KEY, *self._state_columns)
+        kept = states[[KEY, *self._state_columns]]
         if self._having is not None:
-            passes = results.select(self._having.fill_null(False).alias(SHOWN))
+            passes = projected(results, self._having.fill_null(False).alias(SHOWN))
             kept = kept.hstack(passes.get_columns())
         self.put(kept, results[EVENT_TIME])
 
@@ -90,4 +90,4 @@ class Running(Forgetting):
 def _untimed(frame: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
-    return frame.with_columns(pl.lit(None, dtype=to_polars(TIMESTAMP)).alias(EVENT_TIME))
+    return frame.with_columns_seq(pl.lit(None, dtype=to_polars(TIMESTAMP)).alias(EVENT_TIME))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -97,6 +97,7 @@ class _Source:
     arriving: Arriving
     source: nodes.Source
     rediscover_s: float | None = None
+    ordered: bool = False
 
     def discover(self) -> Sequence[Split]:
         return [Split(self.source.name, "0")]
@@ -113,6 +114,12 @@ class _Reading:
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         self.splits += [split for split, _ in splits]
+
+    def hold(self, splits: Collection[Split]) -> None:
+        """There is one."""
+
+    def exhausted(self) -> Mapping[Split, float]:
+        return {}
 
     async def next(self) -> Arrival | None:
         if not self.splits or self.given == len(self.arriving.frames):

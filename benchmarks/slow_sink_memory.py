@@ -90,6 +90,7 @@ class Making:
     rows: int
     surroundings: Surroundings
     rediscover_s: float | None = None
+    ordered: bool = False
 
     def discover(self) -> Sequence[Split]:
         """One split."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from headrace.connectors.formats.opening import decoded
 from headrace.connectors.numbered import NumberedSource, Numbers
 from headrace.core.contracts import (
     Connector,
@@ -49,7 +50,8 @@ def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
     maker = _Maker(options, source.columns)
     per_second = options.rate.per_second if options.rate else None
     count = min(bounds) if bounds else None
-    numbers = Numbers(source.name, maker.make, count, per_second, source.parallelism)
+    wanted = decoded(source)
+    numbers = Numbers(source.name, maker.make, count, per_second, source.parallelism, wanted)
     return NumberedSource(numbers, surroundings)
 
 

@@ -7,14 +7,20 @@ seen only when it is committed. A test names its data; the YAML refers to it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from headrace.connectors.threaded import Threaded
+from headrace.connectors.formats.opening import decoded
+from headrace.connectors.formats.required import sound
 from headrace.core.contracts import (
+    Arrival,
     Chunk,
     Connector,
+    Ended,
     Reading,
     SinkSide,
     SourceSide,
@@ -23,7 +29,8 @@ from headrace.core.contracts import (
 )
 from headrace.core.messages import Handle, Position, Split
 from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.values import Words
+from headrace.core.pipeline.settings import positive
+from headrace.core.pipeline.values import Flag, Words
 from headrace.core.plan import nodes
 from headrace.core.types import Schema
 
@@ -31,18 +38,24 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+Happening: TypeAlias = "pl.DataFrame | float"
+"""Rows, or seconds in which none come."""
+
+
 class MemoryOptions(Part):
-    """Which data."""
+    """Which data, how often to look for more splits, and whether they sort by time."""
 
     data: Words
+    watch: Annotated[timedelta | None, positive] = None
+    ordered: Flag = False
 
 
 @dataclass(slots=True)
 class Memory:
     """Named data: splits of frames to read, and what has been committed."""
 
-    inputs: dict[str, dict[str, list[pl.DataFrame]]] = field(default_factory=dict)
-    """By name, the splits, each a list of chunks."""
+    inputs: Mapping[str, Mapping[str, Sequence[Happening]]] = field(default_factory=dict)
+    """By name, the splits, each a list of chunks and of pauses between them."""
     outputs: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     """By name, what was committed, in that order."""
     prepared: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
@@ -61,7 +74,8 @@ class Memory:
     def _source(self, source: nodes.Source, surroundings: Surroundings) -> MemorySource:
         options = source.options
         assert isinstance(options, MemoryOptions)
-        return MemorySource(source, self.inputs[options.data], surroundings)
+        every_s = options.watch.total_seconds() if options.watch else None
+        return MemorySource(source, self.inputs[options.data], every_s, options.ordered)
 
     def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
         options = sink.options
@@ -74,27 +88,102 @@ class MemorySource:
     """Reads the chunks of the splits."""
 
     source: nodes.Source
-    splits: dict[str, list[pl.DataFrame]]
-    surroundings: Surroundings
+    splits: Mapping[str, Sequence[Happening]]
+    rediscover_s: float | None
+    ordered: bool
 
     def discover(self) -> Sequence[Split]:
         """Every split."""
         return [Split(self.source.name, name) for name in self.splits]
 
-    @property
-    def rediscover_s(self) -> None:
-        """There are never others."""
-        return None
-
     def reading(self) -> Reading:
         """Reads a chunk of each split in turn."""
-        return Threaded(self, self.surroundings)
+        return MemoryReading(self)
 
-    def read(self, split: Split, position: Position) -> Iterator[Chunk]:
-        """The chunks from that number on."""
-        first = position if isinstance(position, int) else 0
-        for number, frame in enumerate(self.splits[split.name][first:], first + 1):
-            yield Chunk(split, frame.select(self.source.columns), number)
+
+@dataclass(slots=True)
+class _Open:
+    """A split that is being read: its next happening, and from when on that may be."""
+
+    split: Split
+    at: int
+    due: float
+    rows: int = 0
+    dry_since: float = 0.0
+
+
+class MemoryReading:
+    """`Reading` that gives a chunk of each split in turn, of those that have one."""
+
+    def __init__(self, source: MemorySource) -> None:
+        self._source = source
+        self._schema = decoded(source.source)
+        self._open: deque[_Open] = deque()
+        self._last = False
+        self._held: Collection[Split] = ()
+        self._changed = asyncio.Event()
+
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """Read these too."""
+        now = asyncio.get_running_loop().time()
+        for split, position in splits:
+            self._open.append(_Open(split, position if isinstance(position, int) else 0, now))
+        self._last = last
+        self._changed.set()
+
+    def hold(self, splits: Collection[Split]) -> None:
+        """Give nothing of these."""
+        self._held = splits
+        self._changed.set()
+
+    def exhausted(self) -> Mapping[Split, float]:
+        """The splits in a pause."""
+        now = asyncio.get_running_loop().time()
+        paused = [one for one in self._open if one.due > now and one.split not in self._held]
+        return {one.split: one.dry_since for one in paused}
+
+    async def next(self) -> Arrival | None:
+        """What is there, or comes first."""
+        now = asyncio.get_running_loop().time
+        while self._open or not self._last:
+            for _ in range(len(self._open)):
+                one = self._open.popleft()
+                arrival = self._of(one, now())
+                if not isinstance(arrival, Ended):
+                    self._open.append(one)
+                if arrival is not None:
+                    return arrival
+            due = (one.due for one in self._open if one.split not in self._held)
+            await self._change(min(due, default=None))
+        return None
+
+    def _of(self, one: _Open, now: float) -> Arrival | None:
+        """What a split gives now."""
+        happenings = self._source.splits[one.split.name]
+        while one.due <= now and one.split not in self._held:
+            if one.at == len(happenings):
+                return Ended(one.split)
+            happening = happenings[one.at]
+            one.at += 1
+            if not isinstance(happening, float | int):
+                one.due = now
+                return self._chunk(one, happening)
+            one.dry_since, one.due = one.due, one.due + happening
+        return None
+
+    def _chunk(self, one: _Open, frame: pl.DataFrame) -> Chunk:
+        rows, bad = sound(frame.select(self._source.source.columns), self._schema, one.rows)
+        one.rows += frame.height
+        return Chunk(one.split, rows, one.at, bad)
+
+    async def _change(self, until: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await self._changed.wait()
+        self._changed.clear()
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 @dataclass(slots=True)

@@ -7,13 +7,15 @@ the number of the next block. With a rate, blocks are small and wait for their t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.connectors.formats.required import sound
 from headrace.connectors.threaded import Threaded
-from headrace.core.contracts import Arrival, Chunk, Reading, Surroundings
+from headrace.core.contracts import Arrival, Chunk, Ended, Reading, Surroundings
 from headrace.core.messages import Position, Split
+from headrace.core.types import Schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,6 +35,8 @@ class Numbers:
     count: int | None
     per_second: float | None
     splits: int
+    wanted: Schema | None = None
+    """The columns, where something in them may be null that must not be."""
 
     @property
     def block(self) -> int:
@@ -49,7 +53,8 @@ class Numbers:
             last = first + self.block
             frame = self.make(first, last if self.count is None else min(last, self.count))
             number += self.splits
-            yield Chunk(split, frame, number)
+            frame, bad = sound(frame, self.wanted, first) if self.wanted else (frame, ())
+            yield Chunk(split, frame, number, bad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +63,12 @@ class NumberedSource:
 
     numbers: Numbers
     surroundings: Surroundings
+    rediscover_s: None = None
+    ordered: bool = False
 
     def discover(self) -> Sequence[Split]:
         """As many splits as the source has subtasks."""
         return [Split(self.numbers.source, str(at)) for at in range(self.numbers.splits)]
-
-    @property
-    def rediscover_s(self) -> None:
-        """There are never others."""
-        return None
 
     def reading(self) -> Reading:
         """Reads blocks, at their time where there is a rate."""
@@ -82,16 +84,34 @@ class Paced:
         self._numbers = numbers
         self._start: tuple[float, int] | None = None
         self._held: Chunk | None = None
+        self._open: set[Split] = set()
+        self._held_splits: Collection[Split] = ()
+        self._waiting_since: float | None = None
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Read these too."""
+        self._open.update(split for split, _ in splits)
         self._reading.assign(splits, last=last)
+
+    def hold(self, splits: Collection[Split]) -> None:
+        """Give nothing of these."""
+        self._held_splits = splits
+        self._reading.hold(splits)
+
+    def exhausted(self) -> Mapping[Split, float]:
+        """All of them, while the next block is not due."""
+        since = self._waiting_since
+        if since is None:
+            return {}
+        return {split: since for split in self._open if split not in self._held_splits}
 
     async def next(self) -> Arrival | None:
         """The next block, when it is due."""
         loop = asyncio.get_running_loop()
         if self._held is None:
             arrival = await self._reading.next()
+            if isinstance(arrival, Ended):
+                self._open.discard(arrival.split)
             if not isinstance(arrival, Chunk):
                 return arrival
             self._held = arrival
@@ -100,8 +120,10 @@ class Paced:
             self._start = (loop.time(), number)
         since, first = self._start
         due = since + (number - first) * self._numbers.block / (self._numbers.per_second or 1)
+        self._waiting_since = loop.time()
         # A chunk that is held stays held when somebody stops waiting for it.
         await asyncio.sleep(max(due - loop.time(), 0))
+        self._waiting_since = None
         chunk, self._held = self._held, None
         return chunk
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,6 +36,8 @@ class Stdin:
     surroundings: Surroundings
     descriptor: int = 0
     block: int = BLOCK
+    rediscover_s: None = None
+    ordered: bool = False
 
     def discover(self) -> Sequence[Split]:
         """The one split."""
@@ -42,11 +45,6 @@ class Stdin:
         if sys.stdin is None:
             raise ConnectorError("standard input is closed", exit_status=2)
         return [Split(self.source.name, NAME)]
-
-    @property
-    def rediscover_s(self) -> None:
-        """There is never another."""
-        return None
 
     def reading(self) -> Reading:
         """Reads the records, in the subtask that the split is assigned to."""
@@ -68,11 +66,21 @@ class Records:
         self._kept = b""
         self._at = 0
         self._ended = False
+        self._waiting_since: float | None = None
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Read the one split there is; there is nothing to wait for in the other subtasks."""
         for split, position in splits:
             self._split, self._again = split, bool(position)
+
+    def hold(self, splits: Collection[Split]) -> None:
+        """It is the only split of its source, and so never ahead of another."""
+
+    def exhausted(self) -> Mapping[Split, float]:
+        """The split, while nothing has come."""
+        if self._split is None or self._waiting_since is None:
+            return {}
+        return {self._split: self._waiting_since}
 
     async def next(self) -> Arrival | None:
         """The records that have come; waits for at least one."""
@@ -95,12 +103,14 @@ class Records:
         if len(self._kept) > LONGEST:
             message = f"a record is longer than {LONGEST >> 20} MB"
             raise ConnectorError(message, split=NAME, position=self._at)
+        self._waiting_since = asyncio.get_running_loop().time()
         try:
             data = await self._incoming.get()
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             message = f"cannot read standard input: {why}"
             raise ConnectorError(message, split=NAME, position=self._at) from None
+        self._waiting_since = None
         self._kept += data
         self._ended = not data
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from headrace.core.contracts import Arrival, Chunk, Ended, Reader, Surroundings
@@ -25,6 +25,7 @@ class Threaded:
         self._bench = surroundings.bench
         self._in_order = in_order
         self._last = False
+        self._held: Collection[Split] = ()
         self._open: deque[tuple[Split, Iterator[Chunk]]] = deque()
         self._made: deque[Arrival] = deque()
         self._making: asyncio.Task[None] | None = None
@@ -36,32 +37,62 @@ class Threaded:
         self._last = last
         self._changed.set()
 
+    def hold(self, splits: Collection[Split]) -> None:
+        """Give nothing of these; what was made ahead of them waits."""
+        self._held = splits
+        self._changed.set()
+
+    def exhausted(self) -> Mapping[Split, float]:
+        """None: a reader has more to give until its end."""
+        return {}
+
     async def next(self) -> Arrival | None:
         """What was made ahead; what comes after it is begun."""
         while True:
-            arrival = self._made.popleft() if self._made else None
+            arrival = self._given()
             self._go_on()
             if arrival is not None:
                 return arrival
-            if self._making is None and self._last:
+            if self._last and not self._made and not self._open and self._making is None:
                 return None
             await self._changed.wait()
             self._changed.clear()
 
+    def _given(self) -> Arrival | None:
+        """The first that was made and is not held."""
+        for at, arrival in enumerate(self._made):
+            if arrival.split not in self._held:
+                del self._made[at]
+                return arrival
+        return None
+
     def _go_on(self) -> None:
-        """Begin the next chunk, unless one is waiting or being made; raise why it failed."""
-        if self._made:
-            return
+        """Begin the next chunk, unless one waits to be given or is being made already.
+
+        Raises what went wrong with the last.
+        """
         if self._making is not None and self._making.done():
             making, self._making = self._making, None
             making.result()
-        if self._making is None and self._open:
+        if self._making is not None or any(a.split not in self._held for a in self._made):
+            return
+        if self._choose():
             self._making = asyncio.create_task(self._make())
             self._making.add_done_callback(lambda _: self._changed.set())
 
+    def _choose(self) -> bool:
+        """Bring the next split that may be read to the front; whether there is one."""
+        for _ in range(len(self._open)):
+            if self._open[0][0] not in self._held:
+                return True
+            if self._in_order:
+                return False
+            self._open.rotate(-1)
+        return False
+
     async def _make(self) -> None:
         """The next chunk, and before it the ends of splits that have no more."""
-        while self._open:
+        while self._choose():
             split, chunks = self._open[0]
             chunk: Chunk | None = await self._bench.blocking(partial(next, chunks, None))
             if chunk is not None:

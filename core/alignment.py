@@ -1,9 +1,16 @@
 """Many inputs as one: what their elements mean together. No clock, no queue, no waiting.
 
-The watermark is the least of the inputs that are not idle, and never goes back. Barrier n of one
-input blocks that input until barrier n has come on all of them (aligned), or does not block it (at
-least once). An input that has ended counts as having sent every barrier and the last watermark.
-Inputs are never chosen by what they hold, which is why alignment over bounded channels cannot lock.
+The watermark is the least of the inputs that are not idle, and never goes back: an input that was
+idle and speaks again holds it where it is until it has caught up. Whoever reads is told when
+idleness ends, by the watermark once more, because the rows that ended it may not get that far.
+
+An input at the last watermark has nothing to hold back and nothing to wait for, and so does not
+count, whether its end has come yet or not; while others are idle it is not the end of time.
+
+Barrier n of one input blocks that input until barrier n has come on all of them (aligned), or does
+not block it (at least once). An input that has ended counts as having sent every barrier and the
+last watermark. Inputs are never chosen by what they hold, which is why alignment over bounded
+channels cannot lock.
 """
 
 from __future__ import annotations
@@ -51,9 +58,10 @@ class Alignment:
         """What goes on when this element has come on that input."""
         match element:
             case Batch():
-                self._inputs[at].idle = False
-                self._idle = False
                 yield element
+                self._inputs[at].idle = False
+                if self._idle:
+                    yield from self._time()
             case Watermark(at_us):
                 self._inputs[at].idle = False
                 self._inputs[at].watermark_us = max(self._inputs[at].watermark_us, at_us)
@@ -68,25 +76,25 @@ class Alignment:
                 yield from self._barriers()
             case End():
                 self._inputs[at].ended = True
+                self._inputs[at].watermark_us = FOREVER_US
                 yield from self._barriers()
                 yield from self._time()
                 if all(input.ended for input in self._inputs):
                     yield End()
 
     def _time(self) -> Iterator[Element]:
-        """The watermark when it has moved, or idleness when it has begun."""
-        going_on = [input for input in self._inputs if not input.ended]
-        live = [input for input in going_on if not input.idle]
-        if going_on and not live:
-            if not self._idle:
-                self._idle = True
+        """The watermark when it has moved, and idleness when it has begun or ended."""
+        going_on = [input for input in self._inputs if input.watermark_us < FOREVER_US]
+        live = [input.watermark_us for input in going_on if not input.idle]
+        was_idle, self._idle = self._idle, bool(going_on) and not live
+        if self._idle:
+            if not was_idle:
                 yield Idle()
             return
-        self._idle = False
-        low = min((input.watermark_us for input in live), default=FOREVER_US)
-        if low > self._watermark_us:
-            self._watermark_us = low
-            yield Watermark(low)
+        low = min(live, default=FOREVER_US)
+        if low > self._watermark_us or was_idle:
+            self._watermark_us = max(low, self._watermark_us)
+            yield Watermark(self._watermark_us)
 
     def _barriers(self) -> Iterator[Element]:
         """The barriers that have come on every input that has not ended, oldest first."""

@@ -24,6 +24,11 @@ class Arrivals:
         self._woken = asyncio.Event()
 
     @property
+    def assigned(self) -> bool:
+        """Whether it was said what to read."""
+        return self._assigned
+
+    @property
     def ended(self) -> bool:
         """Whether nothing comes any more: all was read, or somebody asked to stop."""
         return self._ended
@@ -32,6 +37,10 @@ class Arrivals:
         """Read these too; nothing is read before the first time."""
         self._assigned = True
         self._reading.assign(splits, last=last)
+        self._woken.set()
+
+    def wake(self) -> None:
+        """There is something to look at."""
         self._woken.set()
 
     def stop(self) -> None:

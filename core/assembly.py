@@ -10,10 +10,11 @@ from headrace.core.compile import Compiled, Seat, Setting, compile_steps
 from headrace.core.contracts import Connectors, Sink, Source, Surroundings
 from headrace.core.gate import Gate
 from headrace.core.intake import Intake
-from headrace.core.messages import Handle, SubtaskId
+from headrace.core.messages import Handle, SubtaskId, ToCoordinator, WatermarkReport
 from headrace.core.outlets import Outlet
 from headrace.core.plan import nodes
 from headrace.core.task import Flow, Foot, relay
+from headrace.core.timing import timing
 
 
 @dataclass(slots=True)
@@ -102,10 +103,10 @@ class Assembly:
         """The channels by edge, writing subtask and reading subtask."""
         return self._channels
 
-    def subtasks(self) -> list[Subtask]:
-        """Every subtask, ready to run."""
+    def subtasks(self, tell: Callable[[ToCoordinator], None]) -> list[Subtask]:
+        """Every subtask, ready to run; `tell` takes what it has to say to the coordinator."""
         return [
-            self._subtask(SubtaskId(number, index), task)
+            self._subtask(SubtaskId(number, index), task, tell)
             for number, task in enumerate(self.plan.tasks)
             for index in range(task.parallelism)
         ]
@@ -113,14 +114,16 @@ class Assembly:
     def _inside(self, edge: nodes.Edge) -> bool:
         return self._tasks[edge.producer] is self._tasks[edge.consumer]
 
-    def _subtask(self, id: SubtaskId, task: nodes.Task) -> Subtask:
+    def _subtask(
+        self, id: SubtaskId, task: nodes.Task, tell: Callable[[ToCoordinator], None]
+    ) -> Subtask:
         parts = [self.plan.part(name) for name in task.parts]
         head, foot = parts[0], parts[-1]
         steps = [part for part in parts if isinstance(part, nodes.Step)]
         seat = Seat(id.index, task.parallelism, self.plan.key_groups)
         compiled = compile_steps(steps, self._setting, seat)
         flow = Flow(compiled.chain, self._foot(task, foot, id.index), self._surroundings.bench)
-        intake = self._intake(head, flow)
+        intake = self._intake(head, flow, lambda at_us: tell(WatermarkReport(id, at_us)))
         streams, gate = self._gate(head, id.index)
         return Subtask(
             id=id,
@@ -133,12 +136,22 @@ class Assembly:
             now_us=self._setting.now_us,
         )
 
-    def _intake(self, head: nodes.PlanPart, flow: Flow) -> Intake | None:
+    def _intake(
+        self, head: nodes.PlanPart, flow: Flow, report: Callable[[int | None], None]
+    ) -> Intake | None:
         if not isinstance(head, nodes.Source):
             return None
-        reading = self._ends.sources[head.name].reading()
-        number = self.plan.parts.index(head)
-        return Intake(head, reading, flow, self._setting.now_us, self._bounds, number=number)
+        opened = self._ends.sources[head.name]
+        reading = opened.reading()
+        return Intake(
+            head,
+            reading,
+            flow,
+            self._setting.now_us,
+            timing(head, reading, self._setting.folder, report, ordered=opened.ordered),
+            self._bounds,
+            number=self.plan.parts.index(head),
+        )
 
     def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[str, ...], Gate]:
         """The channels into a subtask, each with the stream that comes through it."""

@@ -8,7 +8,7 @@ unchanged; a source and a writer are asynchronous, because they wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -154,6 +154,11 @@ class Source(Protocol):
         """How often splits are discovered anew; None where there are no others than at first."""
         ...
 
+    @property
+    def ordered(self) -> bool:
+        """Whether a split that is read later holds no earlier rows than one before it."""
+        ...
+
     def discover(self) -> Sequence[Split]:
         """All the splits there are now, in the order to read them; may wait for a disk."""
         ...
@@ -168,6 +173,20 @@ class Reading(Protocol):
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Read these too, from their positions on; `last`: no more come. It waits for nothing."""
+        ...
+
+    def hold(self, splits: Collection[Split]) -> None:
+        """Give nothing of these splits, and of these only, until the next time this is said.
+
+        What is on its way already may still come.
+        """
+        ...
+
+    def exhausted(self) -> Mapping[Split, float]:
+        """The splits that have nothing to give for now, each since when on the loop's clock.
+
+        One that is held, or whose rows only wait to be taken, is not among them.
+        """
         ...
 
     async def next(self) -> Arrival | None:

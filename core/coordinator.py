@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from headrace.core.dealing import Dealing
+from headrace.core.drift import Drift
 from headrace.core.messages import (
     Abort,
     Cancel,
@@ -34,11 +35,13 @@ from headrace.core.messages import (
     Failure,
     Finished,
     Handle,
+    Hold,
     Split,
     Stop,
     SubtaskId,
     ToCoordinator,
     ToWorker,
+    WatermarkReport,
 )
 
 State: TypeAlias = Literal["new", "running", "committing", "failing", "done", "failed"]
@@ -51,6 +54,8 @@ class Coordinator:
     subtasks: tuple[SubtaskId, ...]
     sources: Mapping[str, Dealing]
     """Who reads each source, by the source's name."""
+    drifts: Mapping[str, Drift] = field(default_factory=dict)
+    """The sources whose splits are to keep together."""
     state: State = "new"
     failure: Failure | None = None
     stopped: bool = False
@@ -94,6 +99,8 @@ class Coordinator:
                 return self._settle()
             case Failed(_, failure):
                 return self.fail(failure)
+            case WatermarkReport(subtask, at_us):
+                return self._reported(subtask, at_us)
             case Cancelled() if self.state == "failing":
                 self.state = "failed"
         return []
@@ -111,10 +118,18 @@ class Coordinator:
         if handle is not None:
             self._prepared[subtask] = handle
         if self._running:
-            return []
+            return self._reported(subtask, None)
         self.state = "committing"
         commits: list[ToWorker] = [Commit(s, h) for s, h in sorted(self._prepared.items())]
         return [*commits, *self._settle()]
+
+    def _reported(self, subtask: SubtaskId, at_us: int | None) -> list[ToWorker]:
+        """How far a subtask has come; the others are told if it changes how far they may go."""
+        for name, drift in self.drifts.items():
+            if subtask in self.sources[name].readers:
+                until_us = drift.reported(subtask, at_us)
+                return [] if until_us is None else [Hold(name, until_us)]
+        return []
 
     def _settle(self) -> list[ToWorker]:
         if not self._prepared:

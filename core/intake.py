@@ -1,4 +1,7 @@
-"""The head of a source's subtask: chunks become rows with their event time, or are told as bad."""
+"""The head of a source's subtask: chunks become rows with their event time, or are told as bad.
+
+What they say of time is told behind the rows that say it.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,21 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.core import dead_letters
 from headrace.core.arrivals import Arrivals
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
-from headrace.core.contracts import Chunk, ConnectorError, Reading
-from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER, End, Watermark
+from headrace.core.contracts import Chunk, ConnectorError, Ended, Reading
+from headrace.core.elements import EVENT_TIME, ORDER, End
 from headrace.core.frames import joined
 from headrace.core.messages import Position, Split
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
 from headrace.core.task import Flow
+from headrace.core.timing import Timing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,6 +44,7 @@ class Intake:
     reading: InitVar[Reading]
     flow: Flow
     now_us: Callable[[], int]
+    timing: Timing
     bounds: Bounds = field(default_factory=Bounds)
     rows_in: int = 0
     bad: int = 0
@@ -57,7 +63,13 @@ class Intake:
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Read these too; `last`: no more come."""
+        self.timing.watermarks.assign([split for split, _ in splits], last=last)
         self._arrivals.assign(splits, last=last)
+
+    def hold(self, until_us: int) -> None:
+        """Let splits wait that have come further than this."""
+        self.timing.hold(until_us)
+        self._arrivals.wake()
 
     def stop(self) -> None:
         """Read no more."""
@@ -72,22 +84,49 @@ class Intake:
                 came = await self._take(loop.time())
                 if self._is_due(loop.time(), came):
                     await self._send()
+                await self._tell_time(loop.time())
             await self._send()
         finally:
             await self._arrivals.close()
-        await self.flow.mark(Watermark(FOREVER_US))
+        self.timing.watermarks.finish()
+        await self._tell_time(loop.time())
         await self.flow.mark(End())
+
+    async def _tell_time(self, now: float) -> None:
+        """Say how far time has come, unless the rows that say it are still kept."""
+        self.timing.mind(now)
+        if self._arrivals.assigned and not self._kept:
+            for news in self.timing.watermarks.news():
+                await self.flow.mark(news)
 
     async def _take(self, now: float) -> bool:
         """Keep the rows that came; whether anything did."""
         with blamed(self.source.name):
-            arrival = self._arrivals.take()
-            if isinstance(arrival, Chunk):
-                self.rows_in += arrival.frame.height
-                if arrival.bad:
-                    await self._bad(arrival)
-                self._keep(self._numbered(arrival), now)
+            match arrival := self._arrivals.take():
+                case Chunk():
+                    await self._keep(arrival, now)
+                case Ended(split):
+                    self.timing.watermarks.ended(split)
         return arrival is not None
+
+    async def _keep(self, chunk: Chunk, now: float) -> None:
+        self.rows_in += chunk.frame.height
+        if chunk.bad:
+            await self._bad(chunk)
+        at_us = None
+        if chunk.frame.height:
+            at_us = await self._time(chunk.frame)
+            if not self._kept:
+                self._since = now
+            self._kept.append(self._numbered(chunk))
+            self._kept_rows += chunk.frame.height
+        self.timing.watermarks.came(chunk.split, at_us)
+
+    async def _time(self, frame: pl.DataFrame) -> int | None:
+        """What rows say of the time; a user's function may take long for it."""
+        time_of = self.timing.time_of
+        rows = frame.height if time_of.calls_user else 0
+        return await self.flow.bench.run(rows, partial(time_of.read, frame))
 
     def _numbered(self, chunk: Chunk) -> pl.DataFrame:
         """The rows, with their number among all rows where a step goes by their order."""
@@ -98,17 +137,10 @@ class Intake:
         self._read[split] += count
         return chunk.frame.with_columns(at.alias(ORDER))
 
-    def _keep(self, frame: pl.DataFrame, now: float) -> None:
-        if not frame.height:
-            return
-        if not self._kept:
-            self._since = now
-        self._kept.append(frame)
-        self._kept_rows += frame.height
-
     def _until(self) -> float | None:
         """How long to wait for what comes."""
-        return None if self._since is None else self._since + self.bounds.linger_s
+        kept = None if self._since is None else self._since + self.bounds.linger_s
+        return min((at for at in (kept, self.timing.again_at()) if at is not None), default=None)
 
     def _is_due(self, now: float, came: bool) -> bool:
         """Whether the rows that are kept have waited for more, or are enough."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 
 from headrace.core.assembly import Assembly, Ends, open_ends
@@ -14,6 +15,7 @@ from headrace.core.compile import Setting
 from headrace.core.contracts import Connectors, Source, Surroundings
 from headrace.core.coordinator import Coordinator
 from headrace.core.dealing import Dealing
+from headrace.core.drift import Drift
 from headrace.core.messages import Failure, Split, SubtaskId, ToWorker
 from headrace.core.plan import nodes
 from headrace.core.statistics import PartCounts, part_counts
@@ -59,7 +61,7 @@ class Job:
             self.surroundings.bench,
             lambda message: self._say(lambda coordinator: coordinator.receive(message)),
         )
-        coordinator = Coordinator(self._ids(), self._sources(ends))
+        coordinator = Coordinator(self._ids(), self._sources(ends), self._drifts())
         looking = [
             asyncio.create_task(self._rediscover(name, source, coordinator))
             for name, source in ends.sources.items()
@@ -130,6 +132,16 @@ class Job:
                 readers = tuple(SubtaskId(number, index) for index in range(task.parallelism))
                 sources[task.parts[0]] = Dealing(readers, source.rediscover_s is not None)
         return sources
+
+    def _drifts(self) -> dict[str, Drift]:
+        """The sources whose splits are to keep together."""
+        return {
+            part.name: Drift(part.watermark.max_drift // timedelta(microseconds=1))
+            for part in self.plan
+            if isinstance(part, nodes.Source)
+            and part.watermark is not None
+            and part.watermark.max_drift is not None
+        }
 
     def counts(self) -> dict[str, PartCounts]:
         """What went through every part so far."""

@@ -7,7 +7,7 @@
 | coordinator | Trigger | a checkpoint begins: sources send its barrier |
 | coordinator | Commit | prepared output is to be made visible |
 | coordinator | Abort | prepared output is not to be seen |
-| coordinator | Hold | a source is not to read past this time |
+| coordinator | Hold | splits of a source are not to be read past this time |
 | coordinator | Stop | sources read no more; what was read is finished |
 | coordinator | Cancel | everything ends now; what is open is aborted |
 | worker | Acknowledged | a subtask's part of a checkpoint is durable |
@@ -18,8 +18,8 @@
 | worker | Cancelled | nothing of the attempt runs any more |
 | worker | WatermarkReport | how far a source's subtask has come in event time |
 
-Trigger, Acknowledged, Abandoned and Hold are sent once checkpoints and drift exist; they stand here
-so that the protocol is one table.
+Trigger, Acknowledged and Abandoned are sent once checkpoints exist; they stand here so that the
+protocol is one table.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Read nothing of this source beyond this time."""
+    """Let the splits of this source that have come beyond this time wait."""
 
     source: str
     until_us: int
@@ -176,10 +176,10 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkReport:
-    """How far a source's subtask has come in event time."""
+    """How far the slowest split of a source's subtask has come; None: none is being read."""
 
     subtask: SubtaskId
-    at_us: int
+    at_us: int | None
 
 
 ToWorker: TypeAlias = Deploy | Assign | Trigger | Commit | Abort | Hold | Stop | Cancel

@@ -14,6 +14,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from headrace.core.alignment import BEGINNING_US
 from headrace.core.bench import Bench, Pace
 from headrace.core.blame import blamed
 from headrace.core.contracts import Writer
@@ -80,6 +81,7 @@ class Flow:
     rows_in: int = 0
     watermark_us: int | None = None
     """How far event time has come, once it has come anywhere."""
+    _clock_us: int = BEGINNING_US
     _by_rows: Pace = field(default_factory=Pace)
     _by_time: Pace = field(default_factory=Pace)
 
@@ -96,13 +98,22 @@ class Flow:
         await self.foot.rows(stream, frame)
 
     async def mark(self, mark: Mark) -> None:
-        """A mark: what a watermark triggers goes out before it does."""
-        if isinstance(mark, Watermark) and self.chain is not None:
-            await self._drain(self._by_time, self.chain.held, self.chain.advance(mark.at_us))
-            mark = Watermark(self.chain.handed_on(mark.at_us))
+        """A mark: what a watermark triggers goes out before it does.
+
+        Operators hear of a watermark once; one that comes again says that idleness has ended.
+        """
         if isinstance(mark, Watermark):
-            self.watermark_us = mark.at_us
+            if mark.at_us > self._clock_us:
+                await self._advance(mark.at_us)
+            mark = Watermark(BEGINNING_US if self.watermark_us is None else self.watermark_us)
         await self.foot.mark(mark)
+
+    async def _advance(self, at_us: int) -> None:
+        self._clock_us = at_us
+        if self.chain is not None:
+            await self._drain(self._by_time, self.chain.held, self.chain.advance(at_us))
+            at_us = self.chain.handed_on(at_us)
+        self.watermark_us = at_us
 
     def due_us(self) -> int | None:
         """When, by the wall clock, the operators want to be told of the time."""

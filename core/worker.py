@@ -23,6 +23,7 @@ from headrace.core.messages import (
     Failure,
     Finished,
     Handle,
+    Hold,
     Stop,
     SubtaskId,
     ToCoordinator,
@@ -52,6 +53,10 @@ class Worker:
                 self._deploy()
             case Assign(subtask, splits, last):
                 self._intakes[subtask].assign(splits, last=last)
+            case Hold(source, until_us):
+                for subtask_id, intake in self._intakes.items():
+                    if self.subtasks[subtask_id].task.parts[0] == source:
+                        intake.hold(until_us)
             case Stop():
                 for intake in self._intakes.values():
                     intake.stop()
@@ -64,7 +69,7 @@ class Worker:
                 self._tell(Cancelled())
 
     def _deploy(self) -> None:
-        for subtask in self._assembly.subtasks():
+        for subtask in self._assembly.subtasks(self._tell):
             self.subtasks[subtask.id] = subtask
             if subtask.intake is not None:
                 self._intakes[subtask.id] = subtask.intake

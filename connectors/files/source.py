@@ -30,6 +30,7 @@ class Files:
     path: str
     reader: AnyReader
     surroundings: Surroundings
+    ordered: bool = False
     watch: Watch | None = None
 
     @property
@@ -62,11 +63,11 @@ def open_source(source: nodes.Source, surroundings: Surroundings, block: int) ->
     folder, path = str(surroundings.folder), str(options.path)
     reader = _reader(source, folder, block, quota)
     if options.watch is None:
-        return Files(source.name, path, reader, surroundings)
+        return Files(source.name, path, reader, surroundings, options.ordered)
     from headrace.connectors.files.watching import Watch
 
     watch = Watch(folder, path, options.watch.total_seconds())
-    return Files(source.name, path, reader, surroundings, watch)
+    return Files(source.name, path, reader, surroundings, options.ordered, watch)
 
 
 def _reader(source: nodes.Source, folder: str, block: int, quota: Quota | None) -> AnyReader:

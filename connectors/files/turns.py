@@ -6,7 +6,7 @@ Without a limit, `Threaded` reads them, and is ahead even from one file to the n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.connectors.files.quota import Quota
@@ -34,6 +34,15 @@ class InTurn:
         self._waiting.extend(splits)
         self._last = last
         self._quota.tell()
+
+    def hold(self, splits: Collection[Split]) -> None:
+        """Give nothing of these; of one that is not begun nothing is given anyhow."""
+        if self._reading is not None:
+            self._reading.hold(splits)
+
+    def exhausted(self) -> Mapping[Split, float]:
+        """None: a file has more to give until its end."""
+        return {}
 
     async def next(self) -> Arrival | None:
         """What comes next of the first file that is not read yet; None when enough was read."""

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.contract import Decoded
-from headrace.connectors.formats.faults import Faults
-from headrace.connectors.formats.json_encode import JsonEncoder
 from headrace.connectors.formats.parquet_types import converted, holds
-from headrace.connectors.formats.required import lacking
+from headrace.connectors.formats.required import sound
 from headrace.connectors.guess.parquet import from_polars
-from headrace.core.contracts import BadRecord, ConnectorError
+from headrace.core.contracts import ConnectorError
 from headrace.core.problems import did_you_mean
 from headrace.core.types import Field, Schema
 
@@ -54,26 +52,7 @@ class ParquetReader:
             ]
             file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             frame = file.select(columns).slice(first, rows).collect()
-        return self._sound(frame, first), frame.height
-
-    def _sound(self, frame: pl.DataFrame, first: int) -> Decoded:
-        """The rows without those in which something is null that must not be; and those."""
-        import polars as pl
-
-        faults = Faults()
-        for field in self.schema:
-            for row, why in lacking(field, frame[field.name]).items():
-                faults.setdefault(row, why)
-        if not faults:
-            return frame, ()
-        rows = sorted(faults)
-        texts = JsonEncoder(self.schema).encode(frame[rows]).decode().split("\n")
-        bad = tuple(
-            BadRecord(faults[row], first + row, text)
-            for row, text in zip(rows, texts, strict=False)
-        )
-        numbers = pl.int_range(frame.height, eager=True)
-        return frame.filter(~numbers.is_in(rows)), bad
+        return sound(frame, self.schema, first), frame.height
 
 
 def _check(field: Field, found: Mapping[str, pl.DataType]) -> None:

@@ -4,10 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.types import Array, Field, Struct, Type
+from headrace.connectors.formats.contract import Decoded
+from headrace.core.contracts import BadRecord
+from headrace.core.types import Array, Field, Schema, Struct, Type
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+def sound(frame: pl.DataFrame, schema: Schema, first: int) -> Decoded:
+    """The rows in which nothing is null that must not be, and the others as bad records.
+
+    A bad row's position is its number, counted from `first`; its raw text is its JSON.
+    """
+    import polars as pl
+
+    faults: dict[int, str] = {}
+    for field in schema:
+        faults = lacking(field, frame[field.name]) | faults
+    if not faults:
+        return frame, ()
+    from headrace.connectors.formats.json_encode import JsonEncoder
+
+    rows = sorted(faults)
+    texts = JsonEncoder(schema).encode(frame[rows]).decode().split("\n")
+    bad = tuple(
+        BadRecord(faults[row], first + row, text) for row, text in zip(rows, texts, strict=False)
+    )
+    numbers = pl.int_range(frame.height, eager=True)
+    return frame.filter(~numbers.is_in(rows)), bad
 
 
 def lacking(field: Field, column: pl.Series) -> dict[int, str]:

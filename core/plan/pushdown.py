@@ -2,8 +2,8 @@
 
 Walked from the sinks up. A sink needs all the columns of its stream, an operation what it reads for
 what is needed behind it. A source also decodes its event time and the columns declared `not null`,
-because both are promises about every record, and never nothing at all: rows without columns have no
-number.
+because both are promises about every record, and what its watermark is made of; and never nothing
+at all: rows without columns have no number.
 """
 
 from __future__ import annotations
@@ -102,7 +102,16 @@ def _read(key: Iterable[Computed]) -> set[str]:
     return set().union(*(columns(each.value) for each in key))
 
 
+def _timing(source: Source) -> set[str]:
+    """The columns that say where its time is; a user's function sees all of them."""
+    marks = source.watermark
+    if marks is not None and marks.python is not None:
+        return set(source.schema.names)
+    names = (source.event_time, marks.from_ if marks else None)
+    return {str(name) for name in names if name is not None}
+
+
 def _source(source: Source, wanted: set[str]) -> Source:
-    keep = wanted | source.checked | ({source.event_time} if source.event_time else set())
+    keep = wanted | source.checked | _timing(source)
     columns = tuple(name for name in source.schema.names if name in keep)
     return replace(source, columns=columns or source.schema.names[:1])

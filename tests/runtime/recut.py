@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -71,6 +71,11 @@ class CutSource:
         """As often as the other."""
         return self.source.rediscover_s
 
+    @property
+    def ordered(self) -> bool:
+        """As the other is."""
+        return self.source.ordered
+
     def reading(self) -> Reading:
         """What the other reads, in pieces."""
         return CutReading(self.source.reading(), self.cut, self.chance)
@@ -88,6 +93,14 @@ class CutReading:
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Let the other read these."""
         self.reading.assign(splits, last=last)
+
+    def hold(self, splits: Collection[Split]) -> None:
+        """Let the other give nothing of these."""
+        self.reading.hold(splits)
+
+    def exhausted(self) -> Mapping[Split, float]:
+        """Those of the other: it is asked only when no piece waits."""
+        return {} if self.waiting else self.reading.exhausted()
 
     async def next(self) -> Arrival | None:
         """The next piece."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.alignment import Alignment
+from headrace.core.alignment import BEGINNING_US, Alignment
 from headrace.core.elements import (
     FOREVER_US,
     Barrier,
@@ -41,10 +41,37 @@ def test_an_idle_input_does_not_hold_time_back_until_it_speaks_again() -> None:
     assert told(alignment, (1, Watermark(6))) == [[Watermark(6)]]
 
 
-def test_all_idle_is_told_once() -> None:
+def test_rows_of_an_input_that_was_idle_do_not_take_time_back() -> None:
+    alignment = Alignment(2)
+    assert told(alignment, (0, Watermark(5)), (1, Watermark(3)), (1, Idle())) == [
+        [],
+        [Watermark(3)],
+        [Watermark(5)],
+    ]
+    assert told(alignment, (1, ROW), (0, Watermark(9))) == [[ROW], []]
+    assert told(alignment, (1, Watermark(4)), (1, Watermark(7)), (1, Idle())) == [
+        [],
+        [Watermark(7)],
+        [Watermark(9)],
+    ]
+
+
+def test_an_input_that_never_had_a_watermark_holds_time_from_its_first_row_on() -> None:
+    alignment = Alignment(2)
+    assert told(alignment, (1, Idle()), (0, Watermark(5))) == [[], [Watermark(5)]]
+    assert told(alignment, (1, ROW), (0, Watermark(9)), (1, Idle())) == [[ROW], [], [Watermark(9)]]
+
+
+def test_all_idle_is_told_once_and_its_end_by_the_watermark() -> None:
     alignment = Alignment(2)
     assert told(alignment, (0, Idle()), (1, Idle()), (1, Idle())) == [[], [Idle()], []]
-    assert told(alignment, (0, ROW), (0, Idle())) == [[ROW], [Idle()]]
+    assert told(alignment, (0, ROW), (0, ROW), (0, Idle())) == [
+        [ROW, Watermark(BEGINNING_US)],
+        [ROW],
+        [Idle()],
+    ]
+    assert told(alignment, (0, Watermark(4)), (0, Idle())) == [[Watermark(4)], [Idle()]]
+    assert told(alignment, (1, Watermark(2)), (1, Idle())) == [[Watermark(4)], [Idle()]]
 
 
 def test_an_input_that_ended_waits_for_nobody_and_nobody_for_it() -> None:
@@ -58,8 +85,25 @@ def test_an_input_that_ended_waits_for_nobody_and_nobody_for_it() -> None:
 
 def test_an_ended_input_beside_an_idle_one_is_idle_not_over() -> None:
     alignment = Alignment(2)
-    assert told(alignment, (1, Idle()), (0, End())) == [[], [Idle()]]
-    assert told(alignment, (1, ROW), (1, End())) == [[ROW], [Watermark(FOREVER_US), End()]]
+    assert told(alignment, (1, Idle()), (0, Watermark(FOREVER_US)), (0, End())) == [
+        [],
+        [Idle()],
+        [],
+    ]
+    assert told(alignment, (1, ROW), (1, End())) == [
+        [ROW, Watermark(BEGINNING_US)],
+        [Watermark(FOREVER_US), End()],
+    ]
+
+
+def test_the_last_watermark_waits_for_nobody_but_for_all_to_have_it() -> None:
+    alignment = Alignment(2)
+    assert told(alignment, (0, Watermark(FOREVER_US)), (1, Watermark(3))) == [[], [Watermark(3)]]
+    assert told(alignment, (1, Idle()), (1, Watermark(FOREVER_US))) == [
+        [Idle()],
+        [Watermark(FOREVER_US)],
+    ]
+    assert told(alignment, (0, End()), (1, End())) == [[], [End()]]
 
 
 def test_a_barrier_waits_for_the_slower_input_and_blocks_the_faster() -> None:

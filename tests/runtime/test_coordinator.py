@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.core.coordinator import Coordinator
 from headrace.core.dealing import Dealing
+from headrace.core.drift import Drift
 from headrace.core.messages import (
     Abort,
     Assign,
@@ -15,12 +16,14 @@ from headrace.core.messages import (
     Failed,
     Failure,
     Finished,
+    Hold,
     Split,
     Stop,
     SubtaskId,
+    WatermarkReport,
 )
 
-A, B = SubtaskId(0, 0), SubtaskId(0, 1)
+A, B, C = SubtaskId(0, 0), SubtaskId(0, 1), SubtaskId(1, 0)
 SPLITS = [Split("s", name) for name in "xyz"]
 
 
@@ -148,3 +151,16 @@ def test_a_stop_is_said_once_and_what_was_read_is_finished() -> None:
     job.receive(Finished(B))
     assert job.state == "done"
     assert job.stopped
+
+
+def test_splits_are_told_how_far_they_may_go_by_the_slowest_that_is_still_read() -> None:
+    dealings = {"s": Dealing((A,), grows=False), "t": Dealing((B, C), grows=False)}
+    job = Coordinator((A, B, C), dealings, {"t": Drift(10)})
+    job.start({"s": SPLITS, "t": []})
+    assert job.receive(WatermarkReport(B, 100)) == [Hold("t", 110)]
+    assert job.receive(WatermarkReport(C, 50)) == [Hold("t", 60)]
+    assert job.receive(WatermarkReport(A, 1)) == []
+    assert job.receive(Finished(C)) == [Hold("t", 110)]
+    assert job.receive(Finished(A)) == []
+    assert job.receive(Finished(B)) == []
+    assert job.state == "done"

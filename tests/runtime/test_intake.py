@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +18,7 @@ from headrace.core.intake import Intake
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
 from headrace.core.task import Flow, Foot
+from headrace.core.timing import timing
 from tests.runtime.running import plan_of
 from tests.simulation import SimulatedLoop
 
@@ -39,6 +40,13 @@ class Timed:
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """It has its rows already."""
+
+    def hold(self, splits: Collection[Split]) -> None:
+        """There are no others to wait for."""
+
+    def exhausted(self) -> Mapping[Split, float]:
+        """It would not say."""
+        return {}
 
     async def next(self) -> Arrival | None:
         """The row of the next time, when it has come."""
@@ -79,7 +87,9 @@ def batches(
 
     async def main() -> list[tuple[float, list[int]]]:
         seen = Seen()
-        intake = Intake(source, Timed(times), Flow(None, seen, Bench()), lambda: 0, bounds)
+        reading, flow = Timed(times), Flow(None, seen, Bench())
+        times_of = timing(source, reading, folder, lambda at_us: None, ordered=False)
+        intake = Intake(source, reading, flow, lambda: 0, times_of, bounds)
         intake.assign([(SPLIT, None)], last=True)
         if stop_at is not None:
             asyncio.get_running_loop().call_later(stop_at, intake.stop)

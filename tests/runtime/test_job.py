@@ -8,8 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import Happening, Memory
 from tests.runtime.running import cut, rows, simulated, threaded
+from tests.runtime.sources import at
 
 DATA = pl.DataFrame(
     {"id": list(range(40)), "name": [None if i % 7 == 0 else f"n{i % 5}" for i in range(40)]}
@@ -153,3 +154,57 @@ def test_a_function_that_does_not_keep_its_word_fails_the_job(
     assert said in memory.outputs["failure"][0]["said"][0]
     assert "out" not in memory.outputs
     assert not memory.prepared
+
+
+DRIFTING = """
+settings: {{parallelism: {parallelism}}}
+sources:
+  s:
+    memory: {{data: in}}
+    schema: {{at: timestamp}}
+    event_time: at
+    watermark: {{max_drift: 15s}}
+sinks: {{out: {{from: s, memory: {{data: out}}}}}}
+"""
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_a_split_that_is_ahead_waits_for_one_that_is_behind(
+    tmp_path: Path, parallelism: int
+) -> None:
+    ahead: list[Happening] = [at(10 * n) for n in range(20)]
+    behind: list[Happening] = [each for n in range(10) for each in (at(10 * n), 5)]
+    memory = Memory(inputs={"in": {"ahead": ahead, "behind": behind}})
+    text = DRIFTING.format(parallelism=parallelism)
+    assert simulated(tmp_path, text, memory, 1).failure is None
+    came = [(when, time) for when, rows in memory.written["out"] for time in rows["at"]]
+    assert len(came) == 30
+    start = min(time for _, time in came)
+    # The slowest is at twice the seconds; what was on its way is ahead of that by two chunks more.
+    assert all((time - start).total_seconds() <= 2 * when + 35 for when, time in came if when < 50)
+    assert max(when for when, _ in came) == 50
+
+
+TOLD = """
+sources:
+  s:
+    memory: {data: in}
+    schema: {at: timestamp, x: bigint}
+    event_time: at
+    watermark: {python: "marks.py:told"}
+steps: {t: {from: s, select: [at]}}
+sinks: {out: {from: t, memory: {data: out}}}
+"""
+
+
+def test_a_failing_function_for_watermarks_is_told_with_its_source_file_and_line(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "marks.py").write_text("def told(rows):\n    return rows['y'].max()\n")
+    frame = at(1, 2).with_columns(x=pl.lit(1, pl.Int64))
+    outcome = simulated(tmp_path, TOLD, Memory(inputs={"in": {"a": [frame]}}), 1)
+    assert outcome.failure is not None
+    assert outcome.failure.step == "s"
+    assert outcome.failure.message.startswith("marks.py:2: ColumnNotFoundError")
+    assert outcome.failure.message.endswith("(in a batch of 2 rows)")
+    assert not outcome.failure.defect

@@ -1,0 +1,182 @@
+"""A source alone: its subtasks, the coordinator, and what a reader of all of them sees, and when.
+
+On virtual time, in an order of tasks drawn from a seed. The elements come through real channels and
+a real gate; messages between the coordinator and the subtasks are carried at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import polars as pl
+
+from headrace.connectors.memory import Happening, Memory
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds, Channel
+from headrace.core.contracts import Source, Surroundings
+from headrace.core.coordinator import Coordinator
+from headrace.core.dealing import Dealing
+from headrace.core.drift import Drift
+from headrace.core.elements import Batch, Element, End
+from headrace.core.gate import Gate
+from headrace.core.intake import Intake
+from headrace.core.messages import (
+    Assign,
+    Finished,
+    Hold,
+    SubtaskId,
+    ToCoordinator,
+    ToWorker,
+    WatermarkReport,
+)
+from headrace.core.outlets import Outlet
+from headrace.core.plan import nodes
+from headrace.core.task import Flow, Foot
+from headrace.core.timing import timing
+from tests.runtime.running import plan_of
+from tests.simulation import SimulatedLoop
+
+Seen: TypeAlias = "tuple[float, list[int] | Element]"
+"""When, and the seconds of the rows' event times, or a mark."""
+
+TEXT = """
+sources:
+  s:
+    memory: {{data: d{more}}}
+    schema: {{at: timestamp}}
+    event_time: at
+    watermark: {{{watermark}}}
+    on_error: skip
+sinks: {{out: {{from: s, memory: {{data: d}}}}}}
+"""
+AT = pl.Datetime("us", "UTC")
+
+
+def at(*seconds: int | None) -> pl.DataFrame:
+    """Rows of these event times."""
+    values = [None if second is None else second * 1_000_000 for second in seconds]
+    return pl.DataFrame({"at": pl.Series("at", values, pl.Int64).cast(AT)})
+
+
+class Alone:
+    """A source over memory, with so many subtasks."""
+
+    def __init__(
+        self,
+        folder: Path,
+        splits: Mapping[str, Sequence[Happening]],
+        watermark: str = "",
+        parallelism: int = 1,
+        more: str = "",
+        bounds: Bounds | None = None,
+    ) -> None:
+        memory = Memory({"d": splits}).connector()
+        text = TEXT.format(watermark=watermark, more=more)
+        node = plan_of(folder, text, {"memory": memory}).part("s")
+        assert isinstance(node, nodes.Source)
+        assert memory.source is not None and memory.source.open is not None
+        self.node = node
+        self.source: Source = memory.source.open(node, Surroundings(folder, "0" * 32, Bench()))
+        self.channels = [Channel(Bounds()) for _ in range(parallelism)]
+        self.ids = tuple(SubtaskId(0, index) for index in range(parallelism))
+        self.coordinator = self._coordinator()
+        self.bounds = bounds or Bounds()
+        self.folder = folder
+        self.intakes: dict[SubtaskId, Intake] = {}
+        self.later: dict[float, Callable[[], object]] = {}
+        """What happens at which time."""
+
+    def _coordinator(self) -> Coordinator:
+        dealing = Dealing(self.ids, self.source.rediscover_s is not None)
+        wanted = self.node.watermark
+        drift = wanted.max_drift if wanted else None
+        drifts = {"s": Drift(drift // timedelta(microseconds=1))} if drift else {}
+        return Coordinator(self.ids, {"s": dealing}, drifts)
+
+    def _intake(self, id: SubtaskId, channel: Channel) -> Intake:
+        reading = self.source.reading()
+        return Intake(
+            self.node,
+            reading,
+            Flow(None, Foot({"s": [Outlet("forward", [channel], 0)]}, None), Bench()),
+            lambda: 0,
+            timing(
+                self.node,
+                reading,
+                self.folder,
+                lambda at_us: self.tell(WatermarkReport(id, at_us)),
+                ordered=self.source.ordered,
+            ),
+            self.bounds,
+        )
+
+    def tell(self, message: ToCoordinator) -> None:
+        """A subtask says something; it is answered a turn of the loop later."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(lambda: self.carry(self.coordinator.receive(message)))
+
+    def carry(self, messages: Sequence[ToWorker]) -> None:
+        """The coordinator says something."""
+        for message in messages:
+            if isinstance(message, Assign):
+                self.intakes[message.subtask].assign(message.splits, last=message.last)
+            elif isinstance(message, Hold):
+                for intake in self.intakes.values():
+                    intake.hold(message.until_us)
+
+    async def run(self, stop_at: float | None = None, slow_s: float = 0) -> list[Seen]:
+        """What the reader of all subtasks sees; it rests for so long behind each batch."""
+        loop = asyncio.get_running_loop()
+        self.intakes = {
+            id: self._intake(id, channel)
+            for id, channel in zip(self.ids, self.channels, strict=True)
+        }
+        self.carry(self.coordinator.start({"s": self.source.discover()}))
+        for when, happen in self.later.items():
+            loop.call_later(when, happen)
+        if stop_at is not None:
+            loop.call_later(stop_at, self._stop)
+        if self.source.rediscover_s is not None:
+            loop.call_later(self.source.rediscover_s, partial(self._rediscover, loop))
+        gate = Gate(self.channels)
+        seen: list[Seen] = []
+        async with asyncio.TaskGroup() as group:
+            for id in self.ids:
+                group.create_task(self._live(id))
+            while not seen or seen[-1][1] != End():
+                _, element = await gate.get()
+                seen.append((round(loop.time(), 3), _shown(element)))
+                await asyncio.sleep(slow_s if isinstance(element, Batch) else 0)
+        return seen
+
+    def _stop(self) -> None:
+        for intake in self.intakes.values():
+            intake.stop()
+
+    async def _live(self, id: SubtaskId) -> None:
+        await self.intakes[id].pump()
+        self.tell(Finished(id))
+
+    def _rediscover(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.carry(self.coordinator.discovered("s", self.source.discover()))
+        assert self.source.rediscover_s is not None
+        loop.call_later(self.source.rediscover_s, partial(self._rediscover, loop))
+
+
+def _shown(element: Element) -> list[int] | Element:
+    if isinstance(element, Batch):
+        return [time // 1_000_000 for time in element.frame["at"].to_physical()]
+    return element
+
+
+def seen(
+    alone: Alone, seed: int = 1, *, stop_at: float | None = None, slow_s: float = 0
+) -> list[Seen]:
+    """What the reader of a source sees."""
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(seed)) as runner:
+        return runner.run(alone.run(stop_at, slow_s))

@@ -1,0 +1,217 @@
+"""The time of a source's subtask as its splits are read, with literal times."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.alignment import BEGINNING_US
+from headrace.core.elements import FOREVER_US, Idle, Watermark
+from headrace.core.messages import Split
+from headrace.core.watermarks import Watermarks
+
+A, B, C = (Split("s", name) for name in "abc")
+END = Watermark(FOREVER_US)
+
+
+def of(*splits: Split, last: bool = True, ordered: bool = False) -> Watermarks:
+    watermarks = Watermarks(ordered)
+    watermarks.assign(splits, last=last)
+    return watermarks
+
+
+def news(watermarks: Watermarks) -> object:
+    """What is told now: a mark, nothing, or several."""
+    marks = watermarks.news()
+    return marks[0] if len(marks) == 1 else (marks or None)
+
+
+def came(watermarks: Watermarks, *rows: tuple[Split, int | None]) -> list[object]:
+    """What is told behind each of these."""
+    told: list[object] = []
+    for split, at_us in rows:
+        watermarks.came(split, at_us)
+        told.append(news(watermarks))
+    return told
+
+
+def ended(watermarks: Watermarks, split: Split) -> object:
+    watermarks.ended(split)
+    return news(watermarks)
+
+
+def idle(watermarks: Watermarks, *splits: Split) -> object:
+    watermarks.idle(splits)
+    return news(watermarks)
+
+
+def test_a_split_never_goes_back() -> None:
+    assert came(of(A), (A, 5), (A, 3), (A, 5), (A, 6)) == [
+        Watermark(5),
+        None,
+        None,
+        Watermark(6),
+    ]
+
+
+def test_the_least_of_the_splits_counts() -> None:
+    assert came(of(A, B), (A, 5), (B, 3), (B, 9), (A, 7)) == [
+        None,
+        Watermark(3),
+        Watermark(5),
+        Watermark(7),
+    ]
+
+
+def test_rows_that_say_nothing_of_time_leave_it_where_it_is() -> None:
+    assert came(of(A), (A, None), (A, 5), (A, None), (A, -7)) == [None, Watermark(5), None, None]
+
+
+def test_a_split_that_is_not_read_yet_holds_time_back() -> None:
+    watermarks = of(A, B)
+    assert came(watermarks, (A, 5)) == [None]
+    assert ended(watermarks, A) is None
+    assert came(watermarks, (B, 2)) == [Watermark(2)]
+    assert ended(watermarks, B) == END
+
+
+def test_ordered_splits_that_are_not_read_yet_do_not() -> None:
+    watermarks = of(A, B, C, ordered=True)
+    assert news(watermarks) is None
+    assert came(watermarks, (A, 5)) == [Watermark(5)]
+    assert ended(watermarks, A) is None
+    assert came(watermarks, (B, 4), (B, 8)) == [None, Watermark(8)]
+    assert ended(watermarks, B) is None
+    assert ended(watermarks, C) == END
+
+
+def test_a_split_of_which_only_bad_records_came_is_being_read() -> None:
+    watermarks = of(A, B, ordered=True)
+    assert came(watermarks, (A, None), (B, 5)) == [None, None]
+    assert came(watermarks, (A, 4)) == [Watermark(4)]
+
+
+def test_a_split_that_ended_holds_nothing_back() -> None:
+    watermarks = of(A, B)
+    assert came(watermarks, (A, 5), (B, 3)) == [None, Watermark(3)]
+    assert ended(watermarks, B) == Watermark(5)
+    assert ended(watermarks, A) == END
+    assert news(watermarks) is None
+
+
+def test_the_end_of_a_split_that_comes_before_its_time_was_told_does_not_lose_it() -> None:
+    watermarks = of(A, last=False)
+    watermarks.came(A, 5)
+    watermarks.ended(A)
+    assert watermarks.news() == [Watermark(5), Idle()]
+    watermarks.assign([B, C], last=False)
+    watermarks.came(B, 7)
+    watermarks.came(C, 6)
+    watermarks.ended(C)
+    watermarks.came(B, 8)
+    watermarks.ended(B)
+    assert watermarks.news() == [Watermark(8), Idle()]
+
+
+def test_a_split_without_a_record_ends_like_any_other() -> None:
+    watermarks = of(A, B)
+    assert ended(watermarks, A) is None
+    assert ended(watermarks, B) == END
+
+
+def test_no_split_and_none_to_come_is_the_end() -> None:
+    assert news(of(last=True)) == END
+
+
+def test_no_split_for_now_is_idle_and_told_once() -> None:
+    watermarks = of(last=False)
+    assert (news(watermarks), news(watermarks)) == (Idle(), None)
+
+
+def test_a_source_that_goes_on_looking_is_idle_when_all_is_read_not_at_its_end() -> None:
+    watermarks = of(A, last=False)
+    assert came(watermarks, (A, 5)) == [Watermark(5)]
+    assert ended(watermarks, A) == Idle()
+    watermarks.assign([], last=True)
+    assert news(watermarks) == END
+
+
+def test_a_split_that_is_assigned_ends_idleness_and_its_older_rows_take_nothing_back() -> None:
+    watermarks = of(A, last=False)
+    came(watermarks, (A, 5))
+    ended(watermarks, A)
+    watermarks.assign([B], last=False)
+    assert news(watermarks) == Watermark(5)
+    assert came(watermarks, (B, 2), (B, 6)) == [None, Watermark(6)]
+    assert ended(watermarks, B) == Idle()
+
+
+def test_the_first_split_of_a_subtask_ends_its_idleness_before_any_row() -> None:
+    watermarks = of(last=False)
+    assert news(watermarks) == Idle()
+    watermarks.assign([A], last=False)
+    assert news(watermarks) == Watermark(BEGINNING_US)
+
+
+def test_an_idle_split_is_left_out_until_something_comes_of_it() -> None:
+    watermarks = of(A, B)
+    came(watermarks, (A, 5), (B, 3))
+    assert idle(watermarks, B) == Watermark(5)
+    assert came(watermarks, (A, 9)) == [Watermark(9)]
+    assert came(watermarks, (B, 4), (A, 12), (B, 10)) == [None, None, Watermark(10)]
+
+
+def test_a_split_of_which_nothing_ever_came_can_be_idle() -> None:
+    watermarks = of(A, B)
+    assert idle(watermarks, B) is None
+    assert came(watermarks, (A, 5)) == [Watermark(5)]
+    assert came(watermarks, (B, None), (B, 7), (A, 6)) == [None, None, Watermark(6)]
+
+
+def test_all_splits_idle_is_told_and_its_end_by_the_watermark() -> None:
+    watermarks = of(A, B)
+    came(watermarks, (A, 5), (B, 3))
+    assert idle(watermarks, A, B) == Idle()
+    assert idle(watermarks, A, B) is None
+    assert came(watermarks, (B, None)) == [Watermark(3)]
+    assert idle(watermarks, A, B) == Idle()
+    assert came(watermarks, (A, 8)) == [Watermark(8)]
+
+
+def test_what_is_idle_when_the_others_have_ended_is_not_the_end() -> None:
+    watermarks = of(A, B)
+    came(watermarks, (A, 5), (B, 3))
+    assert idle(watermarks, B) == Watermark(5)
+    assert ended(watermarks, A) == Idle()
+    assert ended(watermarks, B) == END
+
+
+def test_a_split_that_ended_can_not_be_idle() -> None:
+    watermarks = of(A, B)
+    came(watermarks, (A, 5), (B, 3))
+    ended(watermarks, B)
+    assert idle(watermarks, B) is None
+    assert idle(watermarks, A, B) == Idle()
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_subtask_that_reads_no_more_is_at_the_end_of_time(last: bool) -> None:
+    watermarks = of(A, B, C, last=last)
+    came(watermarks, (A, 5), (B, 3))
+    idle(watermarks, B)
+    watermarks.finish()
+    assert (news(watermarks), news(watermarks)) == (END, None)
+
+
+def test_the_slowest_of_those_that_are_being_read() -> None:
+    watermarks = of(A, B, C)
+    assert watermarks.slowest_us is None
+    came(watermarks, (A, 5), (B, None))
+    assert watermarks.slowest_us == 5
+    came(watermarks, (B, 3))
+    assert watermarks.slowest_us == 3
+    assert watermarks.beyond(4) == {A}
+    assert watermarks.beyond(2) == {A, B}
+    idle(watermarks, B)
+    assert watermarks.slowest_us == 5
+    ended(watermarks, A)
+    assert watermarks.slowest_us is None

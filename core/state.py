@@ -238,6 +238,7 @@ class Owner:
                 pieces.append((groups, frozen.clock_us))
         if len(pieces) < 2:
             return (self,)
+        assert sum(len(groups) for groups, _ in pieces) == len(self.groups), "restored in part"
         return tuple(replace(self, groups=groups) for groups, _ in pieces)
 
 

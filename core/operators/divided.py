@@ -1,0 +1,65 @@
+"""A keyed step whose key groups have different clocks: an operator for each range of one clock.
+
+That happens behind a restart at another parallelism, where the subtasks of before had not come
+equally far in time: an input that is idle for one may hold the clock of another. A row is late or
+not by the clock of its own key group, and no window fires twice; so every range goes on by itself.
+Behind the next restart, the clocks being even by then, they are one again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.typed import to_expr
+from headrace.core.keygroups import key_group
+from headrace.core.operators.operator import Operator, Output
+from headrace.core.plan.nodes import Computed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Divided:
+    """`parts` are operators over the states of `Owner.divided`, each with its key groups."""
+
+    def __init__(
+        self,
+        key: Sequence[Computed],
+        key_groups: int,
+        parts: Sequence[tuple[range, Operator]],
+    ) -> None:
+        self._key = [to_expr(each.value).alias(each.name) for each in key]
+        self._names = [each.name for each in key]
+        self._key_groups = key_groups
+        self._parts = parts
+        self.behind_us = max(operator.behind_us for _, operator in parts)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Each row goes to the operator of its key group."""
+        keys = frame.select(self._key) if self._key else frame
+        groups = key_group(keys, self._names, self._key_groups)
+        for owned, operator in self._parts:
+            rows = frame.filter(groups.is_between(owned.start, owned.stop, closed="left"))
+            if rows.height:
+                yield from operator.process(rows)
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Every operator hears of it; those that were there already do nothing."""
+        for _, operator in self._parts:
+            yield from operator.advance(watermark_us)
+
+    def due_us(self) -> int | None:
+        """When the first of them wants to be told of the wall clock."""
+        due = (operator.due_us() for _, operator in self._parts)
+        return min((at for at in due if at is not None), default=None)
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Every operator hears of it."""
+        for _, operator in self._parts:
+            yield from operator.tick(now_us)
+
+    @property
+    def held(self) -> int:
+        """How many rows they may have to work on when time goes on."""
+        return sum(operator.held for _, operator in self._parts)

@@ -1,0 +1,98 @@
+"""Key groups restored with different clocks: each goes on by its own."""
+
+from __future__ import annotations
+
+from headrace.core.elements import FOREVER_US
+from headrace.core.keygroups import key_group, owned
+from headrace.core.operators.divided import Divided
+from headrace.core.operators.keyed import keyed_operator
+from headrace.core.operators.place import Place
+from headrace.core.plan.nodes import Aggregate
+from headrace.core.plan.windows import Session, Ttl, Window
+from headrace.core.state import Frozen, Owner, StepState
+from headrace.state.memory import MemoryBackend
+from tests.runtime.changing import aggregate as running
+from tests.runtime.changing import computed as column
+from tests.runtime.changing import schema_of
+from tests.runtime.windowing import Driven, aggregate, frame_of, us
+
+GROUPS = 8
+SESSION = aggregate(Window(Session(us(10))))
+
+
+def groups_of(key: str) -> int:
+    return int(key_group(frame_of([(0, key, 0)]), ["k"], GROUPS)[0])
+
+
+LOW = next(key for key in "abcdefgh" if groups_of(key) < 4)
+HIGH = next(key for key in "abcdefgh" if groups_of(key) >= 4)
+
+
+def opened(owner: Owner, operation: Aggregate) -> tuple[StepState, Driven]:
+    state = MemoryBackend().open(owner)
+    place = Place("out", state, lambda: 0, ordered=False, late=False)
+    return state, Driven(operation, state, keyed_operator(operation, place))
+
+
+def subtask(index: int, operation: Aggregate, restored: tuple[Frozen, ...] = ()) -> Owner:
+    parallelism = 2 if not restored else 1
+    return Owner("step", index, owned(index, parallelism, GROUPS), GROUPS, restored)
+
+
+def frozen(operation: Aggregate) -> tuple[Frozen, Frozen]:
+    """Two subtasks that both had a row at 100; the second has heard of more time."""
+    states = []
+    for index, (key, clock) in enumerate([(LOW, 105), (HIGH, 130)]):
+        state, driven = opened(subtask(index, operation), operation)
+        driven.rows((100, key, 1))
+        driven.time(clock)
+        states.append(state.freeze())
+    return states[0], states[1]
+
+
+def restored(operation: Aggregate) -> tuple[list[StepState], Driven]:
+    """One subtask that goes on from both."""
+    parts = [
+        (owner, *opened(owner, operation))
+        for owner in subtask(0, operation, frozen(operation)).divided()
+    ]
+    divided = Divided(operation.key, GROUPS, [(o.groups, d.operator) for o, _, d in parts])
+    return [state for _, state, _ in parts], Driven(operation, parts[0][1], divided)
+
+
+def test_a_row_is_late_by_the_clock_of_its_key_group() -> None:
+    states, driven = restored(SESSION)
+    assert [state.clock_us for state in states] == [us(105), us(130)]
+    assert driven.rows((104, LOW, 2), (104, HIGH, 2)) == []
+    assert [state.counts.late for state in states] == [0, 1]
+    assert driven.time(120) == [(LOW, 100, 114, 2, 3)]
+    assert driven.rows((115, HIGH, 3)) == driven.rows((121, HIGH, 4)) == []
+    assert [state.counts.late for state in states] == [0, 2]
+    assert driven.end() == [(HIGH, 121, 131, 1, 4)]
+
+
+def test_a_key_is_forgotten_by_the_clock_of_its_key_group() -> None:
+    rows = schema_of(k="string", x="bigint")
+    operation = running(rows, column(rows, "k"), {"n": "count(*)"}, ttl=Ttl(us(20)))
+    _, driven = restored(operation)
+    assert sorted(driven.rows((110, LOW, 1), (110, HIGH, 1))) == sorted([(LOW, 2), (HIGH, 1)])
+
+
+def test_even_clocks_are_not_divided() -> None:
+    one, two = frozen(SESSION)
+    assert len(Owner("step", 0, range(4), GROUPS, (one, two)).divided()) == 1
+    assert len(Owner("step", 0, range(8), GROUPS, (one, one)).divided()) == 1
+    parts = Owner("step", 0, range(2, 6), GROUPS, (two, one)).divided()
+    assert [(part.groups, part.clock_us) for part in parts] == [
+        (range(2, 4), us(105)),
+        (range(4, 6), us(130)),
+    ]
+
+
+def test_counts_go_to_one_of_those_who_go_on() -> None:
+    states, driven = restored(SESSION)
+    driven.rows((1, LOW, 0), (1, HIGH, 0), (1, HIGH, 0))
+    driven.said(driven.operator.advance(FOREVER_US))
+    kept = tuple(state.freeze() for state in states)
+    owners = [Owner("step", at, owned(at, 5, GROUPS), GROUPS, kept) for at in range(5)]
+    assert sum(part.counts.late for owner in owners for part in owner.divided()) == 3

@@ -63,7 +63,7 @@ class Counting(Timely):
         key = grouping.types or {KEYLESS: pl.Int32()}
         extra = {PANE: pl.Int64(), ROWS: pl.Int64(), TIME: pl.Int64()}
         self._counts = state.table("counts", {ROWS: pl.Int64()})
-        self._panes = state.table("panes", {**key, **fold.columns, **extra})
+        self._panes = state.table("panes", {**key, **fold.columns, **extra}, grouping.inside)
 
     held = 0
 

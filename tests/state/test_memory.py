@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import settings
 
+from headrace.core.keygroups import group_of_no_key, key_group
 from headrace.core.state import KEY, SLOT, Owner, RunsLayout
 from headrace.state.memory import MemoryBackend
 from tests.state.modelled import Modelled
@@ -31,6 +32,22 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestInMemory(InMemory.TestCase):
     settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+
+
+def test_a_row_may_be_of_the_group_of_another_column_than_its_key() -> None:
+    state = MemoryBackend().open(Owner("step", 0, range(8), 8))
+    panes = state.table("panes", {"k": pl.Int64()}, ("k",))
+    whole = state.table("whole", {"k": pl.Int64()}, ())
+    rows = pl.DataFrame({"k": list(range(20))}).select(pl.format("{}/7", "k").alias(KEY), "k")
+    panes.put(rows)
+    whole.put(rows)
+    frozen = state.freeze()
+    for group in range(8):
+        found = frozen.table("panes", range(group, group + 1))
+        wanted = rows.filter(key_group(rows, ["k"], 8) == group)
+        assert (rows.clear() if found is None else found).equals(wanted)
+        all_of_it = frozen.table("whole", range(group, group + 1))
+        assert (all_of_it is not None) == (group == group_of_no_key(8))
 
 
 def resident_mb() -> float:

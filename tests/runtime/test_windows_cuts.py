@@ -32,15 +32,15 @@ SETTINGS = settings(
 )
 
 
-@pytest.fixture(params=["as it is", "small pieces", "dense"])
+@pytest.fixture(params=["as it is", "small pieces", "dense", "now and then dense"])
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thresholds at which each of the ways in which windows are made is taken."""
     if request.param == "small pieces":
         for name, value in (("PIECE_ROWS", 7), ("ALONE_ROWS", 3), ("PIECE_WINDOWS", 4)):
             monkeypatch.setattr(spread, name, value)
         monkeypatch.setattr(filing, "SETTLED_ROWS", 5)
-    if request.param == "dense":
-        monkeypatch.setattr(spread, "CALL_ROWS", -50)
+    if "dense" in request.param:
+        monkeypatch.setattr(spread, "CALL_ROWS", -1_000_000 if request.param == "dense" else -20)
 
 
 def windows_of(shape: Shape, time_us: int) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,12 @@ from tests.runtime.windowing import Row, aggregate, driven, us
 SIX_EVERY_TWO = Window(Slide(us(6), us(2)))
 
 
+@pytest.fixture(params=[20_000, -1_000_000], ids=["spread", "trailing"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways in which windows that share panes are made."""
+    monkeypatch.setattr(spread, "CALL_ROWS", request.param)
+
+
 def test_a_row_is_in_every_window_over_it() -> None:
     step = driven(aggregate(SIX_EVERY_TWO))
     step.rows((1, "a", 1), (3, "a", 2))

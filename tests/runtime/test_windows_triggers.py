@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.operators.windows import spread
 from headrace.core.plan.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
 from tests.runtime.windowing import aggregate, driven, frame_of, us
 
@@ -71,6 +74,21 @@ def test_shared_panes_are_cleared_for_all_windows() -> None:
     step.rows((5, "a", 4))
     assert step.time(3) == []
     assert step.end() == [("a", 0, 6, 1, 4), ("a", 3, 9, 1, 4)]
+
+
+def test_what_was_cleared_is_not_merged_from_window_to_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spread, "CALL_ROWS", -1_000_000)
+    window = Window(Slide(us(6), us(2)), trigger=EVERY_TWO, accumulate=False)
+    step = driven(aggregate(window))
+    step.time(0)
+    step.rows((1, "a", 1))
+    assert step.time(2) == [("a", -4, 2, 1, 1), ("a", -2, 4, 1, 1), ("a", 0, 6, 1, 1)]
+    step.rows((3, "a", 2))
+    assert step.time(4) == [("a", -2, 4, 1, 2), ("a", 0, 6, 1, 2), ("a", 2, 8, 1, 2)]
+    step.rows((5, "a", 4))
+    assert step.time(6) == [("a", 0, 6, 1, 4), ("a", 2, 8, 1, 4), ("a", 4, 10, 1, 4)]
 
 
 def test_everything_is_put_out_every_so_often() -> None:

@@ -19,6 +19,7 @@ from headrace.core.operators.map import FailedRow, Map
 from headrace.core.operators.operator import Chain, Operator, Output
 from headrace.core.operators.place import Place
 from headrace.core.operators.route import Route
+from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
 from headrace.core.state import Owner, StateBackend, StepState
 
@@ -155,7 +156,11 @@ class _Making:
     def _fail(self, rows: list[FailedRow]) -> Iterator[Output]:
         """What becomes of the rows on which a user's function failed."""
         step, failed = self.step, self.compiled.failed
-        failed[step.name] = failed.get(step.name, 0) + len(rows)
+        before = failed.get(step.name, 0)
+        failed[step.name] = before + len(rows)
         if step.on_error != "skip":
             pairs = ((row.error, row.row) for row in rows)
-            yield step.on_error, dead_letters.of_rows(step.name, pairs, self.setting.now_us())
+            letters = dead_letters.of_rows(step.name, pairs, self.setting.now_us())
+            if any(out.ordered for out in step.outputs if out.name == step.on_error):
+                letters = placed(letters, numbers(0, self.seat.index, before, len(rows)))
+            yield step.on_error, letters

@@ -53,6 +53,8 @@ class Intake:
     """Which of the plan's sources it is."""
     _read: Counter[Split] = field(default_factory=Counter)
     """How many rows each split has given, where rows are placed by it."""
+    _bad_of: Counter[Split] = field(default_factory=Counter)
+    """How many bad records."""
     _kept: list[pl.DataFrame] = field(default_factory=list)
     _kept_rows: int = 0
     _since: float | None = None
@@ -169,11 +171,14 @@ class Intake:
                 split=chunk.split.name,
                 position=first.position,
             )
-        self.bad += len(chunk.bad)
+        split, count = chunk.split, len(chunk.bad)
+        self.bad += count
         if self.source.on_error != "skip":
-            letters = dead_letters.of_records(
-                self.source.name, chunk.split, chunk.bad, self.now_us()
-            )
+            letters = dead_letters.of_records(self.source.name, split, chunk.bad, self.now_us())
+            if self.source.outputs[1].ordered:
+                at = numbers(self.number, split.number, self._bad_of[split], count)
+                letters = placed(letters, at)
+            self._bad_of[split] += count
             await self.flow.side(self.source.on_error, letters)
 
 

@@ -152,6 +152,34 @@ def test_skipped_records_are_rows_in_that_are_bad(headrace: Headrace) -> None:
     assert orders.split()[1:4] == ["2", "1", "1"]
 
 
+IN_ORDER = """\
+name: p
+sources:
+  numbers: {files: {path: in}, schema: {x: bigint}, on_error: {to: bad}}
+steps:
+  halves:
+    from: numbers
+    map: {python: f.py:f, returns: {x: bigint}, mode: row}
+    on_error: {to: odd}
+  ends: {from: bad, aggregate: {n: count(*), first: first(raw), last: last(raw)}}
+  odds: {from: odd, aggregate: {n: count(*), first: first(raw), last: last(raw)}}
+sinks:
+  out: {from: halves, files: {path: out}}
+  bad_ends: {from: ends, stdout: {}}
+  odd_ends: {from: odds, files: {path: odd}}
+"""
+
+
+def test_rows_that_failed_have_an_order(headrace: Headrace) -> None:
+    write("in/a.jsonl", '{"x": 1}\nb\n{"x": 2}\nc\n{"x": 3}\n')
+    write("f.py", "def f(row):\n    return {'x': row['x'] // (row['x'] - 2) * 0 + row['x'] // 2}\n")
+    ran = headrace("run", write("p.yaml", IN_ORDER))
+    assert ran.status == 0, ran.err
+    assert json.loads(ran.out) == {"n": 2, "first": "b", "last": "c"}
+    (part,) = Path("odd").glob("*.jsonl")
+    assert json.loads(part.read_text())["first"] == '{"x":2}'
+
+
 MAPPED = TEN.replace("where: x > 6", "map: {python: f.py:f, returns: {x: bigint}, mode: row}")
 
 

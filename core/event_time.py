@@ -85,7 +85,9 @@ def _asked(function: Function, folder: Path) -> Reads:
     def read(rows: pl.DataFrame) -> int | None:
         try:
             answer: Any = ask(rows)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also sys.exit(), or a panic of Polars
             message = f"{where(error, path)}: {said(error)}"
             raise UserCodeError(f"{message} (in a batch of {rows.height} rows)") from error
         if answer is None:

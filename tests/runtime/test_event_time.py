@@ -130,6 +130,7 @@ def test_a_function_of_the_user(tmp_path: Path, returns: str, told: int | None) 
     ("returns", "said"),
     [
         ("1 / 0", "marks.py:4: ZeroDivisionError: division by zero (in a batch of 2 rows)"),
+        ("exit(3)", "marks.py:4: SystemExit: 3 (in a batch of 2 rows)"),
         ("7", "marks.py:told must return a datetime or None, got int"),
         ("date(2026, 1, 1)", "marks.py:told must return a datetime or None, got date"),
         ("rows['at']", "marks.py:told must return a datetime or None, got Series"),

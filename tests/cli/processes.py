@@ -11,6 +11,8 @@ import termios
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from queue import Queue
+from typing import IO
 from typing import AnyStr as T
 
 RUN = (sys.executable, "-m", "headrace.cli", "run")
@@ -26,6 +28,13 @@ def limited(process: subprocess.Popen[T]) -> subprocess.Popen[T]:
     limit.daemon = True
     limit.start()
     return process
+
+
+def met(pipe: Path, mode: str) -> IO[str]:
+    """The end of a named pipe when a process opens the other; raises Empty when none ever does."""
+    opened: Queue[IO[str]] = Queue()
+    threading.Thread(target=lambda: opened.put(pipe.open(mode)), daemon=True).start()
+    return opened.get(timeout=LONGEST_S)
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:

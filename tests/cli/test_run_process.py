@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.cli.processes import RUN, OnTerminal, ended, finished, screen, start
+from tests.cli.processes import RUN, OnTerminal, ended, finished, met, screen, start
 
 ENDLESS = """\
 name: endless
@@ -125,7 +125,7 @@ def stuck(tmp_path: Path) -> Path:
 
 def stuck_and_asked_once(folder: Path) -> subprocess.Popen[str]:
     process = start(folder, "p.yaml")
-    (folder / "begun").read_bytes()
+    met(folder / "begun", "r").close()
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
     assert process.stderr.readline().startswith("stopping: ")
@@ -135,7 +135,7 @@ def stuck_and_asked_once(folder: Path) -> subprocess.Popen[str]:
 def test_the_second_signal_ends_it_at_once_and_leaves_no_output(stuck: Path) -> None:
     process = stuck_and_asked_once(stuck)
     process.send_signal(signal.SIGTERM)
-    (stuck / "release").write_bytes(b"")
+    met(stuck / "release", "w").close()
     _, err = ended(process)
     assert process.returncode == 130
     assert err == "stopped at once: what was not written yet is lost\n"
@@ -157,7 +157,7 @@ def test_signals_are_heard_while_the_loop_stands_in_a_function_that_never_return
     (tmp_path / "few.py").write_text(DEADLOCK)
     os.mkfifo(tmp_path / "begun")
     process = start(tmp_path, "p.yaml")
-    (tmp_path / "begun").read_bytes()
+    met(tmp_path / "begun", "r").close()
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
     ended(process)
@@ -173,7 +173,7 @@ def test_a_process_that_a_function_starts_can_be_terminated(tmp_path: Path) -> N
 
 def test_a_signal_while_it_starts_up_stops_it_well_before_the_first_row(tmp_path: Path) -> None:
     process = starting(tmp_path)
-    with open(tmp_path / "p.yaml", "w") as pipeline:
+    with met(tmp_path / "p.yaml", "w") as pipeline:
         process.send_signal(signal.SIGINT)
         pipeline.write(ENDLESS)
     ended(process)
@@ -183,7 +183,7 @@ def test_a_signal_while_it_starts_up_stops_it_well_before_the_first_row(tmp_path
 
 def test_two_signals_while_it_starts_up_end_it_there(tmp_path: Path) -> None:
     process = starting(tmp_path)
-    with open(tmp_path / "p.yaml", "w"):
+    with met(tmp_path / "p.yaml", "w"):
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
         _, err = ended(process)
@@ -200,7 +200,8 @@ def test_a_signal_at_any_moment_leaves_a_whole_output_or_none(
     chosen = Random(seed)
     moments = sorted(chosen.choice([0, chosen.randrange(MANY), MANY]) for _ in range(signals))
     process = starting(tmp_path)
-    (tmp_path / "p.yaml").write_text(FINITE)
+    with met(tmp_path / "p.yaml", "w") as pipeline:
+        pipeline.write(FINITE)
     assert process.stdout is not None
     rows = 0
     for moment in moments:

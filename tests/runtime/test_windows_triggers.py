@@ -7,7 +7,7 @@ import pytest
 from headrace.core.elements import EVENT_TIME, FOREVER_US
 from headrace.core.operators.windows import spread
 from headrace.core.plan.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
-from tests.runtime.windowing import aggregate, driven, frame_of, us
+from tests.runtime.windowing import aggregate, driven, frame_of, shown, us
 
 TEN = Tumble(us(10))
 EVERY_TWO = Trigger(every_us=us(2))
@@ -123,7 +123,9 @@ def test_by_the_wall_clock_a_row_belongs_to_when_it_comes() -> None:
     assert step.time(1000) == []
     step.now_us = us(109)
     step.rows((0, "a", 4))
-    assert step.tick(110) == [("a", 100, 110, 3, 7)]
+    ((_, frame),) = list(step.operator.tick(us(110)))
+    assert list(shown("out", frame)) == [("a", 100, 110, 3, 7)]
+    assert EVENT_TIME not in frame.columns
     assert step.operator.due_us() is None
     step.now_us = us(105)  # the clock was set back
     step.rows((0, "a", 8))

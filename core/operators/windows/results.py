@@ -40,6 +40,7 @@ class Results:
         self._fold = fold
         self._out = out
         self._times = _times(operation, grid)
+        self._finds_time = operation.window is not None and not operation.window.bounded
         self._by = (*grouping.inside, *self._times)
 
     def rows(self, windows: Iterable[pl.DataFrame]) -> Iterator[Output]:
@@ -53,7 +54,7 @@ class Results:
         if self._times:
             states = added(states, *self._times.values())
         rows = self._fold.finish(states, self._by)
-        if not self._times and rows[EVENT_TIME].null_count():
+        if self._finds_time and rows[EVENT_TIME].null_count():
             rows = rows.drop(EVENT_TIME)  # the rows that came had none
         yield from self._out.rows(rows)
 
@@ -73,15 +74,17 @@ def _gathered(windows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 def _times(operation: nodes.Aggregate | nodes.Top, grid: Grid) -> dict[str, pl.Expr]:
     """The time of the rows of a window: the last instant in it; and its bounds, if they are shown.
 
-    The rows of `top` have their own columns, which may even be called like the bounds.
+    By the wall clock rows have no event time. The rows of `top` have their own columns, which may
+    even be called like the bounds.
     """
     import polars as pl
 
-    assert operation.window is not None
-    if not operation.window.bounded:
+    window = operation.window
+    assert window is not None
+    if not window.bounded:
         return {}
     time, end = to_polars(TIMESTAMP), pl.col(SLOT)
-    last = {EVENT_TIME: (end - 1).cast(time).alias(EVENT_TIME)}
+    last = {} if window.processing else {EVENT_TIME: (end - 1).cast(time).alias(EVENT_TIME)}
     if isinstance(operation, nodes.Top):
         return last
     bounds = ((WINDOW_START, grid.start(end)), (WINDOW_END, end))

@@ -26,6 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which everything happens that else takes millions of rows."""
     monkeypatch.setattr("headrace.state.runs.MANY", 3)
     monkeypatch.setattr("headrace.state.runs.SMALL_BYTES", 200)
+    monkeypatch.setattr("headrace.state.runs.LARGE_ROWS", 12)
     monkeypatch.setattr("headrace.state.table.LEAST_GARBAGE", 3)
     monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
 

@@ -264,7 +264,8 @@ class Sessions:
         if self._shows_bounds:
             start = pl.col(START).cast(stamp)
             done = done.with_columns(start.alias(WINDOW_START), end.cast(stamp).alias(WINDOW_END))
-        done = done.with_columns((end - 1).cast(stamp).alias(EVENT_TIME))
+        if not self._window.processing:
+            done = done.with_columns((end - 1).cast(stamp).alias(EVENT_TIME))
         return done.with_columns(pl.lit(deleted).alias(DELETE)) if deleted else done
 
 

@@ -20,11 +20,14 @@ import errno
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeVar
 
 from headrace.core.snapshots import Blob
 from headrace.state.storage import names
 from headrace.state.storage.disk import Disk, remove_quietly
 from headrace.state.storage.sealing import Broken, Passing
+
+T = TypeVar("T", bound=bytes | memoryview)
 
 LARGE = 1 << 20
 """From so many bytes on, the disk's speed is what a sync waits for, alone or in company."""
@@ -63,7 +66,7 @@ class Blobs:
 
     def put_file(self, path: str) -> Blob:
         """Keep a file."""
-        blob = _blob_of(self._disk.read(path))
+        blob = _blob_of(self._disk.pieces(path))
         if not self.has(blob):
             self._add(blob, lambda to: self._link_or_copy(path, to))
         return blob
@@ -101,11 +104,12 @@ class Blobs:
 
     def read(self, blob: Blob) -> bytes:
         """The bytes. Raises Broken."""
-        return b"".join(self._verified(blob))
+        path = self.path(blob)
+        return b"".join(self._verified(blob, (self._disk.read(each) for each in (path,))))
 
     def verify(self, blob: Blob) -> None:
         """Read it all. Raises Broken."""
-        deque(self._verified(blob), maxlen=0)
+        deque(self._verified(blob, self._disk.pieces(self.path(blob))), maxlen=0)
 
     def fetch(self, blob: Blob, path: str, *, link: bool) -> None:
         """Make a file of the bytes. Raises Broken."""
@@ -113,7 +117,8 @@ class Blobs:
             if link and self._is_linked(self.path(blob), path):
                 self.verify(blob)
             else:
-                self._disk.write(path, self._verified(blob))
+                pieces = self._disk.pieces(self.path(blob))
+                self._disk.write(path, self._verified(blob, pieces))
         except BaseException:
             remove_quietly(self._disk, path)
             raise
@@ -175,7 +180,7 @@ class Blobs:
 
     def _link_or_copy(self, path: str, to: str) -> None:
         if not (self._may_link and self._is_linked(path, to)):
-            self._disk.write(to, self._disk.read(path))
+            self._disk.write(to, self._disk.pieces(path))
 
     def _is_linked(self, path: str, to: str) -> bool:
         """Whether there is a link now: some disks have none, and none leads to another disk."""
@@ -185,14 +190,14 @@ class Blobs:
             return False
         return True
 
-    def _verified(self, blob: Blob) -> Iterator[bytes | memoryview]:
-        """The pieces; if they were not its own, Broken is raised behind the last one."""
+    def _verified(self, blob: Blob, pieces: Iterable[T]) -> Iterator[T]:
+        """What is read of a blob; if it was not that, Broken is raised behind the last piece."""
         size = self._disk.size(self.path(blob))
         if size is None:
             raise Broken("it is gone")
         if size != blob.bytes:
             raise Broken(f"wanted {blob.bytes} bytes, got {size}")
-        passing = Passing(self._disk.read(self.path(blob)))
+        passing = Passing(pieces)
         try:
             yield from passing
         except OSError as error:

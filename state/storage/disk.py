@@ -35,8 +35,12 @@ class Disk(Protocol):
         """How long a file is; None if there is none."""
         ...
 
-    def read(self, path: str) -> Iterator[bytes]:
-        """A file, piece by piece."""
+    def read(self, path: str) -> bytes:
+        """All bytes of a file."""
+        ...
+
+    def pieces(self, path: str) -> Iterator[memoryview]:
+        """A file, piece by piece; each piece is lost when the next one is asked for."""
         ...
 
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
@@ -111,8 +115,3 @@ def remove_quietly(disk: Disk, path: str) -> None:
         disk.remove(path)
     except OSError:
         return
-
-
-def whole(disk: Disk, path: str) -> bytes:
-    """All bytes of a file."""
-    return b"".join(disk.read(path))

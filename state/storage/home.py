@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from headrace.core.snapshots import DamagedSnapshot, SnapshotError
 from headrace.state.storage import names
-from headrace.state.storage.disk import Disk, publish, whole
+from headrace.state.storage.disk import Disk, publish
 from headrace.state.storage.local import FRESH, LocalStore
 from headrace.state.storage.lock import Holder, holding
 from headrace.state.storage.manifests import Manifests
@@ -132,7 +132,7 @@ class Home:
         for number in reversed(numbers):
             try:
                 path = manifests.path(number)
-                return str(unseal(path, whole(self.disk, path))["job"])
+                return str(unseal(path, self.disk.read(path))["job"])
             except (Broken, SnapshotError):
                 continue
         if numbers:
@@ -144,7 +144,7 @@ class Home:
         if self.disk.size(path) is None:
             return None
         try:
-            return unseal(path, whole(self.disk, path))
+            return unseal(path, self.disk.read(path))
         except Broken as error:
             raise DamagedSnapshot(f"{path} is damaged: {error}", hint, file=path) from error
 

@@ -55,14 +55,17 @@ class LocalDisk:
         except FileNotFoundError:
             return None
 
-    def read(self, path: str) -> Iterator[bytes]:
+    def read(self, path: str) -> bytes:
         """Its bytes."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            while piece := os.read(descriptor, PIECE):
-                yield piece
-        finally:
-            os.close(descriptor)
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
+
+    def pieces(self, path: str) -> Iterator[memoryview]:
+        """Its bytes, all in the same memory: fresh memory for each piece takes twice as long."""
+        view = memoryview(bytearray(PIECE))
+        with open(path, "rb", buffering=0) as file:
+            while got := file.readinto(view):
+                yield view[:got]
 
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Make it."""

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 import orjson
 
 from headrace.core.snapshots import SnapshotError
-from headrace.state.storage.disk import Disk, Lock, whole
+from headrace.state.storage.disk import Disk, Lock
 from headrace.state.storage.telling import telling
 
 
@@ -54,7 +54,7 @@ def holding(disk: Disk, path: str, since: str) -> Iterator[Holder | None]:
         lock = disk.lock(path)
     if lock is None:
         with telling(f"lock {path}"):
-            raise _held(path, _holder(whole(disk, path)))
+            raise _held(path, _holder(disk.read(path)))
     try:
         yield _taken(lock, path, since)
     finally:

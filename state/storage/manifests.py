@@ -21,7 +21,7 @@ from headrace.core.snapshots import (
     blobs_in,
 )
 from headrace.state.storage import names
-from headrace.state.storage.disk import Disk, publish, whole
+from headrace.state.storage.disk import Disk, publish
 from headrace.state.storage.sealing import Broken, seal, unseal
 from headrace.state.storage.telling import telling, why
 
@@ -47,7 +47,7 @@ class Manifests:
         for number in self.numbers()[-1:]:
             with suppress(Broken, RefusedSnapshot):
                 self.read(number)
-                self._publish(number, whole(self._disk, self.path(number)))
+                self._publish(number, self._disk.read(self.path(number)))
 
     def numbers(self) -> list[int]:
         """Of which checkpoints there are some, rising."""
@@ -62,7 +62,7 @@ class Manifests:
         """A manifest. Raises Broken, or RefusedSnapshot if it is not one of this job and format."""
         path = self.path(number)
         try:
-            document = unseal(path, whole(self._disk, path))
+            document = unseal(path, self._disk.read(path))
         except FileNotFoundError:
             raise Broken("it is gone") from None
         except OSError as error:

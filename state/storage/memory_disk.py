@@ -59,11 +59,15 @@ class MemoryDisk:
         found = self._find(path)
         return len(found.data) if isinstance(found, File) else None
 
-    def read(self, path: str) -> Iterator[bytes]:
+    def read(self, path: str) -> bytes:
         """Its bytes."""
         self.before("read", path)
-        data = self._file(path).data
-        yield from (data[at : at + PIECE] for at in range(0, len(data), PIECE))
+        return self._file(path).data
+
+    def pieces(self, path: str) -> Iterator[memoryview]:
+        """Its bytes."""
+        view = memoryview(self.read(path))
+        yield from (view[at : at + PIECE] for at in range(0, len(view), PIECE))
 
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Make it; when the disk is full, as much as fits."""

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
 
 import orjson
 
 from headrace.core.snapshots import RefusedSnapshot
+
+T = TypeVar("T", bound=bytes | memoryview)
 
 FORMAT = 1
 _START, _END = b'{"checksum":"', b'",'
@@ -25,15 +28,15 @@ class Broken(Exception):
     """These are not the bytes that were written."""
 
 
-class Passing:
+class Passing(Generic[T]):
     """Bytes on their way through, counted and hashed: SHA-256, of which the first half is used."""
 
-    def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
-        self._pieces = pieces
+    def __init__(self, pieces: Iterable[T]) -> None:
+        self._pieces: Iterable[T] = pieces
         self._hash = hashlib.sha256()
         self.bytes = 0
 
-    def __iter__(self) -> Iterator[bytes | memoryview]:
+    def __iter__(self) -> Iterator[T]:
         for piece in self._pieces:
             self._hash.update(piece)
             self.bytes += memoryview(piece).nbytes

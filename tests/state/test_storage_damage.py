@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,22 @@ def test_what_is_wrong_with_a_file_is_said(kept: Kept, spoil: Spoil, said: str) 
     spoil(kept.path(kept.a))
     with pytest.raises(DamagedSnapshot, match=f"is damaged: {said}; "):
         kept.opened().read(kept.a)
+
+
+def test_threads_put_and_ask_while_old_checkpoints_are_collected(kept: Kept) -> None:
+    with kept.home.held(NOW), ThreadPoolExecutor(8) as threads:
+        store = kept.home.store(kept.job)
+        for number in range(4, 10):
+            data = [b"%d" % (number * 10 + each % 50) for each in range(200)]
+            putting = [threads.submit(store.put, each) for each in data]
+            store.collect([number - 1])
+            blobs = [each.result() for each in putting]
+            assert all(threads.map(store.has, blobs))
+            store.commit(number, {"states": [blob.document() for blob in blobs]})
+            assert [store.read(blob) for blob in blobs] == data
+        for _ in range(2):
+            store.collect([9])
+        assert len(list((kept.folder / "blobs").iterdir())) == 50
 
 
 def test_only_a_checkpoint_that_is_whole_is_offered(kept: Kept) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.state.storage.disk import PIECE, Disk, publish, whole
+from headrace.state.storage.disk import PIECE, Disk, publish
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.storing import Trouble
@@ -30,13 +30,13 @@ def test_what_is_written_is_read(disk: Disk, folder: str) -> None:
     data = random.Random(0).randbytes(2 * PIECE + 7)
     disk.write(f"{folder}/x", (data[:5], b"", memoryview(data)[5:]))
     assert disk.size(f"{folder}/x") == len(data)
-    assert [len(piece) for piece in disk.read(f"{folder}/x")] == [PIECE, PIECE, 7]
-    assert whole(disk, f"{folder}/x") == data
+    assert [len(piece) for piece in disk.pieces(f"{folder}/x")] == [PIECE, PIECE, 7]
+    assert disk.read(f"{folder}/x") == data
 
 
 def test_numbers_in_memory_are_written_as_their_bytes(disk: Disk, folder: str) -> None:
     disk.write(f"{folder}/x", (memoryview(b"abcdefgh").cast("i"),))
-    assert whole(disk, f"{folder}/x") == b"abcdefgh"
+    assert disk.read(f"{folder}/x") == b"abcdefgh"
 
 
 def test_a_folder_is_made_with_those_above_it_and_once(disk: Disk, folder: str) -> None:
@@ -56,7 +56,7 @@ def test_what_is_not_there_is_nothing_or_an_error(disk: Disk, folder: str) -> No
     disk.remove(f"{folder}/none")
     disk.remove_folder(f"{folder}/none")
     for call in (
-        lambda: whole(disk, f"{folder}/none"),
+        lambda: disk.read(f"{folder}/none"),
         lambda: disk.sync([f"{folder}/none"]),
         lambda: disk.rename(f"{folder}/none", f"{folder}/other"),
         lambda: disk.link(f"{folder}/none", f"{folder}/other"),
@@ -75,7 +75,7 @@ def test_a_name_that_is_taken_is_taken_by_a_rename_alone(disk: Disk, folder: str
         disk.link(f"{folder}/y", f"{folder}/x")
     disk.rename(f"{folder}/y", f"{folder}/x")
     assert disk.names(folder) == ["x"]
-    assert whole(disk, f"{folder}/x") == b"y"
+    assert disk.read(f"{folder}/x") == b"y"
 
 
 def test_a_linked_file_outlives_its_first_name(disk: Disk, folder: str) -> None:
@@ -83,7 +83,7 @@ def test_a_linked_file_outlives_its_first_name(disk: Disk, folder: str) -> None:
     disk.link(f"{folder}/x", f"{folder}/y")
     disk.sync([f"{folder}/x", f"{folder}/y", f"{folder}/x"])
     disk.remove(f"{folder}/x")
-    assert whole(disk, f"{folder}/y") == b"abc"
+    assert disk.read(f"{folder}/y") == b"abc"
 
 
 def test_a_folder_goes_with_all_that_is_in_it(disk: Disk, folder: str) -> None:
@@ -99,7 +99,7 @@ def test_a_lock_is_held_by_one_and_says_what_it_is_told(disk: Disk, folder: str)
     assert lock is not None and disk.lock(f"{folder}/lock") is None
     lock.write(b"long words")
     lock.write(b"me")
-    assert lock.read() == whole(disk, f"{folder}/lock") == b"me"
+    assert lock.read() == disk.read(f"{folder}/lock") == b"me"
     lock.release()
     again = disk.lock(f"{folder}/lock")
     assert again is not None and again.read() == b"me"
@@ -110,7 +110,7 @@ def test_what_is_published_replaces_what_was_there(disk: Disk, folder: str) -> N
     for data in (b"one", b"two"):
         publish(disk, f"{folder}/x", f"{folder}/x.tmp", data)
         assert disk.names(folder) == ["x"]
-        assert whole(disk, f"{folder}/x") == data
+        assert disk.read(f"{folder}/x") == data
 
 
 def lost(prepare: tuple[str, ...]) -> set[bytes | None]:
@@ -130,7 +130,7 @@ def lost(prepare: tuple[str, ...]) -> set[bytes | None]:
         disk.lose_power(random.Random(seed))
         names = disk.names("/")
         assert names in ([], ["x"], ["x.tmp"])
-        found |= {whole(disk, f"/{name}") for name in names} or {None}
+        found |= {disk.read(f"/{name}") for name in names} or {None}
     return found
 
 
@@ -152,7 +152,7 @@ def test_a_sync_that_failed_is_not_made_good_by_another() -> None:
         disk.sync(["/x"])
         disk.sync_folder("/")
         disk.lose_power(random.Random(seed))
-        found.add(whole(disk, "/x"))
+        found.add(disk.read("/x"))
     assert len(found) > 1
 
 
@@ -162,7 +162,7 @@ def test_a_full_disk_takes_what_fits() -> None:
     with pytest.raises(OSError, match="no space") as caught:
         disk.write("/x", (b"abc", b"def"))
     assert caught.value.errno == errno.ENOSPC
-    assert whole(disk, "/x") == b"abcd"
+    assert disk.read("/x") == b"abcd"
     assert disk.used() == 4
 
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from headrace.core.snapshots import StoreError
 from headrace.state.storage.home import Home
 from headrace.state.storage.lock import HomeHeld
 from headrace.state.storage.memory_disk import MemoryDisk
@@ -51,6 +52,19 @@ def test_an_id_that_somebody_has_heard_of_survives_a_loss_of_power() -> None:
         job = id_of(home_on(disk))
         disk.lose_power(random.Random(seed))
         assert id_of(home_on(disk)) == job
+
+
+def test_an_id_that_could_not_be_synced_is_written_again_before_anybody_hears_of_it() -> None:
+    for seed in range(20):
+        disk = MemoryDisk()
+        home = home_on(disk)
+        with home.held(NOW):
+            disk.before = Trouble(fail_on=f"sync_folder {home.checkpoints}")
+            with pytest.raises(StoreError, match=r"cannot write .*/job\.json"):
+                home.job(NOW)
+        job = id_of(home)
+        disk.lose_power(random.Random(seed))
+        assert id_of(home) == job
 
 
 def test_a_job_that_is_forgotten_is_another_one_afterwards_without_checkpoints() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +37,20 @@ def checkpointed(disk: MemoryDisk, number: int) -> str:
 def test_a_job_keeps_its_id_from_one_run_to_the_next() -> None:
     disk = MemoryDisk()
     assert id_of(home_on(disk)) == id_of(home_on(disk))
+
+
+def test_the_page_shows_what_is_written() -> None:
+    page = Path(__file__).parents[2] / "docs" / "snapshots.md"
+    shown = re.findall(r"^\{.*\}$", page.read_text("utf-8"), re.MULTILINE)
+    disk = MemoryDisk()
+    home = Home(disk, ROOT, "bids")
+    with home.held(NOW):
+        store = home.store(home.job(NOW, lambda: "1f3c09a2" * 4))
+        state = {"subtask": 0, "groups": [0, 127], "document": store.put(b"abc").document()}
+        time = "2026-01-31T08:01:10Z"
+        store.commit(7, {"time": time, "states": {"totals": [state]}})
+    written = [f"{home.checkpoints}/{name}" for name in ("manifests/7.json", "job.json")]
+    assert [disk.read(path).decode() for path in written] == [f"{line}\n" for line in shown]
 
 
 def test_two_jobs_of_one_root_share_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The lock of a home between real processes."""
+"""Real processes that hold a home, are refused it, and are killed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.snapshots import SnapshotStore, blobs_in
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.lock import HomeHeld
@@ -30,12 +31,28 @@ with Home(LocalDisk(), sys.argv[1], "bids").held("2026-01-31T07:00:00Z"):
     sys.stdin.read()
 """
 
+COMMIT = """
+import itertools, sys
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+home = Home(LocalDisk(), sys.argv[1], "bids")
+with home.held("2026-01-31T07:00:00Z"):
+    store = home.store(home.job("2026-01-31T07:00:00Z"))
+    for number in itertools.count(1 + max(store.manifests(), default=0)):
+        blobs = [store.put(b"%d of %d" % (each, number)) for each in range(5)]
+        store.commit(number, {"states": [blob.document() for blob in blobs]})
+        print(number, flush=True)
+        store.collect(store.manifests()[-2:])
+"""
+
 
 @contextmanager
-def holder(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def holder(
+    folder: Path, *arguments: str, code: str = HOLD
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process that holds the home, and what it said when it did."""
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", HOLD, str(folder), *arguments]
+    command = [sys.executable, "-c", code, str(folder), *arguments]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout is not None
         try:
@@ -106,3 +123,21 @@ def test_two_stores_of_one_process_do_not_share_a_home(tmp_path: Path) -> None:
     home = Home(LocalDisk(), str(tmp_path), "bids")
     with home.held(NOW), pytest.raises(HomeHeld), home.held(NOW):
         raise AssertionError
+
+
+def test_what_a_killed_process_has_committed_is_there(tmp_path: Path) -> None:
+    home = Home(LocalDisk(), str(tmp_path), "bids")
+    for more in (0, 3, 7):
+        with holder(tmp_path, code=COMMIT) as (process, said):
+            assert process.stdout is not None
+            for _ in range(more):
+                said = process.stdout.readline().strip()
+            process.kill()
+            told = [int(said), *map(int, process.stdout.read().split())]
+        with home.held(NOW) as killed:
+            assert killed is not None and killed.pid == process.pid
+            store: SnapshotStore = home.store(home.job(NOW))
+            newest = store.manifests()[-1]
+            assert newest in (told[-1], told[-1] + 1)
+            for blob in blobs_in(store.manifest(newest)):
+                assert store.read(blob).endswith(b" of %d" % newest)

@@ -55,7 +55,10 @@ def time_of(source: nodes.Source, folder: Path) -> TimeOf:
 
 def highest_us(rows: pl.DataFrame, column: str, less: timedelta = timedelta()) -> int | None:
     """The highest value of a column of timestamps, less a delay; None where there is none."""
-    found = rows[column].to_physical().max()
+    import polars as pl
+
+    # A cast of a column is done here and now; `to_physical` wakes threads for it.
+    found = rows[column].cast(pl.Int64).max()
     if found is None:
         return None
     assert isinstance(found, int)

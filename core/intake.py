@@ -137,7 +137,7 @@ class Intake:
         split, count = chunk.split, chunk.frame.height
         at = numbers(self.number, split.number, self._read[split], count)
         self._read[split] += count
-        return chunk.frame.with_columns(at.alias(ORDER))
+        return chunk.frame.hstack([at.alias(ORDER)])
 
     def _until(self) -> float | None:
         """How long to wait for what comes."""
@@ -159,7 +159,7 @@ class Intake:
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
         if self.source.event_time is not None:
-            frame = frame.with_columns(frame[self.source.event_time].alias(EVENT_TIME))
+            frame = frame.hstack([frame[self.source.event_time].alias(EVENT_TIME)])
         return placed(frame, frame[ORDER]) if ORDER in frame.columns else frame
 
     async def _bad(self, chunk: Chunk) -> None:

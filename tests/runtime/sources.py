@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import polars as pl
+from hypothesis import strategies as st
 
 from headrace.connectors.memory import Happening, Memory
 from headrace.core.bench import Bench
@@ -61,6 +62,18 @@ def at(*seconds: int | None) -> pl.DataFrame:
     """Rows of these event times."""
     values = [None if second is None else second * 1_000_000 for second in seconds]
     return pl.DataFrame({"at": pl.Series("at", values, pl.Int64).cast(AT)})
+
+
+@st.composite
+def disordered(draw: st.DrawFn) -> list[Happening]:
+    """Chunks whose rows are at most 10 seconds late, with pauses between them."""
+    happenings: list[Happening] = []
+    highest = draw(st.integers(-50, 50))
+    for _ in range(draw(st.integers(0, 6))):
+        rows = [highest - draw(st.integers(0, 10)) for _ in range(draw(st.integers(1, 3)))]
+        happenings += [at(*rows, highest), draw(st.sampled_from([0.0, 0.5, 7.0, 40.0]))]
+        highest += draw(st.integers(0, 40))
+    return happenings
 
 
 class Alone:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from headrace.connectors.memory import Happening
 from headrace.core.channel import Bounds
 from headrace.core.elements import FOREVER_US, End, Idle, Watermark
-from tests.runtime.sources import Alone, Seen, at, seen
+from tests.runtime.sources import Alone, Seen, at, disordered, seen
 
 END = [Watermark(FOREVER_US), End()]
 Splits: TypeAlias = "dict[str, list[Happening]]"
@@ -263,21 +263,9 @@ def test_times_may_be_far_away_and_jump(
     assert [second for _, second in found] == moved
 
 
-@st.composite
-def split(draw: st.DrawFn) -> list[Happening]:
-    """Chunks whose rows are at most 10 seconds late, with pauses between them."""
-    happenings: list[Happening] = []
-    highest = draw(st.integers(-50, 50))
-    for _ in range(draw(st.integers(0, 6))):
-        rows = [highest - draw(st.integers(0, 10)) for _ in range(draw(st.integers(1, 3)))]
-        happenings += [at(*rows, highest), draw(st.sampled_from([0.0, 0.5, 7.0, 40.0]))]
-        highest += draw(st.integers(0, 40))
-    return happenings
-
-
 @settings(max_examples=60, deadline=None)
 @given(
-    splits=st.lists(split(), max_size=5),
+    splits=st.lists(disordered(), max_size=5),
     parallelism=st.integers(1, 3),
     drift=st.sampled_from(["", ", max_drift: 20s"]),
     seed=st.integers(0, 1000),

@@ -50,7 +50,7 @@ class Outgoing:
 
     def rows(self, frame: pl.DataFrame) -> Iterator[Output]:
         """These rows, in bounded pieces."""
-        frame = self._passing(frame)
+        frame = self._passing(frame) if frame.height else frame
         if not frame.height:
             return
         if self._ordered:

@@ -139,7 +139,7 @@ LARGE = {
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
 def test_a_megabyte_of_anything_is_answered_within_seconds(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     compose(File("p.yaml", text))
     # A second on a quiet machine; here the point is that nothing is quadratic.
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -34,10 +34,10 @@ class Keyed:
 
     def __init__(self, window: Window, *, keyed: bool = True) -> None:
         key = (Computed("k", Column(BIGINT, True, Span(0, 0), "k")),) if keyed else ()
-        names = ("k",) if keyed else ()
+        keys = Schema((Field("k", BIGINT),)) if keyed else Schema(())
         texts = {"n": "count(*)", "total": "sum(v)"}
         columns = tuple(
-            Aggregated(name, type_aggregate_text(text, SCHEMA, names), text)
+            Aggregated(name, type_aggregate_text(text, SCHEMA, keys), text)
             for name, text in texts.items()
         )
         self.window = window
@@ -46,7 +46,7 @@ class Keyed:
         place = Place("s", self.state, lambda: self.now_us, False, window.late_to is not None)
         self.operator: Operator = keyed_operator(Aggregate(key, window, columns), place)
         self.bounds = ("window_start", "window_end") if window.bounded else ()
-        self.identity = (*names, *self.bounds)
+        self.identity = (*keys.names, *self.bounds)
         self.late: list[Row] = []
         self.rows: list[tuple[int | None, ...]] = []
 

@@ -14,14 +14,14 @@ from headrace.core.frames import compacted, joined
 from tests.runtime.running import simulated
 
 TIME = datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC)
-SCHEMA = {
-    "s": pl.String,
-    "b": pl.Binary,
+SCHEMA: dict[str, pl.DataType] = {
+    "s": pl.String(),
+    "b": pl.Binary(),
     "l": pl.List(pl.Struct({"x": pl.List(pl.String)})),
     "r": pl.Struct({"x": pl.Int8, "y": pl.Null}),
     "d": pl.Decimal(38, 2),
     "t": pl.Datetime("us", "UTC"),
-    "n": pl.Null,
+    "n": pl.Null(),
 }
 ROWS = [
     ("a" * 30, b"x", [{"x": ["y" * 40]}], {"x": 1, "y": None}, Decimal("1.10"), TIME, None),

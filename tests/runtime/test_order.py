@@ -70,7 +70,7 @@ def frame(rows: list[Row]) -> pl.DataFrame:
 
 def last_rows(memory: Memory, name: str, key: list[str]) -> dict[Any, tuple[Any, ...]]:
     """The last row of each key."""
-    found = {}
+    found: dict[Any, tuple[Any, ...]] = {}
     for out in memory.outputs.get(name, []):
         assert not out[DELETE].any()
         keys = out.select(key).rows()

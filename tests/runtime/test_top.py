@@ -151,7 +151,7 @@ def test_any_cut_of_the_rows_comes_to_the_same_ranks(
         size = 0.0 if value is None or math.isnan(value) else -value
         return (value is None, value == value, size, time, id)
 
-    expected = {}
+    expected: dict[tuple[object, int], int] = {}
     for key in {key for key, _, _ in run}:
         ids = sorted((id for id, row in enumerate(run) if row[0] == key), key=place_of)
         expected |= {(key, at + 1): id for at, id in enumerate(ids[:count])}

@@ -64,7 +64,7 @@ class Shared:
 
     def between(self, after: int, until: int) -> Iterator[pl.DataFrame]:
         """The states of the windows that end now, oldest first."""
-        self._filed.settle()
+        self._filed.settle(until)
         while True:
             dense = self._cost.dense
             found = self._trailed if dense else self._spread_out

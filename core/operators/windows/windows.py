@@ -112,7 +112,8 @@ class Windows:
             return
         if self._filed.many:
             self._filed.settle()
-        if self._parts.grid.first(first) <= now_us:
+        grid = self._parts.grid
+        if max(grid.first(before + 1), grid.first(first)) <= now_us:
             yield from self._parts.results.rows(self._parts.due.between(before, now_us))
             self._filed.runs.drop(self._clock.closed_us)
         if self._rings.passes(before, now_us):

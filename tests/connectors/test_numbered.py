@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import polars as pl
@@ -10,16 +11,17 @@ import pytest
 from headrace.connectors.memory import Memory
 from headrace.connectors.nexmark import STREAMS
 from headrace.connectors.nexmark_events import Events, events_for_rows, numbers_of
-from headrace.connectors.numbered import Numbers
+from headrace.connectors.numbered import NumberedSource, Numbers
 from headrace.connectors.registry import REGISTRY
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
-from headrace.core.contracts import Surroundings
+from headrace.core.contracts import Chunk, Ended, Surroundings
 from headrace.core.job import Job
 from headrace.core.messages import Split
 from headrace.state.memory import MemoryBackend
 from tests.runtime.running import plan_of, run_simulated
+from tests.simulation import SimulatedLoop
 
 
 def run(folder: Path, source: str, parallelism: int, limit: int | None = None) -> pl.DataFrame:
@@ -106,3 +108,54 @@ def test_reading_goes_on_from_a_position() -> None:
     assert [c.position for c in chunks] == [3, 5, 7]
     again = list(numbers.read(split, chunks[0].position))
     assert [c.frame["id"][0] for c in again] == [c.frame["id"][0] for c in chunks[1:]]
+
+
+def test_a_generated_row_without_event_time_is_bad_and_has_its_number(tmp_path: Path) -> None:
+    memory = Memory()
+    connectors = {**REGISTRY, "memory": memory.connector()}
+    text = """
+settings: {parallelism: 2}
+sources:
+  s:
+    generate: {rows: 5, columns: {x: id, at: "case when id <> 3 then timestamp_seconds(id) end"}}
+    event_time: at
+    on_error: {to: failed}
+sinks:
+  out: {from: s, memory: {data: out}}
+  bad: {from: failed, memory: {data: bad}}
+"""
+    plan = plan_of(tmp_path, text, connectors)
+    setting = Setting(lambda: 0, tmp_path, frozenset(("s", "failed")), MemoryBackend())
+    surroundings = Surroundings(tmp_path, "0" * 32, Bench())
+    run_simulated(Job(plan, connectors, surroundings, setting, Bounds()), seed=1)
+    assert sorted(pl.concat(memory.outputs["out"])["x"]) == [0, 1, 2, 4]
+    (letter,) = pl.concat(memory.outputs["bad"]).to_dicts()
+    assert letter["error"] == 'column "at": wanted timestamp not null, got null'
+    assert (letter["position"], letter["raw"]) == (3, '{"x":3,"at":null}')
+
+
+def test_while_a_block_is_not_due_its_split_is_exhausted_unless_it_is_held() -> None:
+    def make(first: int, last: int) -> pl.DataFrame:
+        return pl.DataFrame({"id": range(first, last)})
+
+    split = Split("s", "0")
+
+    async def work() -> None:
+        numbers = Numbers("s", make, 2, 0.1, 1)
+        reading = NumberedSource(numbers, Surroundings(Path(), "0" * 32, Bench())).reading()
+        reading.assign([(split, None)], last=True)
+        assert isinstance(await reading.next(), Chunk)
+        assert reading.exhausted() == {}
+        waiting = asyncio.create_task(reading.next())
+        await asyncio.sleep(4)
+        assert reading.exhausted() == {split: 0.0}
+        reading.hold({split})
+        assert reading.exhausted() == {}
+        reading.hold(set())
+        assert isinstance(await waiting, Chunk)
+        assert (asyncio.get_running_loop().time(), reading.exhausted()) == (10.0, {})
+        assert await reading.next() == Ended(split)
+        await reading.close()
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
+        runner.run(work())

@@ -178,6 +178,25 @@ def test_waiting_for_input_can_be_given_up(tmp_path: Path, pipe: tuple[int, int]
     assert asyncio.run(work()) == [7]
 
 
+def test_it_is_exhausted_while_nothing_comes(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    async def work() -> None:
+        reading = stdin_of(tmp_path, JSON, pipe[0])
+        before = asyncio.get_running_loop().time()
+        waiting = asyncio.ensure_future(reading.next())
+        await asyncio.sleep(0)
+        (since,) = reading.exhausted().values()
+        assert before <= since <= asyncio.get_running_loop().time()
+        os.write(pipe[1], lines(7, 1))
+        await waiting
+        assert reading.exhausted() == {}
+        os.close(pipe[1])
+        assert await reading.next() == Ended(SPLIT)
+        assert reading.exhausted() == {}
+        await reading.close()
+
+    asyncio.run(work())
+
+
 def test_a_descriptor_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(ConnectorError, match="cannot read standard input: is a directory"):

@@ -115,7 +115,7 @@ class Windows:
         grid = self._parts.grid
         if max(grid.first(before + 1), grid.first(first)) <= now_us:
             yield from self._parts.results.rows(self._parts.due.between(before, now_us))
-            self._filed.runs.drop(self._clock.closed_us)
+        self._filed.runs.drop(self._clock.closed_us)
         if self._rings.passes(before, now_us):
             yield from self._early()
 

@@ -45,7 +45,9 @@ def select(**columns: str | Typed) -> Project:
     return Project("select", tuple(typed), "")
 
 
-def out(operator: Operator | Chain, frame: pl.DataFrame = ROWS) -> dict[str, list[tuple[object, ...]]]:
+def out(
+    operator: Operator | Chain, frame: pl.DataFrame = ROWS
+) -> dict[str, list[tuple[object, ...]]]:
     """The rows that come out, by stream."""
     found: dict[str, list[tuple[object, ...]]] = {}
     for stream, rows in operator.process(frame):

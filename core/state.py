@@ -144,6 +144,11 @@ class Frozen(Protocol):
         ...
 
     @property
+    def names(self) -> frozenset[str]:
+        """The names of the runs and tables that it has."""
+        ...
+
+    @property
     def clock_us(self) -> int:
         """The step's clock for these key groups."""
         ...
@@ -173,13 +178,16 @@ class StepState(Protocol):
     counts: Counts
 
     def runs(self, name: str, layout: RunsLayout) -> Runs:
-        """Open a state of runs; each name once."""
+        """Open a state of runs; each name once, whether of runs or of a table.
+
+        Some operators open theirs when the first rows come; what is not opened is kept as well.
+        """
         ...
 
     def table(
         self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
     ) -> Table:
-        """Open a table; each name once. `columns` are all but KEY and UNTIL.
+        """Open a table. `columns` are all but KEY and UNTIL.
 
         A row is of the key group of its KEY. Where KEY says more than the step's key (a key and a
         number, say), `group` names the columns that are the step's key; () is that of no key.

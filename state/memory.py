@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headrace.core.state import Counts, Owner, RunsLayout
+from headrace.core.state import Counts, Frozen, Owner, RunsLayout, shared
 from headrace.state.runs import FrozenRuns, MemoryRuns
 from headrace.state.table import FrozenTable, MemoryTable
 
@@ -19,78 +19,106 @@ class MemoryBackend:
 
     def open(self, owner: Owner) -> MemoryState:
         """The state of a subtask of a step, with what it is restored from."""
-        return MemoryState(owner, owner.clock_us, owner.counts)
+        return MemoryState(owner)
 
 
-@dataclass(slots=True)
 class MemoryState:
     """The state of one subtask of one step."""
 
-    owner: Owner
-    clock_us: int
-    counts: Counts
-    _runs: dict[str, MemoryRuns] = field(default_factory=dict)
-    _tables: dict[str, MemoryTable] = field(default_factory=dict)
+    def __init__(self, owner: Owner) -> None:
+        self.clock_us = owner.clock_us
+        self.counts = owner.counts
+        self._owner = owner
+        self._restored = tuple(each for each in owner.restored if owner.holds(each))
+        self._unopened = frozenset[str]().union(*(each.names for each in self._restored))
+        self._runs: dict[str, MemoryRuns] = {}
+        self._tables: dict[str, MemoryTable] = {}
 
     def runs(self, name: str, layout: RunsLayout) -> MemoryRuns:
         """Open a state of runs."""
-        assert name not in self._runs, f"{name} is open"
         runs = self._runs[name] = MemoryRuns(layout)
-        for frozen in self.owner.restored:
-            if self.owner.holds(frozen):
-                runs.restore(frozen.runs(name, self.owner.groups))
+        for frozen in self._opened(name):
+            runs.restore(frozen.runs(name, self._owner.groups))
         return runs
 
     def table(
         self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
     ) -> MemoryTable:
         """Open a table."""
-        assert name not in self._tables, f"{name} is open"
         table = self._tables[name] = MemoryTable(columns, group)
-        for frozen in self.owner.restored:
-            if self.owner.holds(frozen):
-                rows = frozen.table(name, self.owner.groups)
-                if rows is not None:
-                    table.put(rows)
+        for frozen in self._opened(name):
+            rows = frozen.table(name, self._owner.groups)
+            if rows is not None:
+                table.put(rows)
         return table
 
     def freeze(self) -> MemoryFrozen:
         """What is kept now: references to frames that nobody changes."""
         return MemoryFrozen(
-            self.owner,
+            self._owner.groups,
+            self._owner.key_groups,
             self.clock_us,
             replace(self.counts),
             {name: runs.freeze() for name, runs in self._runs.items()},
             {name: table.freeze() for name, table in self._tables.items()},
+            self._unopened,
+            self._restored,
         )
 
     def close(self) -> None:
         """Let go of everything."""
         self._runs.clear()
         self._tables.clear()
+        self._restored = ()
+
+    def _opened(self, name: str) -> tuple[Frozen, ...]:
+        """What a state begins with; when all have begun, nothing of before is needed any more."""
+        restored, self._unopened = self._restored, self._unopened - {name}
+        if not self._unopened:
+            self._restored = ()
+        return restored
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFrozen:
     """A state as it was."""
 
-    owner: Owner
+    groups: range
+    key_groups: int
     clock_us: int
     counts: Counts
     _runs: Mapping[str, FrozenRuns]
     _tables: Mapping[str, FrozenTable]
+    _unopened: frozenset[str]
+    _restored: tuple[Frozen, ...]
+    """Where the states still are that were not opened since."""
 
     @property
-    def groups(self) -> range:
-        """The key groups of who owned it."""
-        return self.owner.groups
+    def names(self) -> frozenset[str]:
+        """The names of all states."""
+        return self._unopened.union(self._runs, self._tables)
 
     def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
         """The frames of that state, of those key groups."""
+        if name in self._unopened:
+            within = shared(groups, self.groups)
+            return [frame for each in self._restored for frame in each.runs(name, within)]
         runs = self._runs.get(name)
-        return [] if runs is None else runs.of_groups(groups, self.owner.key_groups)
+        return [] if runs is None else runs.of_groups(groups, self.key_groups)
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
         """The rows of that state, of those key groups."""
+        if name in self._unopened:
+            within = shared(groups, self.groups)
+            parts = (each.table(name, within) for each in self._restored)
+            rows = [part for part in parts if part is not None]
+            return _aligned(rows) if rows else None
         table = self._tables.get(name)
-        return None if table is None else table.of_groups(groups, self.owner.key_groups)
+        return None if table is None else table.of_groups(groups, self.key_groups)
+
+
+def _aligned(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """All rows: those of some have UNTIL, those of others need not."""
+    import polars as pl
+
+    return pl.concat(frames, how="diagonal")

@@ -51,6 +51,17 @@ def test_a_row_may_be_of_the_group_of_another_column_than_its_key() -> None:
         assert (all_of_it is not None) == (group == group_of_no_key(8))
 
 
+def test_what_nobody_opened_since_is_still_there() -> None:
+    key = pl.Series(KEY, ["a"])
+    first = MemoryBackend().open(Owner("step", 0, range(8), 8))
+    first.table("rows", {}).put(key.to_frame())
+    second = MemoryBackend().open(Owner("step", 0, range(8), 8, (first.freeze(),)))
+    frozen = second.freeze()
+    assert frozen.names == {"rows"}
+    third = MemoryBackend().open(Owner("step", 0, range(8), 8, (frozen,)))
+    assert third.table("rows", {}).find(key).height == 1
+
+
 def resident_mb() -> float:
     """How much memory this process has, by the system's account."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])

@@ -30,8 +30,6 @@ ROWS = "__rows"
 """How many rows of a key have come, or stand in a pane."""
 PANE = "__pane"
 """The number of a pane of its key, from 0."""
-WINDOW = "__window"
-"""The number of the last pane of a window."""
 TIME = "__last"
 """The greatest event time of a pane's rows, in microseconds; 0 where they have none."""
 BEFORE = "__before"
@@ -190,15 +188,34 @@ class Counting(Timely):
         return self._fold.finish(full, (*self._by, TIME))
 
     def _spanned(self, full: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:
-        """The windows that end with these panes, each of all panes that it spans."""
-        import polars as pl
+        """The windows that end with these panes, each of all panes that it spans.
 
-        reach = pl.int_ranges(
-            (pl.col(PANE) - self._spans + 1).clip(lower_bound=0), pl.col(PANE) + 1, dtype=pl.Int64
-        )
-        windows = full.select(*self._key, pl.col(PANE).alias(WINDOW), reach.alias(PANE))
-        spread = windows.explode(PANE).join(panes, on=self._by, nulls_equal=True)
-        return self._merged(spread.drop(PANE).rename({WINDOW: PANE}).select(panes.columns))
+        Panes are put together in blocks of 1, 2, 4, ... that end with each pane, and a window of
+        blocks, so that its cost grows with the logarithm of what it spans.
+        """
+        block, size, behind, left = panes, 1, 0, self._spans
+        windows: pl.DataFrame | None = None
+        while True:
+            if left & 1:
+                part = self._of(_moved(block, behind), full)
+                windows = part if windows is None else self._merged(windows, part)
+                behind += size
+            left >>= 1
+            if not left:
+                return windows if windows is not None else full.clear()
+            block = self._merged(block, self._of(_moved(block, size), panes))
+            size *= 2
+
+    def _of(self, moved: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:
+        """Those that now stand where one of the panes does."""
+        return moved.join(panes, on=self._by, how="semi", nulls_equal=True)
+
+
+def _moved(panes: pl.DataFrame, by: int) -> pl.DataFrame:
+    """The panes, each under the number of the one so many behind it."""
+    import polars as pl
+
+    return panes.with_columns(pl.col(PANE) + by) if by else panes
 
 
 def _pane_key() -> pl.Expr:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from headrace.core.keygroups import group_of_no_key, key_group
-from headrace.core.state import KEY, SLOT, Owner, RunsLayout
+from headrace.core.state import KEY, SLOT, UNTIL, Owner, RunsLayout
 from headrace.state.memory import MemoryBackend
 from tests.state.modelled import Modelled
 
@@ -60,6 +60,18 @@ def test_what_nobody_opened_since_is_still_there() -> None:
     assert frozen.names == {"rows"}
     third = MemoryBackend().open(Owner("step", 0, range(8), 8, (frozen,)))
     assert third.table("rows", {}).find(key).height == 1
+
+
+def test_keys_that_are_over_and_rows_that_are_replaced_leave_the_memory() -> None:
+    table = MemoryBackend().open(Owner("step", 0, range(8), 8)).table("rows", {})
+    most = 0
+    for now in range(300):
+        table.forget(now)
+        rows = {KEY: ["always", str(now)], UNTIL: [None, now + 10]}
+        table.put(pl.DataFrame(rows, schema={KEY: pl.String, UNTIL: pl.Int64}))
+        most = max(most, sum(frame.height for frame in table.freeze().frames))
+    assert table.rows < 40
+    assert most < 100
 
 
 def resident_mb() -> float:

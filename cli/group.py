@@ -23,9 +23,7 @@ OPTIONS_NOT_BUILT_YET = {
 class WholeNumber(click.IntRange):
     """A number of something; says what was wanted in our words."""
 
-    def convert(
-        self, value: int, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
+    def convert(self, value: int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number."""
         try:
             return super().convert(value, param, ctx)

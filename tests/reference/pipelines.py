@@ -20,7 +20,7 @@ BEGIN = datetime(1969, 12, 31, 23, 59, 50, tzinfo=UTC)
 SPREAD_S = 40
 """All events are within so many seconds, which the watermark's delay allows for."""
 
-ROWS = st.lists(
+ROWS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.fixed_dictionaries(
         {
             "k": st.sampled_from([None, 1, 2, -7]),

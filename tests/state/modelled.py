@@ -134,7 +134,7 @@ class Modelled(RuleBasedStateMachine):
 
     @rule(keys=st.lists(KEYS, min_size=1))
     def find(self, keys: list[int]) -> None:
-        found = {}
+        found: dict[int, str | None] = {}
         for subtask, part in self._dealt(_keyed(keys)):
             rows = subtask.table.find(part[KEY])
             assert rows[ASKED].is_sorted()

@@ -31,8 +31,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
 
 
-class TestInMemory(InMemory.TestCase):
-    settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+TestInMemory = InMemory.TestCase
+TestInMemory.settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
 
 
 def test_a_row_may_be_of_the_group_of_another_column_than_its_key() -> None:

@@ -18,7 +18,7 @@ import polars as pl
 from headrace.connectors.memory import Memory, MemoryOptions
 from headrace.core.contracts import Arrival, Chunk, Connector, Reading, SourceSide
 from headrace.core.job import Outcome
-from headrace.core.launch import Launch, launch
+from headrace.core.launch import Launch, Watcher, launch
 from headrace.core.messages import Position, Split
 from headrace.core.pipeline.load import load
 from headrace.core.plan import build, nodes
@@ -132,7 +132,9 @@ class _Reading:
         self.splits = []
 
 
-def run(folder: Path, pipeline: str, *connectors: Connector) -> Outcome:
+def run(
+    folder: Path, pipeline: str, *connectors: Connector, watch: Watcher | None = None
+) -> Outcome:
     """Run a pipeline in a folder, as the command would."""
     file = folder / "p.yaml"
     file.write_text(pipeline, "utf-8")
@@ -140,7 +142,7 @@ def run(folder: Path, pipeline: str, *connectors: Connector) -> Outcome:
     plan, problems = build(load(file, named, env={}))
     if plan is None:
         raise SystemExit(f"not a pipeline: {problems}")
-    return launch(plan, named, MemoryBackend(), Launch(folder))
+    return launch(plan, named, MemoryBackend(), Launch(folder, watcher=watch))
 
 
 def latencies(arriving: Arriving, parallelism: int, other: int) -> pl.DataFrame:

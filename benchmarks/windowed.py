@@ -1,0 +1,135 @@
+"""Pipelines of windows over rows that are made in memory: what windows cost, without JSON.
+
+The source is named `memory`, and so is the sink, which counts its rows and drops them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+
+import polars as pl
+
+from benchmarks.arriving import run
+from benchmarks.bids import SCHEMA, bids
+from headrace.connectors.formats.json_decode import JsonDecoder
+from headrace.connectors.memory import MemoryOptions
+from headrace.connectors.threaded import Threaded
+from headrace.core.contracts import Chunk, Connector, Reading, SinkSide, SourceSide, Surroundings
+from headrace.core.launch import Watcher
+from headrace.core.messages import Handle, Position, Split
+
+PIPELINE = """
+name: windowed
+sources:
+  bids:
+    memory: {{data: bids}}
+    schema: {{auction: bigint, bidder: bigint, price: bigint, ts: timestamp}}
+    event_time: ts
+    watermark: {{delay: 2s}}
+steps:
+  step:
+    from: bids
+    {step}
+sinks:
+  out: {{from: step, memory: {{data: out}}}}
+"""
+AGGREGATE = "aggregate: {n: count(*), total: sum(price), maxp: max(price)}"
+TOGETHER = 50_000
+MILLION = 1_000_000
+
+
+@dataclass(slots=True)
+class Ran:
+    """What running a pipeline took, and what it put out."""
+
+    cpu_s: float
+    rows: int
+
+
+def window(key: str, shape: str) -> str:
+    """The clauses of a step: W3's aggregates in that window."""
+    return f"key: {key}\n    window: {{{shape}}}\n    {AGGREGATE}"
+
+
+def ran(
+    step: str, made: Callable[[int], pl.DataFrame], many: int, watch: Watcher | None = None
+) -> Ran:
+    """Run that step over so many chunks, in this process."""
+    out = _Counting()
+    ends = Connector(
+        "memory",
+        "Rows that are made, and a sink that counts them.",
+        source=SourceSide(MemoryOptions, open=lambda _, around: _Making(made, many, around)),
+        sink=SinkSide(MemoryOptions, open=lambda *_: out),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        start = process_time()
+        outcome = run(Path(folder), PIPELINE.format(step=step), ends, watch=watch)
+        took = process_time() - start
+    if outcome.failure:
+        raise SystemExit(outcome.failure.message)
+    return Ran(took, out.rows)
+
+
+def again_and_again() -> Callable[[int], pl.DataFrame]:
+    """The million bids of W3, decoded; then again, but later, as often as is asked for."""
+    rows, _ = JsonDecoder(SCHEMA, "ms").decode(bids(MILLION), 0)
+    rows = rows.select("auction", "bidder", "price", "ts")
+    chunks = [rows.slice(at, TOGETHER) for at in range(0, MILLION, TOGETHER)]
+
+    def made(number: int) -> pl.DataFrame:
+        turn, at = divmod(number, len(chunks))
+        return chunks[at].with_columns(pl.col("ts") + pl.duration(seconds=100 * turn))
+
+    return made
+
+
+@dataclass(slots=True)
+class _Making:
+    made: Callable[[int], pl.DataFrame]
+    many: int
+    surroundings: Surroundings
+    rediscover_s: float | None = None
+    ordered: bool = False
+
+    def discover(self) -> Sequence[Split]:
+        return [Split("bids", "0")]
+
+    def reading(self) -> Reading:
+        return Threaded(self, self.surroundings)
+
+    def read(self, split: Split, position: Position) -> Iterator[Chunk]:
+        for number in range(self.many):
+            yield Chunk(split, self.made(number), number + 1)
+
+
+@dataclass(slots=True)
+class _Counting:
+    """A sink, and its writers."""
+
+    rows: int = 0
+
+    def check(self) -> None:
+        """It takes everything."""
+
+    def writer(self, subtask: int) -> _Counting:
+        return self
+
+    async def write(self, frame: pl.DataFrame) -> None:
+        self.rows += frame.height
+
+    async def prepare(self) -> Handle | None:
+        return None
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def commit(self, handle: Handle) -> None:
+        """There is nothing to commit."""
+
+    def abort(self, handle: Handle) -> None:
+        """There is nothing to remove."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 START = "__start"
 END = "__end"
 """The times (microseconds) of the first and the last row of a piece."""
+LAST = "__last"
+"""The time of the last row of everything that belongs together with a piece."""
 
 
 def joined(pieces: pl.DataFrame, key: Sequence[str], gap_us: int) -> pl.DataFrame:
@@ -68,19 +70,23 @@ def _reach(rows: pl.DataFrame) -> pl.Expr:
 def continued(
     pieces: pl.DataFrame, later: pl.DataFrame, key: Sequence[str], gap_us: int
 ) -> pl.DataFrame:
-    """The sessions among `pieces` that some of `later` continue, with the end of these in `END`.
+    """The sessions among `pieces` that some of `later` continue; where all that ends is in `LAST`.
 
-    `pieces` are whole as far as they go: `START`, `END` and the key of each stand once.
+    `pieces` are whole as far as they go: none of them touches another, so one that does not stand
+    alone touches some of `later`. (Joining each with all later ones of its key would make pairs
+    without number where a key has many sessions, or there is no key.)
     """
     import polars as pl
 
-    others = later.select(*key, pl.col(START).alias("__s"), pl.col(END).alias("__e"))
-    names = (*key, START, END)
-    pairs = (
-        pieces.select(names).join(others, on=list(key), nulls_equal=True)
-        if key
-        else pieces.select(names).join(others, how="cross")
+    own = (pl.col(START).alias("__s"), pl.col(END).alias("__e"))
+    both = pl.concat(
+        each.select(*key, START, END, *own, pl.lit(asked).alias("__asked"))
+        for each, asked in ((pieces, True), (later, False))
     )
-    near = (pl.col("__s") - pl.col(END) <= gap_us) & (pl.col(START) - pl.col("__e") <= gap_us)
-    touched = pairs.filter(near)
-    return touched.group_by(names).agg(pl.col("__e").max())
+    session = (*key, START, END)
+    whole = joined(both, key, gap_us)
+    found = whole.filter(~pl.col("__asked")).select(session).unique()
+    touched = whole.filter("__asked").join(found, on=session, how="semi", nulls_equal=True)
+    return touched.select(
+        *key, pl.col("__s").alias(START), pl.col("__e").alias(END), pl.col(END).alias(LAST)
+    )

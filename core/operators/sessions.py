@@ -24,7 +24,7 @@ from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import Output
 from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
 from headrace.core.operators.place import Place
-from headrace.core.operators.sessionizing import END, START, continued, joined
+from headrace.core.operators.sessionizing import END, LAST, START, continued, joined
 from headrace.core.operators.windows.make import fold_of
 from headrace.core.plan.nodes import Aggregate, Top
 from headrace.core.plan.windows import Session, Window
@@ -213,7 +213,7 @@ class Sessions:
         if not going_on.height:
             return due
         again = due.join(going_on, on=self._by, nulls_equal=True)
-        again = again.with_columns((pl.col("__e") + self._open_us).alias(SLOT)).drop("__e")
+        again = again.with_columns((pl.col(LAST) + self._open_us).alias(SLOT)).drop(LAST)
         self._open.add(again.select(due.columns))
         return due.join(going_on, on=self._by, how="anti", nulls_equal=True)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.operators.operator import Chain
+from headrace.core.operators.sessionizing import END, LAST, START, continued
 from headrace.core.plan.windows import Session, Trigger, Window
 from tests.runtime.keyed import Keyed, Row
 
@@ -114,6 +117,21 @@ def test_by_the_wall_clock_a_session_closes_when_nothing_came_for_its_gap() -> N
     assert keyed.rows == []
     keyed.tick(20)
     assert keyed.rows == [(1, 0, 19, 2, 3)]
+
+
+@pytest.mark.parametrize("key", [(), ("k",)])
+def test_a_hundred_thousand_sessions_of_one_key_meet_as_many_without_making_pairs(
+    key: tuple[str, ...],
+) -> None:
+    """Pairs of them would need more memory than there is."""
+    number = pl.int_range(100_000)
+    open_ = pl.select((number * 100).alias(START), (number * 0).alias("k"))
+    pieces = open_.with_columns((pl.col(START) + 30).alias(END))
+    later = open_.with_columns(pl.col(START) + 40, (pl.col(START) + 60).alias(END))
+    assert not continued(pieces, later, key, 9).height
+    touched = continued(pieces, later, key, 10)
+    assert touched.sort(START)[[START, END, LAST]].rows()[-1] == (9_999_900, 9_999_930, 9_999_960)
+    assert touched.height == 100_000
 
 
 TRIGGERS = st.sampled_from([None, Trigger(every_us=7), Trigger(count=2)])

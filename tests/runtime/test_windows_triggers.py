@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import polars as pl
 import pytest
 
 from headrace.core.elements import EVENT_TIME, FOREVER_US
-from headrace.core.operators.windows import spread
+from headrace.core.operators.windows import counted, spread
+from headrace.core.operators.windows.grid import Grid
 from headrace.core.plan.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
 from tests.runtime.windowing import aggregate, driven, frame_of, shown, us
 
@@ -89,6 +93,30 @@ def test_what_was_cleared_is_not_merged_from_window_to_window(
     assert step.time(4) == [("a", -2, 4, 1, 2), ("a", 0, 6, 1, 2), ("a", 2, 8, 1, 2)]
     step.rows((5, "a", 4))
     assert step.time(6) == [("a", 0, 6, 1, 4), ("a", 2, 8, 1, 4), ("a", 4, 10, 1, 4)]
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_rows_of_many_windows_are_spread_over_them_in_bounded_pieces(
+    monkeypatch: pytest.MonkeyPatch, accumulate: bool
+) -> None:
+    monkeypatch.setattr(counted, "PIECE_ROWS", 8)
+    sizes = []
+
+    def noted(grid: Grid, panes: pl.DataFrame, lowest: int, highest: int) -> pl.DataFrame:
+        rows = spread.expanded(grid, panes, lowest, highest)
+        sizes.append(rows.height)
+        return rows
+
+    monkeypatch.setattr(counted, "expanded", noted)
+    window = Window(Slide(us(6), us(2)), trigger=Trigger(count=2), accumulate=accumulate)
+    step = driven(aggregate(window))
+    came = step.rows(*[(at % 9, "a", at) for at in range(40)])
+    assert sum(sizes) == 40 * 3 and max(sizes) <= 8
+    counts = Counter[object]()
+    for _, start, _, n, _ in [*came, *step.end()]:
+        assert isinstance(n, int)
+        counts[start] = n if accumulate else counts[start] + n  # the last one counts, or all do
+    assert counts == {-4: 10, -2: 20, 0: 28, 2: 26, 4: 20, 6: 12, 8: 4}
 
 
 def test_everything_is_put_out_every_so_often() -> None:

@@ -16,7 +16,7 @@ from headrace.core.operators.folds import Fold
 from headrace.core.operators.operator import Output
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.rows import Arrived
-from headrace.core.operators.windows.spread import expanded
+from headrace.core.operators.windows.spread import PIECE_ROWS, expanded
 from headrace.core.operators.windows.windows import Parts, Windows
 from headrace.core.state import SLOT
 
@@ -62,12 +62,23 @@ class Counted(Windows):
         self._count = count
 
     def _file(self, came: Arrived) -> Iterator[Output]:
-        rows = came.rows
-        if not self._panes.one_to_one:
-            lowest = self._panes.first(self._clock.over_us + 1)
-            rows = expanded(self._panes, rows, lowest, FOREVER_US)
         make = self._accumulated if self._window.accumulate else self._cut
-        yield from self._parts.results.rows([make(rows)])
+        for rows in self._apart(came.rows):
+            yield from self._parts.results.rows([make(rows)])
+
+    def _apart(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """The rows once for each window that they are in; so many at a time as make a piece."""
+        import polars as pl
+
+        grid, pane = self._panes, pl.col(SLOT)
+        if grid.one_to_one:
+            yield rows
+            return
+        lowest = grid.first(self._clock.over_us + 1)
+        windows = (grid.last(pane) - grid.first(pane)) // grid.every_us + 1
+        most = int(rows.select(windows.max()).item())
+        for part in rows.iter_slices(max(1, PIECE_ROWS // most)):
+            yield expanded(grid, part, lowest, FOREVER_US)
 
     def _accumulated(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The windows of enough new rows, and those that had ended."""

@@ -33,6 +33,8 @@ from headrace.core.state import NO_CLOCK_US, SLOT, RunsLayout
 if TYPE_CHECKING:
     import polars as pl
 
+FEW_ROWS = 8192
+"""So many pieces may wait, however few sessions they are of."""
 ROWS = "__rows"
 """How many rows have come to a session since it was last put out."""
 
@@ -66,6 +68,7 @@ class Sessions:
         # Sessions that were shown are whole, and apart from each other: nothing is to be merged.
         shown = RunsLayout(columns, self._key, lambda sessions: sessions)
         self._shown = state.runs("shown", shown) if window.fires_again else None
+        self._together = 0
         self._rings = _Rings(window, place.now_us)
 
     behind_us = 1
@@ -195,12 +198,21 @@ class Sessions:
         first = self._open.first()
         if first is None or first > until_us:
             return
+        self._put_together()
         due = self._open.take(until_us)
         if due is None:
             return
         if until_us < FOREVER_US:
             due = self._waiting(due, until_us)
         yield from self._show(due)
+
+    def _put_together(self) -> None:
+        """Make sessions of the pieces that have gathered: of a key that goes on there are many."""
+        if self._open.rows > 2 * self._together + FEW_ROWS:
+            whole = self._open.take(FOREVER_US)
+            if whole is not None:
+                self._open.add(whole)
+            self._together = self._open.rows
 
     def _waiting(self, due: pl.DataFrame, until_us: int) -> pl.DataFrame:
         """The due sessions without those that later pieces continue: these are filed again."""

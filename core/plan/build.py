@@ -20,6 +20,7 @@ from headrace.core.plan.ends import (
     source_part,
 )
 from headrace.core.plan.growth import warn_of_growth, warn_of_waiting
+from headrace.core.plan.lateness import warn_of_late_again
 from headrace.core.plan.layout import edges, tasks
 from headrace.core.plan.operations import Operations
 from headrace.core.plan.order import circles, in_order, missing
@@ -70,6 +71,7 @@ class Builder:
         self._check_readers()
         warn_of_growth(self.pipeline, (*sources, *steps), self.report)
         warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
+        warn_of_late_again(self.pipeline, steps, self.report)
         return (*sources, *steps, *sinks)
 
     def _owners(self) -> Mapping[str, str]:

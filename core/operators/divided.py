@@ -59,6 +59,11 @@ class Divided:
         for _, operator in self._parts:
             yield from operator.tick(now_us)
 
+    def settle(self) -> None:
+        """Every operator files what it keeps beside its state."""
+        for _, operator in self._parts:
+            operator.settle()
+
     @property
     def held(self) -> int:
         """How many rows they may have to work on when time goes on."""

@@ -40,6 +40,14 @@ class Operator(Protocol):
         """The wall clock has come this far."""
         ...
 
+    def settle(self) -> None:
+        """File in its state all that it keeps beside it; nothing is put out, and nothing changes.
+
+        Its state is frozen next. What it may keep elsewhere are counts of what this process did,
+        and whatever can be made again of its state.
+        """
+        ...
+
     @property
     def held(self) -> int:
         """About how many rows it may have to work on when time goes on."""
@@ -47,9 +55,12 @@ class Operator(Protocol):
 
 
 class Timely:
-    """An operator whose rows are never older than the watermark."""
+    """An operator whose rows are never older than the watermark; all that it keeps is state."""
 
     behind_us = 0
+
+    def settle(self) -> None:
+        """All is filed."""
 
 
 class Stateless(Timely):
@@ -105,6 +116,11 @@ class Chain:
         """Every operator hears of the wall clock after those before it."""
         for at, (_, operator) in enumerate(self._operators):
             yield from self._onward(at, operator.tick(now_us))
+
+    def settle(self) -> None:
+        """Every operator files in its state what it keeps beside it; then states can be frozen."""
+        for _, operator in self._operators:
+            operator.settle()
 
     @property
     def held(self) -> int:

@@ -126,6 +126,9 @@ class Sessions:
         if self._rings.clock(now_us):
             yield from self._show(self._open.take(FOREVER_US))
 
+    def settle(self) -> None:
+        """All is filed as it comes."""
+
     def _joined(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows, each with the start and end of the session it is part of among these."""
         import polars as pl

@@ -48,6 +48,11 @@ class Opening:
         """The wall clock has come this far."""
         return iter(()) if self._operator is None else self._operator.tick(now_us)
 
+    def settle(self) -> None:
+        """What waits is filed."""
+        if self._operator is not None:
+            self._operator.settle()
+
     @property
     def held(self) -> int:
         """How many rows are kept."""

@@ -96,6 +96,10 @@ class Windows:
         elif self._rings.rings(now_us):
             yield from self._early()
 
+    def settle(self) -> None:
+        """File the rows that wait."""
+        self._filed.settle()
+
     @property
     def held(self) -> int:
         """How many rows are kept."""

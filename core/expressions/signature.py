@@ -19,6 +19,7 @@ from headrace.core.expressions.coercion import coerce, common_type_of
 from headrace.core.expressions.typed import Constant, Typed, Value, columns, to_expr
 from headrace.core.types import (
     ATOMS,
+    BOOLEAN,
     DATE,
     DOUBLE,
     FLOATS,
@@ -277,4 +278,6 @@ def _hint(argument: Typed, target: Type | None) -> str:
         return "cast(cast(... as decimal(18,6)) as string) gives it so many digits"
     if target in (DATE, TIMESTAMP) and argument.type == STRING:
         return f"to_{target}(...) reads text"
+    if target == BOOLEAN:
+        return "compare it: ... <> 0" if is_numeric(argument.type) else "compare it"
     return f"cast(... as {target}) converts explicitly"

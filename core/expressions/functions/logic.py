@@ -15,8 +15,8 @@ from headrace.core.expressions.function import Call, Function, function, overloa
 from headrace.core.expressions.functions.comparisons import COMPARISONS, pair
 from headrace.core.expressions.functions.meeting import condition, meet, to_type
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Apply, ExpressionError, Form, Typed
-from headrace.core.types import FLOAT, NULL, to_polars
+from headrace.core.expressions.typed import Apply, Column, ExpressionError, Form, Typed
+from headrace.core.types import BOOLEAN, FLOAT, NULL, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -138,26 +138,65 @@ def _nanvl(call: Call) -> Typed:
     return _NANVL.resolve(call)
 
 
+_COMPARED = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "like", "ilike", "rlike", "between"})
+
+
+def _connective(
+    name: str, doc: str, form: Form, example: tuple[str, str], more: tuple[str, str]
+) -> Function:
+    text = f"{name}(left: boolean, right: boolean) -> boolean"
+    plain = function(name, "logic", doc, overload(text, form, nulls="strict"), example=example)
+
+    def resolve(call: Call) -> Typed:
+        _refuse_half(call)
+        return plain.resolve(call)
+
+    return replace(plain, resolve_own=resolve, examples=(example, more))
+
+
+def _refuse_half(call: Call) -> None:
+    """Refuses `n = 1 or 2`, which says what is compared on one side only."""
+    if len(call.arguments) != 2:
+        return
+    left, right = call.arguments
+    for half, other in ((right, _last(left)), (left, right)):
+        compared = isinstance(other, Apply) and other.function in _COMPARED
+        if compared and half.type not in (BOOLEAN, NULL):
+            message = f"{call.name} wants boolean, got {half.type}"
+            hint = f"say on both sides of {call.name} what is compared{_or_in(call, other)}"
+            raise ExpressionError(message, half.span, hint)
+
+
+def _last(typed: Typed) -> Typed:
+    """Of a chain of `and` and `or` the condition that stands last."""
+    while isinstance(typed, Apply) and typed.function in ("and", "or"):
+        typed = typed.arguments[-1]
+    return typed
+
+
+def _or_in(call: Call, compared: Typed) -> str:
+    """The shorter way to compare a column with several values, where that is what is done."""
+    assert isinstance(compared, Apply)
+    named = [each.name for each in compared.arguments if isinstance(each, Column)]
+    if call.name == "or" and compared.function == "=" and len(named) == 1:
+        return f", or write {named[0]} in (..., ...)"
+    return ""
+
+
 _CONNECTIVES: tuple[Function, ...] = (
-    function(
+    _connective(
         "and",
-        "logic",
         "True when both are; false when one is false, whatever the other; else NULL.",
-        overload(
-            "and(left: boolean, right: boolean) -> boolean", lambda a, b: a & b, nulls="strict"
-        ),
-        example=("null and false", "false"),
-        more=(("null and true", "NULL"),),
+        lambda a, b: a & b,
+        ("null and false", "false"),
+        ("null and true", "NULL"),
     ),
-    function(
+    _connective(
         "or",
-        "logic",
         "True when one is, whatever the other; false when both are false; else NULL.",
-        overload(
-            "or(left: boolean, right: boolean) -> boolean", lambda a, b: a | b, nulls="strict"
-        ),
-        example=("null or true", "true"),
-        more=(("null or false", "NULL"),),
+        lambda a, b: a | b,
+        ("null or true", "true"),
+        ("null or false", "NULL"),
     ),
     function(
         "not",

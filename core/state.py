@@ -12,6 +12,11 @@ never changed afterwards, so that a generation is frozen by keeping references: 
 constant time, and what it gave stays as it was while the live state goes on. A string column of a
 frame may hold a whole batch in memory: backends copy what they keep.
 
+What was frozen can be stored, in a thread while the step goes on: what the snapshot store has
+already is named again, and what it lacks is put. The document that comes of it says the rest, and
+is thawed by a backend of the same kind. `freeze` waits for whoever still stores the generation
+before: who calls it sees to that.
+
 The clock and the counts of a step are state as well: a row that was late before a crash is late
 after it, and is counted once. A frozen state has one clock, and who restores several whose clocks
 differ divides what it owns (`Owner.divided`).
@@ -27,6 +32,8 @@ from headrace.core.alignment import BEGINNING_US
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from headrace.core.snapshots import SnapshotStore
 
 SLOT = "__slot"
 """The column of runs that says under which time a row is filed (bigint)."""
@@ -45,6 +52,10 @@ Merge: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
 
 It may file rows under a later time than they were: frames are sorted after it, never before.
 """
+
+
+Document: TypeAlias = "Mapping[str, object]"
+"""What was stored of a step's state: plain data as JSON has it, which names blobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +146,21 @@ class Counts:
     """Rows in count windows that never filled."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which of the two shapes a state has, and which columns say of what key group a row is."""
+
+    is_table: bool
+    key: tuple[str, ...] | None
+    """None: a table whose rows are of the groups of their KEYs."""
+
+
 class Frozen(Protocol):
-    """A step's state as it was at one instant: immutable, and readable while the step goes on."""
+    """A step's state as it was at one instant: immutable, and readable while the step goes on.
+
+    One that a state gave, rather than a backend, may be readable only until it is stored or
+    released.
+    """
 
     @property
     def groups(self) -> range:
@@ -158,6 +182,10 @@ class Frozen(Protocol):
         """The step's counts."""
         ...
 
+    def shape(self, name: str) -> Shape:
+        """What that state is; the name is one of `names`."""
+        ...
+
     def runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
         """The frames of that state, reduced to the keys of those key groups; each sorted by SLOT.
 
@@ -167,6 +195,17 @@ class Frozen(Protocol):
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
         """The rows of that state, reduced to the keys of those key groups; None if none."""
+        ...
+
+    def stored(self, store: SnapshotStore) -> Document:
+        """Have all of it in the store, and tell of it; once, in any thread. Raises SnapshotError.
+
+        What the store still has of earlier generations is not put again.
+        """
+        ...
+
+    def release(self) -> None:
+        """Nobody needs it, nor will store it. After this or `stored` the next `freeze` may come."""
         ...
 
 
@@ -264,6 +303,13 @@ class StateBackend(Protocol):
 
     def open(self, owner: Owner) -> StepState:
         """The state of a subtask of a step; it is closed by whoever opened it."""
+        ...
+
+    def thawed(self, document: Document, store: SnapshotStore) -> Frozen:
+        """What was stored, for `Owner.restored`. Raises SnapshotError, DamagedSnapshot for one.
+
+        It may read lazily, and may be read in any thread.
+        """
         ...
 
 

@@ -41,8 +41,8 @@ class Run:
     frame: pl.DataFrame
     first: int
     last: int
-    held: int
-    """How many rows there are in the memory that the frame is a part of."""
+    whole: pl.DataFrame
+    """The frame of whose rows these are the last ones: all that is in this memory."""
 
     @property
     def rows(self) -> int:
@@ -55,10 +55,10 @@ class Run:
         return int(self.frame.estimated_size())
 
 
-def run_of(frame: pl.DataFrame, held: int = 0) -> Run:
+def run_of(frame: pl.DataFrame, whole: pl.DataFrame | None = None) -> Run:
     """A run of a frame that is sorted and not empty."""
     slots = frame[SLOT]
-    return Run(frame, int(slots[0]), int(slots[-1]), held or frame.height)
+    return Run(frame, int(slots[0]), int(slots[-1]), frame if whole is None else whole)
 
 
 @dataclass(slots=True)
@@ -143,7 +143,10 @@ class MemoryRuns:
 
     def freeze(self) -> FrozenRuns:
         """What is kept now."""
-        return FrozenRuns(self.layout, tuple(run.frame for run in self._runs))
+        runs = self._runs
+        return FrozenRuns(
+            self.layout.key, tuple(run.frame for run in runs), tuple(run.whole for run in runs)
+        )
 
     def _push(self, frame: pl.DataFrame) -> None:
         self._runs.append(run_of(frame))
@@ -197,16 +200,18 @@ class MemoryRuns:
 class FrozenRuns:
     """Frames as they were."""
 
-    layout: RunsLayout
+    key: tuple[str, ...]
     frames: tuple[pl.DataFrame, ...]
+    wholes: tuple[pl.DataFrame, ...]
+    """Of each frame the one whose last rows it has, often itself: those live longer."""
 
-    def of_groups(self, groups: range, key_groups: int) -> list[pl.DataFrame]:
-        """The frames, reduced to the keys of those groups."""
-        if len(groups) == key_groups:
+    def of_groups(self, groups: range | None, key_groups: int) -> list[pl.DataFrame]:
+        """The frames, reduced to the keys of those groups; None: of all there are."""
+        if groups is None or len(groups) == key_groups:
             return list(self.frames)
         parts = [
             frame.filter(
-                key_group(frame, self.layout.key, key_groups).is_between(
+                key_group(frame, self.key, key_groups).is_between(
                     groups.start, groups.stop, closed="left"
                 )
             )
@@ -232,8 +237,8 @@ def _end(run: Run, until: int) -> int:
 def _rest(run: Run, start: int) -> Run:
     """The run from that row on; in memory of its own when it is the smaller part of its memory."""
     rest = run.frame.slice(start)
-    if rest.height * 2 >= run.held:
-        return run_of(rest, run.held)
+    if rest.height * 2 >= run.whole.height:
+        return run_of(rest, run.whole)
     return run_of(compacted(rest.gather_every(1)))
 
 

@@ -191,8 +191,8 @@ class FrozenTable:
     now_us: int
     group: tuple[str, ...] | None
 
-    def of_groups(self, groups: range, key_groups: int) -> pl.DataFrame | None:
-        """The rows that count, of the keys of those groups."""
+    def of_groups(self, groups: range | None, key_groups: int) -> pl.DataFrame | None:
+        """The rows that count, of the keys of those groups; None: of all there are."""
         import polars as pl
 
         if not self.frames:
@@ -203,7 +203,7 @@ class FrozenTable:
             log = log.filter(~pl.col("__row").is_in(pl.concat(self.removed).implode()))
         if UNTIL in log.columns:
             log = log.filter(pl.col(UNTIL).is_null() | (pl.col(UNTIL) >= self.now_us))
-        if len(groups) < key_groups:
+        if groups is not None and len(groups) < key_groups:
             log = log.filter(self._within(log, groups, key_groups))
         return log.drop("__row") if log.height else None
 

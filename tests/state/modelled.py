@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.core.keygroups import encoded, key_group, owned
+from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import (
     ASKED,
     KEY,
@@ -103,9 +104,12 @@ class Subtask:
 
 
 class Modelled(RuleBasedStateMachine):
-    """The step; a subclass says with which backend."""
+    """The step; a subclass says with which backend, and in which store its checkpoints are."""
 
     backend: Callable[[], StateBackend]
+    store: Callable[[], SnapshotStore]
+    reads_frozen = True
+    """Whether what a state gave, and nobody stored, can be read when the state is closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,6 +117,8 @@ class Modelled(RuleBasedStateMachine):
         self.subtasks: list[Subtask] = []
         self.frozen: list[tuple[tuple[Frozen, ...], Model]] = []
         self.opened = False
+        self.checkpoints = type(self).store()
+        self.number = 0
 
     @initialize(parallelism=st.integers(1, 3))
     def begin(self, parallelism: int) -> None:
@@ -120,6 +126,9 @@ class Modelled(RuleBasedStateMachine):
 
     @rule(rows=st.dictionaries(KEYS, st.tuples(TEXTS, st.none() | st.integers(0, 30)), min_size=1))
     def put(self, rows: dict[int, tuple[str, int | None]]) -> None:
+        self._put(rows)
+
+    def _put(self, rows: dict[int, tuple[str, int | None]]) -> None:
         untils = [until for _, until in rows.values()]
         frame = _keyed(rows).with_columns(
             text=pl.Series([text for text, _ in rows.values()], dtype=pl.String)
@@ -144,6 +153,9 @@ class Modelled(RuleBasedStateMachine):
 
     @rule(keys=st.lists(KEYS, min_size=1))
     def remove(self, keys: list[int]) -> None:
+        self._remove(keys)
+
+    def _remove(self, keys: list[int]) -> None:
         for subtask, part in self._dealt(_keyed(keys)):
             subtask.table.remove(part[KEY])
         for key in keys:
@@ -158,6 +170,9 @@ class Modelled(RuleBasedStateMachine):
 
     @rule(rows=st.lists(st.tuples(KEYS, SLOTS, TEXTS), min_size=1, max_size=30))
     def add(self, rows: list[tuple[int, int, str]]) -> None:
+        self._add(rows)
+
+    def _add(self, rows: list[tuple[int, int, str]]) -> None:
         frame = pl.DataFrame(
             rows, schema={"k": pl.Int64, SLOT: pl.Int64, "s": pl.String}, orient="row"
         )
@@ -205,10 +220,39 @@ class Modelled(RuleBasedStateMachine):
         self.subtasks[0].state.counts.late += 1
         self.model.late += 1
 
+    @precondition(lambda self: self.reads_frozen)
     @rule()
     def freeze(self) -> None:
         frozen = tuple(subtask.state.freeze() for subtask in self.subtasks)
         self.frozen.append((frozen, deepcopy(self.model)))
+
+    @rule(
+        meanwhile=st.dictionaries(KEYS, st.tuples(TEXTS, st.none()), min_size=1),
+        slot=SLOTS,
+    )
+    def checkpoint(self, meanwhile: dict[int, tuple[str, int | None]], slot: int) -> None:
+        """Frozen, changed, and only then stored."""
+        frozen = [subtask.state.freeze() for subtask in self.subtasks]
+        model = deepcopy(self.model)
+        self._put(meanwhile)
+        self._add([(key, slot, text) for key, (text, _) in meanwhile.items()])
+        self._remove(list(meanwhile)[::2])
+        documents = [each.stored(self.checkpoints) for each in frozen]
+        self.number += 1
+        self.checkpoints.commit(self.number, {"states": documents})
+        self.checkpoints.collect([self.number])
+        self.frozen.append((self._thawed(self.number), model))
+
+    @rule(is_stored=st.booleans())
+    def give_up(self, is_stored: bool) -> None:
+        """A checkpoint that failed, before it was stored or after."""
+        for subtask in self.subtasks:
+            frozen = subtask.state.freeze()
+            if is_stored:
+                frozen.stored(self.checkpoints)
+            else:
+                frozen.release()
+        self.checkpoints.collect(self.checkpoints.manifests())
 
     @precondition(lambda self: self.frozen)
     @rule(parallelism=st.integers(1, 5), data=st.data())
@@ -265,6 +309,13 @@ class Modelled(RuleBasedStateMachine):
             state = type(self).backend().open(owner)
             assert not restored or state.clock_us in {each.clock_us for each in restored}
             self.subtasks.append(Subtask(owner.groups, state, self.model))
+
+    def _thawed(self, number: int) -> tuple[Frozen, ...]:
+        """What a new run finds in a checkpoint."""
+        backend = type(self).backend()
+        documents = self.checkpoints.manifest(number)["states"]
+        assert isinstance(documents, list)
+        return tuple(backend.thawed(document, self.checkpoints) for document in documents)
 
     def _dealt(self, frame: pl.DataFrame) -> list[tuple[Subtask, pl.DataFrame]]:
         """The rows of each subtask that has some."""

@@ -12,13 +12,23 @@ from hypothesis import settings
 from headrace.core.keygroups import group_of_no_key, key_group
 from headrace.core.state import KEY, SLOT, UNTIL, Owner, RunsLayout
 from headrace.state.memory import MemoryBackend
+from headrace.state.storage.local import LocalStore
+from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.modelled import Modelled
+
+
+def store() -> LocalStore:
+    """A store on a disk in memory."""
+    made = LocalStore(MemoryDisk(), "/checkpoints", "0" * 32)
+    made.prepare()
+    return made
 
 
 class InMemory(Modelled):
     """The model test over the memory backend."""
 
     backend = MemoryBackend
+    store = staticmethod(store)
 
 
 @pytest.fixture(autouse=True)

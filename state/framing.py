@@ -1,0 +1,73 @@
+"""Frames as bytes and as blobs of a snapshot store.
+
+A frame of state is never changed, so whoever stored it once names its blob from then on; which blob
+that is is remembered for as long as the frame lives. The bytes are Arrow IPC with LZ4: a million
+rows of a key, a text and two numbers (71 MB) took 0.14 s to write and 0.10 to read, and without
+compression 0.21 and 0.40, for memory that is touched for the first time costs more than LZ4 does.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from headrace.core.snapshots import Blob, DamagedSnapshot, SnapshotStore
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def encoded(frame: pl.DataFrame) -> memoryview:
+    """The frame as bytes; it comes back with the very same types."""
+    import polars as pl
+
+    to = io.BytesIO()
+    frame.write_ipc_stream(to, compression="lz4", compat_level=pl.CompatLevel.newest())
+    return to.getbuffer()
+
+
+def decoded(data: bytes | memoryview) -> pl.DataFrame:
+    """The frame that was encoded. Raises DamagedSnapshot."""
+    import polars as pl
+
+    try:
+        return pl.read_ipc_stream(io.BytesIO(data))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DamagedSnapshot(f"wanted a frame of state, got {len(data)} bytes: {error}") from error
+
+
+class FrameBlobs:
+    """Which frames are stored as which blobs. Threads use it at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[int, tuple[weakref.ref[pl.DataFrame], Blob]] = {}
+
+    def put(self, frame: pl.DataFrame, store: SnapshotStore) -> Blob:
+        """Have the frame in the store."""
+        known = self._known.get(id(frame))
+        if known is not None and known[0]() is frame and store.has(known[1]):
+            return known[1]
+        blob = store.put(encoded(frame))
+        self._remember(frame, blob)
+        return blob
+
+    def read(self, blob: Blob, store: SnapshotStore) -> pl.DataFrame:
+        """The frame that this blob is. Raises DamagedSnapshot."""
+        frame = decoded(store.read(blob))
+        self._remember(frame, blob)
+        return frame
+
+    def _remember(self, frame: pl.DataFrame, blob: Blob) -> None:
+        number = id(frame)
+
+        def forget(gone: weakref.ref[pl.DataFrame]) -> None:
+            # Its number may be that of another frame meanwhile.
+            known = self._known.get(number)
+            if known is not None and known[0] is gone:
+                self._known.pop(number, None)
+
+        with self._lock:
+            self._known[number] = weakref.ref(frame, forget), blob

@@ -1,0 +1,138 @@
+"""A state in memory as it was: frames that nobody changes, and what nobody has opened yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.snapshots import SnapshotStore
+from headrace.core.state import NO_CLOCK_US, Counts, Document, Frozen, Shape, shared
+from headrace.state.framing import FrameBlobs
+from headrace.state.runs import FrozenRuns
+from headrace.state.stored import StepDocument, document_of, frozen_of, plain, typed
+from headrace.state.table import FrozenTable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Unopened:
+    """A state that was restored, and that nobody has opened since."""
+
+    def __init__(self, name: str, groups: range, restored: tuple[Frozen, ...]) -> None:
+        self._name = name
+        self._groups = groups
+        self._restored = tuple(each for each in restored if name in each.names)
+
+    @property
+    def frames(self) -> list[pl.DataFrame]:
+        """If it is one of runs: its frames."""
+        return [
+            frame
+            for each in self._restored
+            for frame in each.runs(self._name, shared(self._groups, each.groups))
+        ]
+
+    @property
+    def tables(self) -> list[pl.DataFrame]:
+        """If it is a table: its rows; those of some have UNTIL, those of others need not."""
+        parts = (
+            each.table(self._name, shared(self._groups, each.groups)) for each in self._restored
+        )
+        return [part for part in parts if part is not None]
+
+    @cached_property
+    def kept(self) -> FrozenRuns | FrozenTable:
+        """The same as if it had been opened and frozen."""
+        shape = self._restored[0].shape(self._name)
+        if not shape.is_table:
+            frames = tuple(self.frames)
+            return FrozenRuns(shape.key or (), frames, frames)
+        return FrozenTable(_alike(self.tables), (), NO_CLOCK_US, shape.key)
+
+
+Kept: TypeAlias = FrozenRuns | FrozenTable | Unopened
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFrozen:
+    """A state as it was."""
+
+    groups: range
+    key_groups: int
+    clock_us: int
+    counts: Counts
+    states: Mapping[str, Kept]
+    _blobs: FrameBlobs
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all states."""
+        return frozenset(self.states)
+
+    def shape(self, name: str) -> Shape:
+        """What that state is."""
+        kept = _kept(self.states[name])
+        if isinstance(kept, FrozenRuns):
+            return Shape(is_table=False, key=kept.key)
+        return Shape(is_table=True, key=kept.group)
+
+    def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
+        """The frames of that state, of those key groups."""
+        kept = _kept(self.states[name]) if name in self.states else None
+        if not isinstance(kept, FrozenRuns):
+            return []
+        return kept.of_groups(self._part(groups), self.key_groups)
+
+    def table(self, name: str, groups: range) -> pl.DataFrame | None:
+        """The rows of that state, of those key groups."""
+        kept = _kept(self.states[name]) if name in self.states else None
+        if not isinstance(kept, FrozenTable):
+            return None
+        return kept.of_groups(self._part(groups), self.key_groups)
+
+    def stored(self, store: SnapshotStore) -> Document:
+        """Have its frames in the store."""
+        states = {
+            name: document_of(_kept(state), store, self._blobs)
+            for name, state in self.states.items()
+        }
+        groups, counts = (self.groups.start, self.groups.stop), self.counts
+        return plain(
+            StepDocument(
+                groups, self.key_groups, self.clock_us, counts.late, counts.unfilled, states
+            )
+        )
+
+    def release(self) -> None:
+        """Nothing waits for it."""
+
+    def _part(self, groups: range) -> range | None:
+        """The key groups to look for; None if all that it has are among them."""
+        return None if shared(groups, self.groups) == self.groups else groups
+
+
+def thawed(document: Document, store: SnapshotStore, blobs: FrameBlobs) -> MemoryFrozen:
+    """What was stored. Raises DamagedSnapshot."""
+    whole = typed(document)
+    return MemoryFrozen(
+        range(*whole.groups),
+        whole.key_groups,
+        whole.clock_us,
+        Counts(whole.late, whole.unfilled),
+        {name: frozen_of(state, store, blobs) for name, state in whole.states.items()},
+        blobs,
+    )
+
+
+def _kept(state: Kept) -> FrozenRuns | FrozenTable:
+    return state.kept if isinstance(state, Unopened) else state
+
+
+def _alike(frames: list[pl.DataFrame]) -> tuple[pl.DataFrame, ...]:
+    """The frames with the same columns."""
+    import polars as pl
+
+    return (pl.concat(frames, how="diagonal"),) if len(frames) > 1 else tuple(frames)

@@ -1,0 +1,132 @@
+"""What a state in memory is stored as: its frames are blobs, and a document says the rest.
+
+A state of runs is its frames, of each so many rows from its end on; a table is its log and the
+numbers of the rows that were removed from it. So what is written is what was added, and what was
+merged since: rows move from frame to frame a few times, and then rest.
+
+    {"format": "frames", "groups": [0, 128], "key_groups": 128, "clock_us": 12000000,
+     "late": 3, "unfilled": 0, "states": {
+       "windows": {"shape": "runs", "key": ["k"], "frames": [{"frame": BLOB, "skip": 10}]},
+       "keys": {"shape": "table", "group": null, "now_us": 12000000,
+                "frames": [{"frame": BLOB, "skip": 0}], "removed": null}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headrace.core.snapshots import Blob, DamagedSnapshot, SnapshotStore
+from headrace.core.state import Document
+from headrace.state.framing import FrameBlobs
+from headrace.state.runs import FrozenRuns
+from headrace.state.table import FrozenTable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class BlobName(msgspec.Struct):
+    """A blob, as `Blob.document` names it."""
+
+    blob: str
+    bytes: int
+
+
+class Piece(msgspec.Struct):
+    """The rows of a frame behind its first ones."""
+
+    frame: BlobName
+    skip: int
+
+
+class RunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
+    """A state of runs."""
+
+    key: tuple[str, ...]
+    frames: list[Piece]
+
+
+class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
+    """A table."""
+
+    group: tuple[str, ...] | None
+    now_us: int
+    frames: list[Piece]
+    removed: BlobName | None
+
+
+class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
+    """All that a step keeps."""
+
+    groups: tuple[int, int]
+    key_groups: int
+    clock_us: int
+    late: int
+    unfilled: int
+    states: dict[str, RunsDocument | TableDocument]
+
+
+def plain(document: StepDocument) -> Document:
+    """The document as plain data."""
+    built = msgspec.to_builtins(document)
+    assert isinstance(built, Mapping)
+    return built
+
+
+def typed(document: Document) -> StepDocument:
+    """The document of plain data. Raises DamagedSnapshot."""
+    try:
+        return msgspec.convert(document, StepDocument)
+    except msgspec.ValidationError as error:
+        raise DamagedSnapshot(f"wanted what is kept of a step, got another: {error}") from error
+
+
+def document_of(
+    kept: FrozenRuns | FrozenTable, store: SnapshotStore, blobs: FrameBlobs
+) -> RunsDocument | TableDocument:
+    """Have a frozen state in the store."""
+    if isinstance(kept, FrozenRuns):
+        pairs = zip(kept.frames, kept.wholes, strict=True)
+        pieces = [
+            _piece(whole, whole.height - frame.height, store, blobs) for frame, whole in pairs
+        ]
+        return RunsDocument(kept.key, pieces)
+    pieces = [_piece(frame, 0, store, blobs) for frame in kept.frames]
+    removed = _name(blobs.put(_numbers(kept), store)) if kept.removed else None
+    return TableDocument(kept.group, kept.now_us, pieces, removed)
+
+
+def frozen_of(
+    document: RunsDocument | TableDocument, store: SnapshotStore, blobs: FrameBlobs
+) -> FrozenRuns | FrozenTable:
+    """The frozen state that a document tells of. Raises DamagedSnapshot."""
+    wholes = tuple(blobs.read(_blob(piece.frame), store) for piece in document.frames)
+    pairs = zip(document.frames, wholes, strict=True)
+    frames = tuple(whole.slice(piece.skip) if piece.skip else whole for piece, whole in pairs)
+    if isinstance(document, RunsDocument):
+        return FrozenRuns(document.key, frames, wholes)
+    removed: tuple[pl.Series, ...] = ()
+    if document.removed is not None:
+        removed = (blobs.read(_blob(document.removed), store)["row"],)
+    return FrozenTable(frames, removed, document.now_us, document.group)
+
+
+def _piece(frame: pl.DataFrame, skip: int, store: SnapshotStore, blobs: FrameBlobs) -> Piece:
+    return Piece(_name(blobs.put(frame, store)), skip)
+
+
+def _name(blob: Blob) -> BlobName:
+    return BlobName(blob.hash, blob.bytes)
+
+
+def _blob(name: BlobName) -> Blob:
+    return Blob(name.blob, name.bytes)
+
+
+def _numbers(table: FrozenTable) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.concat(table.removed).to_frame("row")

@@ -15,7 +15,7 @@ is due. So a window's row is gone as soon as there is no such window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
@@ -26,8 +26,9 @@ from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
 from headrace.core.operators.place import Place
 from headrace.core.operators.sessionizing import END, LAST, START, continued, joined
 from headrace.core.operators.windows.make import fold_of
+from headrace.core.operators.windows.triggers import Rings
 from headrace.core.plan.nodes import Aggregate, Top
-from headrace.core.plan.windows import Session, Window
+from headrace.core.plan.windows import Session
 from headrace.core.state import NO_CLOCK_US, SLOT, RunsLayout
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ class Sessions:
         shown = RunsLayout(columns, self._key, lambda sessions: sessions)
         self._shown = state.runs("shown", shown) if window.fires_again else None
         self._together = 0
-        self._rings = _Rings(window, place.now_us)
+        by_wall = window.processing or (window.trigger is not None and window.trigger.processing)
+        self._rings = Rings(window.trigger, place.now_us, by_wall=by_wall)
+        if self._open.first() is not None:
+            self._rings.came()
 
     behind_us = 1
 
@@ -89,6 +93,7 @@ class Sessions:
             rows = rows.join(late, on="__row", how="anti", maintain_order="left")
         if not rows.height:
             return
+        self._rings.came()
         pieces = self._pieces(rows)
         if self._shown is not None and self._shown.rows:
             touched = self._taken_back(pieces)
@@ -104,9 +109,12 @@ class Sessions:
         """Sessions close whose gap has passed."""
         if self._window.processing and watermark_us < FOREVER_US:
             return
-        self._state.clock_us = max(self._state.clock_us, watermark_us)
+        before_us, self._state.clock_us = (
+            self._state.clock_us,
+            max(self._state.clock_us, watermark_us),
+        )
         yield from self._close(watermark_us)
-        if self._rings.event(watermark_us):
+        if self._rings.passes(before_us, watermark_us):
             yield from self._show(self._open.take(FOREVER_US))
         if self._shown is not None:
             self._shown.drop(watermark_us)
@@ -114,7 +122,7 @@ class Sessions:
     def due_us(self) -> int | None:
         """When the next session closes by the wall clock, or is to be shown."""
         closes = self._open.first() if self._window.processing else None
-        due = [at for at in (closes, self._rings.due_us(self._open.rows)) if at is not None]
+        due = [at for at in (closes, self._rings.due_us()) if at is not None]
         return min(due, default=None)
 
     def tick(self, now_us: int) -> Iterator[Output]:
@@ -123,7 +131,7 @@ class Sessions:
             yield from self._close(now_us)
             if self._shown is not None:
                 self._shown.drop(now_us)
-        if self._rings.clock(now_us):
+        if self._rings.rings(now_us):
             yield from self._show(self._open.take(FOREVER_US))
 
     def settle(self) -> None:
@@ -282,38 +290,3 @@ class Sessions:
         if not self._window.processing:
             done = done.with_columns((end - 1).cast(stamp).alias(EVENT_TIME))
         return done.with_columns(pl.lit(deleted).alias(DELETE)) if deleted else done
-
-
-class _Rings:
-    """When a trigger says that what is open is to be shown."""
-
-    def __init__(self, window: Window, now_us: Callable[[], int]) -> None:
-        trigger = window.trigger
-        self._every_us = trigger.every_us if trigger else None
-        self._by_clock = bool(trigger and (trigger.processing or window.processing))
-        self._last: int | None = None
-        self._now_us = now_us
-
-    def event(self, watermark_us: int) -> bool:
-        """Whether event time has passed a multiple of `every`."""
-        if self._every_us is None or self._by_clock or watermark_us == FOREVER_US:
-            return False
-        turn, before = watermark_us // self._every_us, self._last
-        self._last = turn
-        return before is not None and turn > before
-
-    def due_us(self, open_rows: int) -> int | None:
-        """When the clock will have passed a multiple of `every`, if anything waits for it."""
-        if self._every_us is None or not self._by_clock or not open_rows:
-            return None
-        turn = self._now_us() // self._every_us if self._last is None else self._last
-        self._last = turn
-        return (turn + 1) * self._every_us
-
-    def clock(self, now_us: int) -> bool:
-        """Whether the wall clock has passed a multiple of `every`."""
-        if self._every_us is None or not self._by_clock:
-            return False
-        turn, before = now_us // self._every_us, self._last
-        self._last = turn
-        return before is None or turn > before

@@ -137,10 +137,12 @@ def test_a_trigger_of_the_wall_clock_rings_every_so_often() -> None:
     step.rows((1, "a", 1))
     assert step.operator.due_us() == us(2)
     assert step.tick(2) == [("a", 0, 10, 1, 1)]
-    assert step.operator.due_us() == us(4)
-    assert step.tick(7) == []
-    assert step.operator.due_us() == us(8)
-    assert step.end() == [("a", 0, 10, 1, 1)]
+    assert step.operator.due_us() is None, "nothing has changed"
+    assert step.tick(5) == []
+    step.rows((2, "b", 1))
+    assert step.operator.due_us() == us(6)
+    assert step.tick(7) == [("b", 0, 10, 1, 1)]
+    assert sorted(step.end()) == [("a", 0, 10, 1, 1), ("b", 0, 10, 1, 1)]
 
 
 def test_by_the_wall_clock_a_row_belongs_to_when_it_comes() -> None:

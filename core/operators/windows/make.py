@@ -18,6 +18,7 @@ from headrace.core.operators.windows.grid import Apart, grid_of
 from headrace.core.operators.windows.results import Results
 from headrace.core.operators.windows.rows import Clock, Rows
 from headrace.core.operators.windows.spread import Spread
+from headrace.core.operators.windows.triggers import Changed
 from headrace.core.operators.windows.windows import Parts, Windows
 from headrace.core.plan import nodes
 
@@ -39,15 +40,18 @@ def windowed(
     results = Results(
         operation, grid, grouping, fold, Outgoing(operation, place.stream, ordered=place.ordered)
     )
-    count = window.trigger.count if window.trigger else None
+    trigger = window.trigger
+    count = trigger.count if trigger else None
     if count is not None:
         grid, fold = Apart(grid), Numbered(fold)
     filed = Filed(place.state, grouping, fold)
     spread = Spread(grid, filed)
     keep = window.lateness_us > 0 and window.accumulate
     due = Whole(filed, keep=keep) if grid.one_to_one else Shared(grid, filed, spread)
+    every = trigger is not None and trigger.every_us is not None
+    changed = Changed(place.state, grouping, filed) if every and window.accumulate else None
     clock = Clock(window, grid, place)
-    parts = Parts(window, grid, clock, rows, filed, spread, due, results, place)
+    parts = Parts(window, grid, clock, rows, filed, spread, due, results, place, changed)
     return Windows(parts) if count is None else Counted(parts, panes, count)
 
 

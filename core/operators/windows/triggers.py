@@ -6,74 +6,79 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import FOREVER_US
-from headrace.core.frames import together
+from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.windows.filing import Filed
-from headrace.core.plan.windows import Window
+from headrace.core.plan.windows import Trigger
+from headrace.core.state import RunsLayout, StepState
 
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_FRAMES = 16
-"""So many frames of changes are kept apart."""
-
 
 class Changed:
-    """The keys and panes to which rows have come since they were asked for."""
+    """The keys and panes to which rows have come since they were asked for; kept as state."""
 
-    def __init__(self, filed: Filed) -> None:
+    def __init__(self, state: StepState, grouping: Grouping, filed: Filed) -> None:
         self._by = filed.by
-        self._frames: list[pl.DataFrame] = []
+        layout = RunsLayout(grouping.types, grouping.inside, lambda panes: panes.unique())
+        self._runs = state.runs("changed", layout)
         filed.watchers.append(self._came)
 
     def _came(self, folded: pl.DataFrame) -> None:
-        self._frames.append(folded.select(self._by))
-        if len(self._frames) > MOST_FRAMES:
-            self._frames = [self._together()]
+        self._runs.add(folded.select(self._by))
 
     def taken(self) -> pl.DataFrame | None:
         """What has changed, each once; from now on nothing has."""
-        changed = self._together() if self._frames else None
-        self._frames = []
-        return changed
+        return self._runs.take(FOREVER_US)
 
-    def _together(self) -> pl.DataFrame:
-        return together(self._frames).unique()
+    def drop(self, until: int) -> None:
+        """No window needs the panes up to there any more."""
+        self._runs.drop(until)
 
 
 class Rings:
-    """When it is time, by the clock that the trigger names: that of its window's, or the wall's."""
+    """When it is time: whenever a clock passes a multiple of `every`.
 
-    def __init__(self, window: Window, now_us: Callable[[], int]) -> None:
-        trigger = window.trigger
-        self._every_us = trigger.every_us if trigger else None
-        self._by_wall = bool(trigger and trigger.processing and not window.processing)
+    The clock is that of the windows, which says where it was, or the wall's. By the wall's nothing
+    is due before a row comes, and then at the next multiple. Rows that were restored came when the
+    operator was made: since when they wait is not kept, for a clock that went on while nothing ran
+    would only say that all is due at once.
+    """
+
+    def __init__(
+        self, trigger: Trigger | None, now_us: Callable[[], int], *, by_wall: bool
+    ) -> None:
+        every_us = trigger.every_us if trigger else None
+        self._every_us = None if by_wall else every_us
+        self._wall_every_us = every_us if by_wall else None
         self._now_us = now_us
-        self._rang_us: int | None = None
+        self._since_us: int | None = None
 
     def passes(self, before_us: int, now_us: int) -> bool:
-        """Whether the window's clock passes a multiple of `every` between these times."""
-        if self._every_us is None or self._by_wall or now_us == FOREVER_US:
+        """Whether the windows' clock passes a multiple of `every` between these times."""
+        if self._every_us is None or now_us == FOREVER_US:
             return False
         return now_us // self._every_us > before_us // self._every_us
 
     def after(self, now_us: int) -> int | None:
-        """When the window's clock passes the next multiple."""
-        if self._every_us is None or self._by_wall:
-            return None
-        return (now_us // self._every_us + 1) * self._every_us
+        """When the windows' clock passes the next multiple."""
+        return None if self._every_us is None else (now_us // self._every_us + 1) * self._every_us
+
+    def came(self) -> None:
+        """Rows have come."""
+        if self._wall_every_us is not None and self._since_us is None:
+            self._since_us = self._now_us()
 
     def due_us(self) -> int | None:
         """When the wall clock says that it is time."""
-        if self._every_us is None or not self._by_wall:
+        if self._wall_every_us is None or self._since_us is None:
             return None
-        if self._rang_us is None:
-            self._rang_us = self._now_us()
-        return self._rang_us + self._every_us
+        return (self._since_us // self._wall_every_us + 1) * self._wall_every_us
 
     def rings(self, now_us: int) -> bool:
-        """Whether the wall clock says so; asked once each time it is."""
+        """Whether the wall clock says so; then nothing is due before more rows come."""
         due_us = self.due_us()
-        if due_us is None or self._every_us is None or now_us < due_us:
+        if due_us is None or now_us < due_us:
             return False
-        self._rang_us = now_us - (now_us - due_us) % self._every_us
+        self._since_us = None
         return True

@@ -45,6 +45,7 @@ class Parts:
     due: Due
     results: Results
     place: Place
+    changed: Changed | None
 
 
 class Windows:
@@ -56,9 +57,12 @@ class Windows:
         self._window = window
         self._clock = parts.clock
         self._filed = parts.filed
-        self._rings = Rings(window, parts.place.now_us)
-        every = window.trigger is not None and window.trigger.every_us is not None
-        self._changed = Changed(parts.filed) if every and window.accumulate else None
+        by_wall = window.trigger is not None and window.trigger.processing
+        self._rings = Rings(
+            window.trigger, parts.place.now_us, by_wall=by_wall and not window.processing
+        )
+        if self._filed.first() is not None:
+            self._rings.came()
         self.behind_us = behind_us(window)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -69,6 +73,7 @@ class Windows:
         if came.late is not None:
             yield from self._leave_out(came.late)
         if came.rows.height:
+            self._rings.came()
             yield from self._file(came)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
@@ -120,6 +125,8 @@ class Windows:
         if max(grid.first(before + 1), grid.first(first)) <= now_us:
             yield from self._parts.results.rows(self._parts.due.between(before, now_us))
         self._filed.runs.drop(self._clock.closed_us)
+        if self._parts.changed is not None:
+            self._parts.changed.drop(self._clock.closed_us)
         if self._rings.passes(before, now_us):
             yield from self._early()
 
@@ -163,8 +170,8 @@ class Windows:
         """Put out windows that have not ended: those that changed, or all that is there."""
         self._filed.settle()
         now = self._clock.us
-        if self._changed is not None:
-            changed = self._changed.taken()
+        if self._parts.changed is not None:
+            changed = self._parts.changed.taken()
             if changed is not None:
                 yield from self._whole(changed, now, FOREVER_US)
             return

@@ -233,6 +233,14 @@ class StepState(Protocol):
         """
         ...
 
+    def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
+        """The columns with which a state can be opened that was restored; None if it has no rows.
+
+        For operators that otherwise learn their columns from their first rows: time may end what is
+        kept before there are any.
+        """
+        ...
+
     def freeze(self) -> Frozen:
         """What is kept now, in constant time."""
         ...

@@ -8,7 +8,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import NO_CLOCK_US, Counts, Document, Frozen, Shape, shared
+from headrace.core.state import (
+    KEY,
+    NO_CLOCK_US,
+    SLOT,
+    UNTIL,
+    Counts,
+    Document,
+    Frozen,
+    Shape,
+    shared,
+)
 from headrace.state.framing import FrameBlobs
 from headrace.state.runs import FrozenRuns
 from headrace.state.stored import StepDocument, document_of, frozen_of, plain, typed
@@ -42,6 +52,13 @@ class Unopened:
             each.table(self._name, shared(self._groups, each.groups)) for each in self._restored
         )
         return [part for part in parts if part is not None]
+
+    @property
+    def columns(self) -> Mapping[str, pl.DataType] | None:
+        """The columns that the operator gave it; None without rows."""
+        own = (SLOT, KEY, UNTIL)
+        schemas = (frame.schema for frame in self.kept.frames)
+        return next(({n: t for n, t in each.items() if n not in own} for each in schemas), None)
 
     @cached_property
     def kept(self) -> FrozenRuns | FrozenTable:

@@ -63,6 +63,11 @@ class MemoryState:
                 table.put(rows)
         return table
 
+    def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
+        """The columns of a state that is not opened yet."""
+        unopened = self._unopened.get(name)
+        return None if unopened is None else unopened.columns
+
     def freeze(self) -> MemoryFrozen:
         """What is kept now: references to frames that nobody changes."""
         runs = {name: runs.freeze() for name, runs in self._runs.items()}

@@ -26,6 +26,9 @@ from headrace.core.state import KEY
 if TYPE_CHECKING:
     import polars as pl
 
+PANES = "panes"
+"""What the table of panes is called in the state."""
+
 ROWS = "__rows"
 """How many rows of a key have come, or stand in a pane."""
 PANE = "__pane"
@@ -61,7 +64,7 @@ class Counting(Timely):
         key = grouping.types or {KEYLESS: pl.Int32()}
         extra = {PANE: pl.Int64(), ROWS: pl.Int64(), TIME: pl.Int64()}
         self._counts = state.table("counts", {ROWS: pl.Int64()})
-        self._panes = state.table("panes", {**key, **fold.columns, **extra}, grouping.inside)
+        self._panes = state.table(PANES, {**key, **fold.columns, **extra}, grouping.inside)
 
     held = 0
 

@@ -33,10 +33,11 @@ class First(Forgetting):
         super().__init__(operation.ttl, place)
         self._grouping = Grouping(operation.key)
         self._stream = place.stream
+        self.open({LAST: to_polars(TIMESTAMP)} if self.forgets else {})
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The rows whose keys are new."""
-        table = self.open({LAST: to_polars(TIMESTAMP)} if self.forgets else {})
+        table = self.table()
         heads = self._grouping.encoded(self._heads(frame)).with_row_index(ASKED)
         found = table.find(heads[KEY])
         new = heads.filter(~heads[ASKED].is_in(found[ASKED].implode())) if found.height else heads

@@ -18,6 +18,9 @@ from headrace.core.state import UNTIL, Table
 if TYPE_CHECKING:
     import polars as pl
 
+KEYS = "keys"
+"""What the table is called in the state."""
+
 
 class Forgetting(Timely):
     """What such operators have in common: a table, and clocks that say what to forget."""
@@ -28,11 +31,22 @@ class Forgetting(Timely):
         self._now_us = place.now_us
         self._table: Table | None = None
         self._due_us: int | None = None
+        """When to look for keys whose time has passed; that only gives memory back."""
 
-    def open(self, columns: Mapping[str, pl.DataType]) -> Table:
-        """The table, opened when it is first needed: some learn its columns from their rows."""
-        if self._table is None:
-            self._table = self._state.table("keys", columns)
+    def open(self, columns: Mapping[str, pl.DataType]) -> None:
+        """Open the table, with what it begins with; some learn its columns from their rows."""
+        self._table = self._state.table(KEYS, columns)
+        if self._by_clock and self._table.rows:
+            self._due_us = self._now_us()
+
+    @property
+    def opened(self) -> bool:
+        """Whether there is a table."""
+        return self._table is not None
+
+    def table(self) -> Table:
+        """The table, without the keys that are forgotten by now."""
+        assert self._table is not None, "it is opened before it is asked"
         self._forget(self._now_us() if self._by_clock else self._state.clock_us)
         return self._table
 

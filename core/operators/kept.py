@@ -107,6 +107,15 @@ class Best:
         return kept.select(*hidden, RANK, KEPT).unnest(KEPT).select(*hidden, *self._shown, RANK)
 
 
+def row_types(columns: Mapping[str, pl.DataType], kept: str = KEPT) -> Mapping[str, pl.DataType]:
+    """The types of the columns of the rows that a state of these columns keeps as a list."""
+    import polars as pl
+
+    rows = columns[kept]
+    assert isinstance(rows, pl.List) and isinstance(rows.inner, pl.Struct)
+    return dict(pl.Schema(rows.inner))
+
+
 def _place() -> list[pl.Expr]:
     """The place of a row among all rows; two numbers are sorted faster than a struct of them."""
     import polars as pl

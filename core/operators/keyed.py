@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.operators.counting import Counting
+from headrace.core.operators.counting import PANES, Counting
 from headrace.core.operators.dedup import First, Last
 from headrace.core.operators.operator import Operator
 from headrace.core.operators.place import Place
 from headrace.core.operators.running import Running
-from headrace.core.operators.sessions import Sessions
+from headrace.core.operators.sessions import OPEN, Sessions
 from headrace.core.operators.top import Top
+from headrace.core.operators.windows.filing import WINDOWS
 from headrace.core.operators.windows.make import windowed
 from headrace.core.operators.windows.opening import Opening
 from headrace.core.operators.windows.windows import behind_us
@@ -20,6 +21,10 @@ from headrace.core.plan.windows import Count, Session, Window
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+_STATES = {Session: OPEN, Count: PANES}
+"""In which state the rows of a shape are kept, if not in that of windows of time."""
 
 
 def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
@@ -35,6 +40,7 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
             return Opening(
                 lambda types: _windowed(operation, place, types),
                 place.state,
+                _STATES.get(type(window.shape), WINDOWS),
                 by_event=not window.processing,
                 behind_us=1 if isinstance(window.shape, Session) else behind_us(window),
             )

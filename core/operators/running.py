@@ -43,11 +43,11 @@ class Running(Forgetting):
         self._having = to_expr(operation.having.condition) if operation.having else None
         self._state_columns = tuple(self._fold.columns)
         shown = {SHOWN: pl.Boolean()} if operation.having else {}
-        self._columns = {**self._fold.columns, **shown}
+        self.open({**self._fold.columns, **shown})
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The new row of each key that has rows here."""
-        table = self.open(self._columns)
+        table = self.table()
         timed = EVENT_TIME in frame.columns
         rows = self._grouping.rows(frame if timed else _untimed(frame), self._fold.reads)
         fresh = self._grouping.encoded(self._fold.begin(rows, self._grouping.inside))

@@ -34,6 +34,9 @@ from headrace.core.state import NO_CLOCK_US, SLOT, RunsLayout
 if TYPE_CHECKING:
     import polars as pl
 
+OPEN = "open"
+"""What the runs of pieces are called in the state."""
+
 FEW_ROWS = 8192
 """So many pieces may wait, however few sessions they are of."""
 ROWS = "__rows"
@@ -65,7 +68,7 @@ class Sessions:
         self._by = (*grouping.inside, START, END)
         extra = {START: pl.Int64(), END: pl.Int64(), ROWS: pl.Int64()}
         columns = {**grouping.types, **fold.columns, **extra}
-        self._open = state.runs("open", RunsLayout(columns, self._key, self._merged))
+        self._open = state.runs(OPEN, RunsLayout(columns, self._key, self._merged))
         # Sessions that were shown are whole, and apart from each other: nothing is to be merged.
         shown = RunsLayout(columns, self._key, lambda sessions: sessions)
         self._shown = state.runs("shown", shown) if window.fires_again else None

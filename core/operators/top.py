@@ -6,12 +6,13 @@ first, so that only those that may matter meet what is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN, ORDER
-from headrace.core.operators.forgetting import Forgetting
+from headrace.core.operators.forgetting import KEYS, Forgetting
 from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.kept import row_types
 from headrace.core.operators.operator import MOST_ROWS, Output
 from headrace.core.operators.place import Place
 from headrace.core.operators.ranking import Ranks
@@ -41,10 +42,15 @@ class Top(Forgetting):
         self._stream = place.stream
         self._ordered = place.ordered
         self._kept: tuple[str, ...] = ()
+        columns = place.state.columns(KEYS)
+        if columns is not None:
+            self._open(row_types(columns, BEST))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The ranks that change with these rows."""
-        table = self.open(self._columns(frame))
+        if not self.opened:
+            self._open(frame.schema)
+        table = self.table()
         best = self._best(frame)
         found = table.find(best[KEY].unique(maintain_order=True))
         ranked = self._ranked(best, found)
@@ -54,13 +60,13 @@ class Top(Forgetting):
             self._keep(kept)
         yield from self._put_out(changed, frame)
 
-    def _columns(self, frame: pl.DataFrame) -> dict[str, pl.DataType]:
-        """The columns of the table, which keeps those that rows come with."""
+    def _open(self, types: Mapping[str, pl.DataType]) -> None:
+        """Open the table, which keeps the columns that rows come with, of these types."""
         import polars as pl
 
-        kept = {name: type for name, type in frame.schema.items() if name != EVENT_TIME}
+        kept = {name: type for name, type in types.items() if name != EVENT_TIME}
         self._kept = tuple(kept)
-        return {BEST: pl.List(pl.Struct(kept)), LAST: to_polars(TIMESTAMP)}
+        self.open({BEST: pl.List(pl.Struct(kept)), LAST: to_polars(TIMESTAMP)})
 
     def _best(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows that are among the best of their key here, with the key's greatest time."""

@@ -116,5 +116,6 @@ def kept_lines(kept: Kept) -> Iterator[str]:
         by = ", ".join((*(("time",) if state.shape == "runs" else ()), *kept.key))
         shape = "runs" if state.shape == "runs" else "a table" if kept.key else "one row"
         columns = ", ".join(name for name, _ in state.columns)
-        yield f"state {state.name}, {shape}{' by ' if by else ''}{by}: {columns}"
+        what = f": {columns}" if columns else ""
+        yield f"state {state.name}, {shape}{' by ' if by else ''}{by}{what}"
     yield f"key groups {ranges(kept.owners)}" if kept.key else f"all of it in subtask {kept.only}"

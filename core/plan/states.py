@@ -74,6 +74,8 @@ def _states(keyed: Keyed) -> Iterator[State]:
                     yield State("panes", "table", columns)
                 case _:
                     yield State("windows", "runs", columns)
+                    if window.accumulate and window.trigger and window.trigger.every_us:
+                        yield State("changed", "runs", ())
 
 
 def _columns(keyed: Keyed) -> tuple[tuple[str, str], ...]:

@@ -107,6 +107,7 @@ def test_a_keyed_step_is_told_clause_by_clause_with_what_it_keeps_and_where(tmp_
         "aggregate n = count(*), total = sum(id)",
         "having n > 1",
         "state windows, runs by time, day, name: id",
+        "state changed, runs by time, day, name",
         "key groups 0-2 in subtask 0, 3-5 in subtask 1",
     ]
     assert "    key name\n    aggregate n = max(id)\n    ttl 90m by the wall clock\n" in text

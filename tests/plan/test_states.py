@@ -44,6 +44,9 @@ class Noted:
         self.opened[name] = "table", frozenset(columns)
         return self.inner.table(name, columns, group)
 
+    def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
+        return self.inner.columns(name)
+
     def freeze(self) -> Frozen:
         return self.inner.freeze()
 

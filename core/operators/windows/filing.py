@@ -20,6 +20,9 @@ from headrace.core.state import SLOT, RunsLayout, StepState
 if TYPE_CHECKING:
     import polars as pl
 
+WINDOWS = "windows"
+"""What the runs are called in the state."""
+
 SETTLED_ROWS = 131_072
 """So many waiting rows are folded at once,"""
 MOST_WAITING_ROWS = 1_048_576
@@ -36,7 +39,7 @@ class Filed:
         self.by = (*grouping.inside, SLOT)
         self.fold = fold
         layout = RunsLayout({**grouping.types, **fold.columns}, grouping.inside, self.merged)
-        self.runs = state.runs("windows", layout)
+        self.runs = state.runs(WINDOWS, layout)
         self.watchers: list[Callable[[pl.DataFrame], None]] = []
         """Called with what is filed."""
         self._waiting: list[pl.DataFrame] = []

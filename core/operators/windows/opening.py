@@ -1,10 +1,15 @@
-"""An operator made when the first rows come, because it keeps whatever columns they have."""
+"""An operator made when the first rows come, because it keeps whatever columns they have.
+
+If rows were kept before a restart it is made at once: they have the columns, and time may come to
+the end of their windows before there are others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from headrace.core.operators.kept import row_types
 from headrace.core.operators.operator import Operator, Output
 from headrace.core.state import StepState
 
@@ -17,12 +22,18 @@ Make: TypeAlias = "Callable[[Mapping[str, pl.DataType]], Operator]"
 class Opening:
     """Passes everything on to an operator of windows, once there is one."""
 
-    def __init__(self, make: Make, state: StepState, *, by_event: bool, behind_us: int) -> None:
-        """`make` takes the types of the columns; `by_event`: whether the clock is the watermark."""
+    def __init__(
+        self, make: Make, state: StepState, kept: str, *, by_event: bool, behind_us: int
+    ) -> None:
+        """`make` takes the types of the columns; `kept` is the name of the state that has rows.
+
+        `by_event`: whether the clock is the watermark.
+        """
         self._make = make
         self._state = state
         self._by_event = by_event
-        self._operator: Operator | None = None
+        columns = state.columns(kept)
+        self._operator = None if columns is None else make(row_types(columns))
         self.behind_us = behind_us
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:

@@ -7,9 +7,10 @@ give.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from headrace.core import dead_letters
 from headrace.core.keygroups import owned
@@ -21,7 +22,7 @@ from headrace.core.operators.place import Place
 from headrace.core.operators.route import Route
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
-from headrace.core.state import Owner, StateBackend, StepState
+from headrace.core.state import Counts, Frozen, Owner, StateBackend, StepState
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,21 @@ class Setting:
     backend: StateBackend
 
 
+Counted: TypeAlias = "Mapping[str, Mapping[str, int]]"
+"""Counts of rows by what is counted, and by step or stream."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Which of the subtasks of a task operators are made for."""
+    """Which of the subtasks of a task operators are made for, and what it was before."""
 
     index: int
     parallelism: int
     key_groups: int
+    restored: Mapping[str, tuple[Frozen, ...]] = field(default_factory=dict)
+    """What the states of steps begin with; of all subtasks, each takes its key groups."""
+    counted: Counted = field(default_factory=dict)
+    """What `Compiled.counts` said."""
 
     @property
     def groups(self) -> range:
@@ -58,13 +67,37 @@ class Compiled:
     """The steps at whose end an operator ends."""
     failed: dict[str, int] = field(default_factory=dict)
     """How many rows a user's function failed on, by step."""
-    states: dict[str, StepState] = field(default_factory=dict)
-    """The states that were opened for it, by step."""
+    states: dict[str, list[StepState]] = field(default_factory=dict)
+    """The states that were opened for it, by step: one, or one for each clock (`Divided`)."""
 
     def close(self) -> None:
         """Let go of the states."""
-        for state in self.states.values():
-            state.close()
+        for states in self.states.values():
+            for state in states:
+                state.close()
+
+    def counts(self) -> Counted:
+        """All counts, for whoever goes on after a restart.
+
+        Rows that failed are numbered by theirs; the others only tell people what went through.
+        """
+        passed = {step: rows for columns in self.columns for step, rows in columns.passed.items()}
+        put_out = dict(self.chain.put_out) if self.chain is not None else {}
+        return {"failed": dict(self.failed), "passed": passed, "put_out": put_out}
+
+    def go_on(self, counted: Counted) -> None:
+        """Count on from there."""
+        self.failed.update(counted.get("failed", {}))
+        passed = counted.get("passed", {})
+        for columns in self.columns:
+            columns.passed.update({n: rows for n, rows in passed.items() if n in columns.passed})
+        if self.chain is not None:
+            self.chain.put_out.update(counted.get("put_out", {}))
+
+    def late_and_unfilled(self, step: str) -> Counts:
+        """What the windows of a step did not take into any result."""
+        counts = [state.counts for state in self.states[step]]
+        return Counts(sum(c.late for c in counts), sum(c.unfilled for c in counts))
 
     def left(self, step: nodes.Step, came: int) -> int:
         """How many rows left a step to which so many came."""
@@ -101,6 +134,7 @@ def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> 
             operators.append((name, make.operator(operation)))
         name = work[at][0].inputs[0] if ends and at < len(work) else leaves
     compiled.chain = Chain(operators) if operators else None
+    compiled.go_on(seat.counted)
     return compiled
 
 
@@ -137,19 +171,32 @@ class _Making:
                 failed = self._fail if self.step.on_error != "fail" else None
                 return Map(self.step.name, self.leaves, operation, self.setting.folder, failed)
             case nodes.Aggregate() | nodes.Top() | nodes.Dedup():
-                # Loaded when a pipeline has keyed steps, with all that aggregates.
-                from headrace.core.operators.keyed import keyed_operator
-
-                return keyed_operator(operation, self._place(operation))
+                return self._keyed(operation)
         raise AssertionError(operation)
 
-    def _place(self, operation: nodes.Keyed) -> Place:
+    def _keyed(self, operation: nodes.Keyed) -> Operator:
+        """One operator, or one for each range of key groups that have one clock."""
+        # Loaded when a pipeline has keyed steps, with all that aggregates.
+        from headrace.core.operators.divided import Divided
+        from headrace.core.operators.keyed import keyed_operator
+
+        step, seat = self.step.name, self.seat
+        restored = seat.restored.get(step, ())
+        owner = Owner(step, seat.index, seat.groups, seat.key_groups, restored)
+        parts = [
+            (each.groups, keyed_operator(operation, self._place(operation, each)))
+            for each in owner.divided()
+        ]
+        if len(parts) == 1:
+            return parts[0][1]
+        return Divided(operation.key, seat.key_groups, parts)
+
+    def _place(self, operation: nodes.Keyed, owner: Owner) -> Place:
         step, setting = self.step, self.setting
         window = None if isinstance(operation, nodes.Dedup) else operation.window
         late_to = window.late_to if window else None
-        seat = self.seat
-        owner = Owner(step.name, seat.index, seat.groups, seat.key_groups)
-        state = self.compiled.states[step.name] = setting.backend.open(owner)
+        state = setting.backend.open(owner)
+        self.compiled.states.setdefault(step.name, []).append(state)
         ordered = any(stream.ordered for stream in step.rows)
         return Place(self.leaves, state, setting.now_us, ordered, late_to in setting.read)
 

@@ -75,7 +75,7 @@ def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
     keyed = keyed_operation(step)
     if keyed is None or isinstance(keyed, nodes.Dedup) or keyed.window is None:
         return
-    counts = subtask.compiled.states[step.name].counts
+    counts = subtask.compiled.late_and_unfilled(step.name)
     if isinstance(keyed.window.shape, Count):
         count.unfilled = (count.unfilled or 0) + counts.unfilled
     else:

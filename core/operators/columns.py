@@ -98,7 +98,8 @@ class Columns(Stateless):
         self._now_us = now_us
         self._kernels = [Kernel(stage) for stage in stages(operations)]
         self._needs_now = any(kernel.needs_now for kernel in self._kernels)
-        self.passed: Counter[str] = Counter()
+        steps = (step for kernel in self._kernels for step in kernel.steps)
+        self.passed: Counter[str] = Counter(dict.fromkeys(steps, 0))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The rows that pass, with the columns that go on."""
@@ -122,7 +123,7 @@ class Kernel:
     """A stage compiled to Polars."""
 
     def __init__(self, stage: Stage) -> None:
-        self._steps = [step for step, _ in stage.conditions]
+        self.steps = [step for step, _ in stage.conditions]
         self._conditions = [to_expr(condition) for _, condition in stage.conditions]
         named = stage.columns or {}
         self._exprs = [to_expr(value).alias(name) for name, value in named.items()]
@@ -154,7 +155,7 @@ class Kernel:
     def _filtered(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
         masks = self._masks(frame)
         whole = masks[0]
-        for step, mask in zip(self._steps, masks, strict=True):
+        for step, mask in zip(self.steps, masks, strict=True):
             whole = whole & mask
             passed[step] += (left := int(whole.sum()))
         if DELETE in frame.columns:

@@ -79,6 +79,9 @@ class Connector:
     doc: str
     source: SourceSide | None = None
     sink: SinkSide | None = None
+    reads_back: Callable[[nodes.Source, nodes.Sink, Path], str] = lambda *_: ""
+    """What a source reads of what a sink writes, as it is called, if anything; the path is the
+    pipeline's folder."""
 
 
 Connectors: TypeAlias = Mapping[str, Connector]

@@ -6,6 +6,7 @@ import os
 
 from headrace.connectors.files.matching import is_magic
 from headrace.connectors.files.options import FilesSink, FilesSource
+from headrace.connectors.files.overlap import read_back
 from headrace.core.contracts import Connector, Sink, SinkSide, Source, SourceSide, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
@@ -34,6 +35,7 @@ def files(block: int = BLOCK) -> Connector:
             FilesSource, FORMATS, open=source, bounded=_bounded, holds_back=_holds_back
         ),
         sink=SinkSide(FilesSink, FORMATS, open=_sink, place=_place),
+        reads_back=read_back,
     )
 
 

@@ -7,7 +7,7 @@ less than there is would be wrong.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 
@@ -20,13 +20,43 @@ def is_magic(name: str) -> bool:
 def files_below(folder: str) -> Iterator[str]:
     """The files of a folder and of those in it; names that start with `.` or `_` are left out."""
     for entry in _entries(folder):
-        # A column's name may start with _, and then `_day=2026-01-31` is no hidden folder.
-        if entry.name.startswith(".") or (entry.name.startswith("_") and "=" not in entry.name):
+        if _is_left_out(entry.name):
             continue
         if entry.is_dir(follow_symlinks=False):
             yield from (os.path.join(entry.name, name) for name in files_below(entry.path))
         elif not entry.is_dir():
             yield entry.name
+
+
+def _is_left_out(name: str) -> bool:
+    # A column's name may start with _, and then `_day=2026-01-31` is no hidden folder.
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def would_read(folder: Sequence[str], file: Sequence[str]) -> bool:
+    """Whether a file, by the names that lead to it, is one of a folder's files.
+
+    Here and below, a name `column=` of the file's stands for any with a value behind it.
+    """
+    at = len(folder)
+    inside = len(file) > at and all(map(_may_be, file, folder))
+    return inside and not any(map(_is_left_out, file[at:]))
+
+
+def _may_be(name: str, other: str) -> bool:
+    return name == other or (name.endswith("=") and other.startswith(name))
+
+
+def would_match(pattern: Sequence[str], file: Sequence[str]) -> bool:
+    """Whether a file, by the names that lead to it, is matched by the names of a pattern."""
+    if not pattern or not file:
+        return not pattern and not file
+    head, rest = pattern[0], pattern[1:]
+    if head == "**":
+        deeper = len(file) > 1 and not file[0].startswith(".")
+        found = would_match(rest or ("*",), file)
+        return found or (deeper and would_match(pattern, file[1:]))
+    return (_may_be(file[0], head) or _fits(file[0], head)) and would_match(rest, file[1:])
 
 
 def matching(folder: str, pattern: str) -> Iterator[str]:

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 HIDDEN, UNNAMED = ".inprogress-", ".tmp"
 NULL = "__HIVE_DEFAULT_PARTITION__"
+FORMATS = {"json": ".jsonl", "csv": ".csv", "parquet": ".parquet", "raw": ".txt"}
+"""How the names of parts end, by their format."""
 
 _PART = re.compile(r"part-([0-9a-f]{8})-(\d+)-(\d+)(\.[a-z.]+)")
 _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
@@ -67,10 +69,11 @@ def step(column: str, value: str | None) -> str:
     >>> step("day", "2026-01-31 08:00"), step("k", None)
     ('day=2026-01-31 08%3A00', 'k=__HIVE_DEFAULT_PARTITION__')
     """
-    return f"{_escape(column)}={_escape(value) if value else NULL}"
+    return f"{escaped(column)}={escaped(value) if value else NULL}"
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
+    """A column or a value as it stands in the name of a folder."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 

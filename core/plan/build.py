@@ -22,6 +22,7 @@ from headrace.core.plan.ends import (
 from headrace.core.plan.growth import warn_of_growth, warn_of_waiting
 from headrace.core.plan.lateness import warn_of_late_again
 from headrace.core.plan.layout import edges, tasks
+from headrace.core.plan.loops import check_loops
 from headrace.core.plan.operations import Operations
 from headrace.core.plan.order import circles, in_order, missing
 from headrace.core.plan.ordering import with_order
@@ -72,7 +73,9 @@ class Builder:
         warn_of_growth(self.pipeline, (*sources, *steps), self.report)
         warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
         warn_of_late_again(self.pipeline, steps, self.report)
-        return (*sources, *steps, *sinks)
+        parts = (*sources, *steps, *sinks)
+        check_loops(self.pipeline, parts, self.loaded.folder, self.report)
+        return parts
 
     def _owners(self) -> Mapping[str, str]:
         """The part that each stream comes out of; a name that two parts give is reported."""

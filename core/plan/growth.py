@@ -23,7 +23,7 @@ def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report
     timed = {
         s.name for part in parts if not isinstance(part, Sink) for s in part.outputs if s.timed
     }
-    endless = _reached(parts, _endless(pipeline))
+    endless = reached(parts, _endless(pipeline))
     for step, keyed in _keyed_steps(parts):
         if endless.keys().isdisjoint(step.inputs):
             continue
@@ -38,7 +38,7 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: Repor
     """Note which sources hold back windows with what they have not read yet."""
     parts = tuple(parts)
     waiting: dict[str, list[str]] = {name: [] for name in pipeline.sources}
-    held = _reached(parts, _holding_back(pipeline))
+    held = reached(parts, _holding_back(pipeline))
     for step, keyed in _keyed_steps(parts):
         if _waits_for_time(keyed):
             for name in {held[name]: None for name in step.inputs if name in held}:
@@ -77,18 +77,18 @@ def _holding_back(pipeline: Pipeline) -> set[str]:
     }
 
 
-def _reached(parts: Iterable[PlanPart], sources: set[str]) -> Mapping[str, str]:
+def reached(parts: Iterable[PlanPart], sources: set[str]) -> Mapping[str, str]:
     """The streams that rows of these sources get to, each with one of the sources."""
-    reached: dict[str, str] = {}
+    found: dict[str, str] = {}
     for part in parts:
         if isinstance(part, Sink):
             continue
         above = part.inputs if isinstance(part, Step) else ()
-        first = next((reached[name] for name in above if name in reached), None)
+        first = next((found[name] for name in above if name in found), None)
         origin = part.name if part.name in sources else first
         if origin is not None:
-            reached.update((stream.name, origin) for stream in part.outputs)
-    return reached
+            found.update((stream.name, origin) for stream in part.outputs)
+    return found
 
 
 def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:

@@ -1,0 +1,39 @@
+"""Whether a source reads the files that a sink writes: told by their names, before there are any.
+
+The files that a sink will write are stood for by one of them, with a job's id of zeros, and a
+folder of `partition_by` by `column=`. A pattern that takes only some of them may pass unnoticed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePath
+
+from headrace.connectors.files.compression import SUFFIXES
+from headrace.connectors.files.matching import would_match, would_read
+from headrace.connectors.files.names import FORMATS, PartName, escaped
+from headrace.connectors.files.options import FilesSink, FilesSource
+from headrace.core.plan import nodes
+
+
+def read_back(source: nodes.Source, sink: nodes.Sink, folder: Path) -> str:
+    """The files of the sink that the source reads, as a pattern; nothing, if it reads none."""
+    reads, writes = source.options, sink.options
+    assert isinstance(reads, FilesSource)
+    assert isinstance(writes, FilesSink)
+    name = sink.format.name if sink.format else "json"
+    suffix = FORMATS[name] + SUFFIXES[writes.compression]
+    columns = [escaped(column) for column in writes.partition_by or ()]
+    parts = [f"{column}=" for column in columns]
+    part = str(PartName("0" * 8, 0, 0, suffix))
+    example = (*_names(folder, writes.path), *parts, part)
+    wanted = _names(folder, reads.path)
+    if not (would_read(wanted, example) or would_match(wanted, example)):
+        return ""
+    shown = (f"{column}=*" for column in columns)
+    return os.path.join(os.path.normpath(writes.path), *shown, f"part-*{suffix}")
+
+
+def _names(folder: Path, path: str) -> tuple[str, ...]:
+    """The names on the way from the pipeline's folder: one way of writing for each place."""
+    return PurePath(os.path.relpath(folder / path, folder)).parts

@@ -1,0 +1,43 @@
+"""Sources that read what a sink of the same pipeline writes.
+
+Below the source, that is a circle: what is put out comes in again, at once with `watch`, and
+without it when the job is resumed. Elsewhere it is only that nobody can say how much is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from headrace.core.pipeline.model import Pipeline
+from headrace.core.plan.columns import Report
+from headrace.core.plan.growth import reached
+from headrace.core.plan.nodes import PlanPart, Sink, Source
+
+
+def check_loops(
+    pipeline: Pipeline, parts: Iterable[PlanPart], folder: Path, report: Report
+) -> None:
+    """Refuse what comes in again; warn of sources that read what others put out."""
+    parts = tuple(parts)
+    sinks = [part for part in parts if isinstance(part, Sink)]
+    for source in (part for part in parts if isinstance(part, Source)):
+        below = reached(parts, {source.name})
+        for sink in sinks:
+            if sink.connector == source.connector:
+                _check(pipeline, source, sink, folder, sink.input in below, report)
+
+
+def _check(
+    pipeline: Pipeline, source: Source, sink: Sink, folder: Path, circle: bool, report: Report
+) -> None:
+    found = pipeline.sources[source.name].connector.reads_back(source, sink, folder)
+    if not found:
+        return
+    report.about = f'sink "{sink.name}"'
+    place = pipeline.sinks[sink.name].keys_at[sink.connector].locate()
+    message = f'the source "{source.name}" reads what is written here: {found}'
+    if circle:
+        report.add(message, place, "its own output would come in again: write to another place")
+    else:
+        report.warn(message, place, f"how much of it is by chance: a step can read {sink.input}")

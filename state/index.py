@@ -36,6 +36,11 @@ class Index:
         self._taken = 0
         self._hashes, self._rows = _slots(LEAST_SLOTS)
 
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return 12 * len(self._rows)
+
     def find(self, hashes: pl.Series, same: Same) -> pl.Series:
         """The slot of each key, null where it has none."""
         import polars as pl

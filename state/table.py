@@ -48,6 +48,8 @@ class MemoryTable:
         self._sweep_us: int | None = None
         self._swept_rows = 0
         self._last: tuple[pl.Series, pl.Series, pl.Series] | None = None
+        self.swept: list[pl.Series] | None = None
+        """If it is a list, the keys are added to it whose rows were dropped by a sweep."""
 
     def find(self, keys: pl.Series) -> pl.DataFrame:
         """The rows of those keys, in their order."""
@@ -99,6 +101,19 @@ class MemoryTable:
     def rows(self) -> int:
         """How many keys there are, some of whose time may have passed."""
         return self._index.live
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return sum(int(frame.estimated_size()) for frame in self._frames) + self._index.bytes
+
+    def misses(self, keys: pl.Series) -> pl.Series:
+        """Which of these keys it has no row of, not even one whose time has passed."""
+        return self._looked_up(keys)[1].is_null()
+
+    def live(self) -> tuple[pl.DataFrame, pl.Series]:
+        """The log, and the numbers in it of the rows of all keys, oldest first."""
+        return self._log(), self._index.rows(self._index.occupied()).sort()
 
     def freeze(self) -> FrozenTable:
         """What is kept now."""
@@ -163,6 +178,8 @@ class MemoryTable:
         slots = self._index.occupied()
         until = self._log()[UNTIL][self._index.rows(slots)]
         passed = (until < self._now_us).fill_null(False)
+        if self.swept is not None:
+            self.swept.append(self._log()[KEY][self._index.rows(slots.filter(passed))])
         # Frozen tables need not be told: they go by UNTIL themselves.
         self._drop(slots.filter(passed), remember=False)
         self._swept_rows = self._index.live

@@ -1,4 +1,8 @@
-"""SIGINT and SIGTERM as requests to a job: one asks, a second ends it, a third waits for nothing.
+"""Signals as requests to a job: one asks, a second ends it, a third waits for nothing.
+
+SIGINT and SIGTERM are heard, and SIGHUP, which says that the terminal was closed. That one comes
+twice, from the shell and from the system, so it asks when nothing else did and never ends a job.
+Who ignores it from the start (`nohup`) does not hear it.
 
 Python's C handler writes the number of a signal to a pipe the moment it comes, in whatever thread,
 and a thread of our own reads it there. So a request is counted even while the main thread imports,
@@ -20,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
-HEARD = (signal.SIGINT, signal.SIGTERM)
+HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
 PATIENCE_S = 30.0
 """How long a thread may go on after everything was told to end."""
@@ -50,7 +54,10 @@ class Signals:
         )
         self._patience = threading.Timer(PATIENCE_S, os._exit, (INTERRUPTED,))
         self._patience.daemon = True
-        self._before = {number: signal.getsignal(number) for number in HEARD}
+        before = {number: signal.getsignal(number) for number in HEARD}
+        if before[signal.SIGHUP] is signal.SIG_IGN:
+            del before[signal.SIGHUP]
+        self._before = before
         self._pipe_before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         self._entered = True
         self.renew()
@@ -77,7 +84,7 @@ class Signals:
     def renew(self) -> None:
         """Take the signals back from whoever has put a hook on them."""
         if self._entered:
-            for number in HEARD:
+            for number in self._before:
                 signal.signal(number, _written_already)
 
     @contextmanager
@@ -96,7 +103,8 @@ class Signals:
     def _listen(self, reading: int) -> None:
         with open(reading, "rb", buffering=0) as numbers:
             while number := numbers.read(1):
-                if number[0] in HEARD:
+                hung_up = number[0] == signal.SIGHUP
+                if number[0] in HEARD and not (hung_up and self.count):
                     with self._lock:
                         self._came()
 

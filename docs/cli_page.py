@@ -49,7 +49,8 @@ to standard error.
 - The first Ctrl-C (or SIGTERM) ends reading. What was read goes through all steps, is written,
   and is as good as the output of a run that ended by itself: exit status 0. The second ends the
   run at once, and what it had not committed is removed. When nobody reads standard output any
-  more, as behind `| head`, a run ends as at the first Ctrl-C.
+  more, as behind `| head`, or the terminal is closed, a run ends as at the first Ctrl-C; behind
+  `nohup` it goes on.
 - Nobody has to listen: a standard error that is closed, full or gone ends no run.
 
 ### For programs

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.cli.processes import RUN, OnTerminal, ended, finished, met, screen, start
+from tests.cli.processes import RUN, OnTerminal, ended, finished, limited, met, screen, start
 
 ENDLESS = """\
 name: endless
@@ -100,7 +100,7 @@ def starting(folder: Path) -> subprocess.Popen[str]:
     return start(folder, "p.yaml", "--quiet")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_finishes_and_commits_what_was_read(tmp_path: Path, number: int) -> None:
     (tmp_path / "p.yaml").write_text(ENDLESS)
     process = start(tmp_path, "p.yaml")
@@ -112,6 +112,25 @@ def test_the_first_signal_finishes_and_commits_what_was_read(tmp_path: Path, num
     assert err.startswith("stopping: ")
     assert re.search(r"^stopped after [\d.]+ s: ", err, re.MULTILINE)
     assert kept_rows(tmp_path) == len((first + out).splitlines())
+
+
+def test_behind_nohup_a_run_goes_on_when_the_terminal_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(ENDLESS)
+    pipe = subprocess.PIPE
+    process = limited(
+        subprocess.Popen(
+            ["nohup", *RUN, "p.yaml"], cwd=tmp_path, stdout=pipe, stderr=pipe, text=True
+        )
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    # More than a pipe holds.
+    for _ in range(4_000):
+        assert process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    ended(process)
+    assert process.returncode == 0
 
 
 @pytest.fixture

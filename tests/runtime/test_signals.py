@@ -31,6 +31,28 @@ def test_the_second_signal_ends_it() -> None:
         assert ended.wait(LONGEST_S)
 
 
+def test_a_terminal_that_is_closed_asks_once_however_often_it_is_told() -> None:
+    asked: list[bool] = []
+    ended = threading.Event()
+    with Signals() as signals, signals.heard(lambda: asked.append(True), ended.set):
+        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGHUP, signal.SIGTERM):
+            signal.raise_signal(number)
+        assert ended.wait(LONGEST_S)
+    assert (asked, signals.count) == ([True], 2)
+
+
+def test_a_terminal_that_is_closed_behind_nohup_asks_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            signals.renew()
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert signals.count == 0
+
+
 def test_a_signal_from_before_the_job_asks_at_once() -> None:
     asked: list[bool] = []
     signals = Signals()

@@ -1,0 +1,148 @@
+"""What follows a failure: how long to wait before a job begins again, or that it does not.
+
+Times and random numbers are handed in, so that everything here is a table of cases. Whoever runs a
+job keeps one `Restarts` for all of its attempts, and asks at the end of each that failed:
+
+    delay_s = restarts.failed(failure, loop.time(), random.random(), final=...)
+
+None is the end, and that failure is what the user is told, once and whole. `final` is for what no
+restart will change: a ConnectorError whose exit status is 2 or 3.
+
+The same failure three times running is the end under every strategy: a record that cannot be read,
+or a function that raises, would fail for ever. It is the same if its text, its part, its split and
+its position are. One without a position may also be a trouble of the outside world that comes and
+goes, so an attempt that kept well in between begins the count anew; at a position it does not, for
+to get there may take long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol, TypeAlias
+
+from headrace.core.messages import Failure, Position
+from headrace.core.pipeline.settings import (
+    ExponentialRestart,
+    FailureRateRestart,
+    FixedRestart,
+    NoRestart,
+    Restart,
+)
+
+SAME = 3
+"""So many times the same failure, and there is no use in another attempt."""
+HEALTHY_AFTER = timedelta(minutes=10)
+"""When an attempt has kept well, for strategies that do not say."""
+
+Place: TypeAlias = "tuple[str, str, str | None, Position]"
+
+
+class Strategy(Protocol):
+    """How long to wait after a failure. `well`: the attempt before it kept well."""
+
+    def delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
+        """Seconds; None is the end."""
+        ...
+
+
+@dataclass(slots=True)
+class Restarts:
+    """What follows each failure of one job, in their order."""
+
+    settings: Restart
+    _strategy: Strategy = field(init=False)
+    _healthy_s: float = field(init=False)
+    _begun_s: float | None = None
+    """When the attempt that failed now was to begin; None for the first."""
+    _last: Place | None = None
+    _times: int = 0
+
+    def __post_init__(self) -> None:
+        self._strategy = _strategy(self.settings)
+        healthy_after = HEALTHY_AFTER
+        if isinstance(self.settings, ExponentialRestart):
+            healthy_after = self.settings.healthy_after
+        self._healthy_s = healthy_after.total_seconds()
+
+    def failed(
+        self, failure: Failure, now_s: float, random: float, *, final: bool = False
+    ) -> float | None:
+        """How many seconds to wait before the next attempt; None: there is none.
+
+        `random` is in [0, 1).
+        """
+        well = self._begun_s is not None and now_s - self._begun_s >= self._healthy_s
+        if self._is_again(failure, well=well) or final:
+            return None
+        delay_s = self._strategy.delay_s(now_s, random, well=well)
+        if delay_s is not None:
+            self._begun_s = now_s + delay_s
+        return delay_s
+
+    def _is_again(self, failure: Failure, *, well: bool) -> bool:
+        """Whether this failure has come too often running."""
+        place = (failure.message, failure.step, failure.split, failure.position)
+        goes_on = place == self._last and (failure.position is not None or not well)
+        self._times = self._times + 1 if goes_on else 1
+        self._last = place
+        return self._times >= SAME
+
+
+def _strategy(settings: Restart) -> Strategy:
+    match settings:
+        case NoRestart():
+            return Fixed(0, 0.0)
+        case FixedRestart():
+            return Fixed(settings.attempts, settings.delay.total_seconds())
+        case ExponentialRestart():
+            return Exponential(settings)
+        case FailureRateRestart():
+            return FailureRate(settings)
+
+
+@dataclass(slots=True)
+class Fixed:
+    """So many attempts more, the same time apart."""
+
+    left: int
+    wait_s: float
+
+    def delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
+        """The time, as long as an attempt is left."""
+        self.left -= 1
+        return self.wait_s if self.left >= 0 else None
+
+
+@dataclass(slots=True)
+class Exponential:
+    """Longer from one failure to the next, until an attempt keeps well."""
+
+    settings: ExponentialRestart
+    _next_s: float | None = None
+
+    def delay_s(self, now_s: float, random: float, *, well: bool) -> float:
+        """At most `max`; of the time, `jitter` is the part that is left to chance."""
+        longest_s = self.settings.max.total_seconds()
+        begins = well or self._next_s is None
+        whole_s = self.settings.first.total_seconds() if begins else self._next_s
+        assert whole_s is not None
+        whole_s = min(whole_s, longest_s)
+        self._next_s = min(whole_s * self.settings.factor, longest_s)
+        return whole_s * (1 - self.settings.jitter * random)
+
+
+@dataclass(slots=True)
+class FailureRate:
+    """The same time apart, until failures come too often."""
+
+    settings: FailureRateRestart
+    _at_s: list[float] = field(default_factory=list)
+    """When the job failed, not longer ago than what is looked at."""
+
+    def delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
+        """The time, while there are fewer failures `within`."""
+        since_s = now_s - self.settings.within.total_seconds()
+        self._at_s = [at_s for at_s in (*self._at_s, now_s) if at_s >= since_s]
+        too_many = len(self._at_s) >= self.settings.failures
+        return None if too_many else self.settings.delay.total_seconds()

@@ -73,7 +73,7 @@ class Builder:
         warn_of_growth(self.pipeline, (*sources, *steps), self.report)
         warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
         warn_of_late_again(self.pipeline, steps, self.report)
-        parts = (*sources, *steps, *sinks)
+        parts: tuple[nodes.PlanPart, ...] = (*sources, *steps, *sinks)
         check_loops(self.pipeline, parts, self.loaded.folder, self.report)
         return parts
 

@@ -20,6 +20,7 @@ from headrace.core.state import (
     shared,
 )
 from headrace.state.framing import FrameBlobs
+from headrace.state.run import Part
 from headrace.state.runs import FrozenRuns
 from headrace.state.stored import StepDocument, document_of, frozen_of, plain, typed
 from headrace.state.table import FrozenTable
@@ -65,8 +66,7 @@ class Unopened:
         """The same as if it had been opened and frozen."""
         shape = self._restored[0].shape(self._name)
         if not shape.is_table:
-            frames = tuple(self.frames)
-            return FrozenRuns(shape.key or (), frames, frames)
+            return FrozenRuns(shape.key or (), tuple(map(Part, self.frames)))
         return FrozenTable(_alike(self.tables), (), NO_CLOCK_US, shape.key)
 
 

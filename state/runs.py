@@ -6,21 +6,28 @@ keys that come again and again take at most twice their room, and keys that neve
 about twice each. (Tried beside it: merging by doubling, which merged a row 2.6 times where 10 k
 keys came in batches of 8 k, and 6.5 times where a million did; this way it is once, in half and in
 a sixth of the time.) Small frames are merged when there are many, so that there are never too many.
+
+Keys that are few beside the rows are found, and taken, without looking at the others (`finding`).
+And a frame of few rows sets off nothing that takes long: what is to be merged then is owed, and
+done when the next frame comes, so that who has few rows knows before whether it will take long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
-from headrace.core.frames import compacted, sorted_by, together, up_to
+from headrace.core.frames import compacted, sorted_by, together
 from headrace.core.keygroups import key_group
 from headrace.core.state import SLOT, RunsLayout
+from headrace.state.finding import NUMBER, Finding, hash_of
+from headrace.state.run import Part, Run
 
 if TYPE_CHECKING:
     import polars as pl
+
 
 SMALL_ROWS = 512
 MANY = 64
@@ -33,108 +40,93 @@ LARGE_ROWS, MOST_PARTS = 1 << 18, 16
 """More rows are merged in parts, by key: of 2 M rows of 1 M keys that took 90 MB beside what was
 there, at once 130, and with Polars' other engine 260; it took no longer."""
 
+FOUND_ROWS = 4096
+FEW = 32
+"""Keys are found if there are so many rows in all, and so many times as many as keys."""
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A frame sorted by slot, with its first slot and last one."""
-
-    frame: pl.DataFrame
-    first: int
-    last: int
-    whole: pl.DataFrame
-    """The frame of whose rows these are the last ones: all that is in this memory."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows it has."""
-        return self.frame.height
-
-    @property
-    def bytes(self) -> int:
-        """How much memory its rows take, but for what they share with others."""
-        return int(self.frame.estimated_size())
+SOON_ROWS = 2000
+"""A frame of fewer rows leaves to the next one what it sets off."""
 
 
-def run_of(frame: pl.DataFrame, whole: pl.DataFrame | None = None) -> Run:
-    """A run of a frame that is sorted and not empty."""
-    slots = frame[SLOT]
-    return Run(frame, int(slots[0]), int(slots[-1]), frame if whole is None else whole)
-
-
-@dataclass(slots=True)
 class MemoryRuns:
     """The live state."""
 
-    layout: RunsLayout
-    _runs: list[Run] = field(default_factory=list)
-    _bytes: int = 0
-    _merged_bytes: int = 0
-    """How much it was when it was last merged."""
+    def __init__(self, layout: RunsLayout) -> None:
+        self.layout = layout
+        self._finding = Finding(layout.key)
+        self._runs: list[Run] = []
+        self._came = 0
+        """How many runs there have been."""
+        self._rows = self._bytes = self._small = 0
+        """How many rows there are, what they take, and how many of the last frames are small."""
+        self._merged_bytes = 0
+        """How much it was when it was last merged."""
+        self._waste: dict[Run, int] = {}
+        """Runs of which more is gone than is there, and how many rows they have in memory."""
 
     def add(self, frame: pl.DataFrame) -> None:
         """File these rows."""
         if not frame.height:
             return
+        soon = frame.height >= SOON_ROWS
+        if not soon:
+            self._tidy()
         self._push(compacted(sorted_by(frame, SLOT)))
-        small = self._runs[-MANY:]
-        if len(small) == MANY and all(run.rows <= SMALL_ROWS for run in small):
-            del self._runs[-MANY:]
-            self._bytes -= sum(run.bytes for run in small)
-            self._push(compacted(self._merged([run.frame for run in small])))
-        if self._bytes > max(2 * self._merged_bytes, SMALL_BYTES):
-            self._merge_all()
+        if soon:
+            self._tidy()
+
+    def owed(self, *, asking: bool) -> int:
+        """What was put off."""
+        rows = self._rows if self._is_grown else sum(run.rows for run in self._to_merge)
+        rows += sum(run.rows for run in self._waste) if self._is_wasteful else 0
+        return rows + self._finding.owed if asking and self._can_find(1) else rows
 
     def first(self) -> int | None:
         """The least slot."""
-        return min((run.first for run in self._runs), default=None)
+        return min((run.first for run in self._runs if run.rows), default=None)
 
     def take(self, until: int) -> pl.DataFrame | None:
         """Everything up to a slot, out of the state."""
         found = self._between(None, until)
-        if found is not None:
-            self.drop(until)
+        self.drop(until)
         return found
 
     def read(self, after: int, until: int) -> pl.DataFrame | None:
         """Everything between two slots."""
-        return self._between(after, until)
+        return None if after >= until else self._between(after, until)
 
     def drop(self, until: int) -> None:
         """Forget everything up to a slot."""
         first = self.first()
         if first is None or first > until:
             return
-        kept = []
         for run in self._runs:
-            if run.first > until:
-                kept.append(run)
-            elif run.last > until:
-                kept.append(_rest(run, _end(run, until)))
-        self._replace(kept)
+            if run.first <= until:
+                run.drop(until)
+        self._fold()
 
     def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """What is filed of those keys behind a slot."""
-        behind = (run.frame.slice(_end(run, after)) for run in self._runs if run.last > after)
+        if self._can_find(keys.height):
+            found = self._finding.find(keys, after)
+            return None if found is None else found.drop(NUMBER)
+        behind = (run.frame(after) for run in self._runs if run.last > after)
         return _joined(self._of(keys, frame) for frame in behind)
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Everything of those keys, out of the state."""
-        found = [self._of(keys, run.frame) for run in self._runs]
-        joined = _joined(found)
-        if joined is None:
-            return None
-        kept = [
-            run_of(self._of(keys, run.frame, "anti")) if part.height else run
-            for run, part in zip(self._runs, found, strict=True)
-            if part.height < run.rows
-        ]
-        self._replace(kept)
-        return self._merged([joined])
+        found = self._taken(keys) if self._can_find(keys.height) else self._picked(keys)
+        return None if found is None else self._merged([found])
 
     @property
     def rows(self) -> int:
         """How many rows are kept."""
-        return sum(run.rows for run in self._runs)
+        return self._rows
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory they take."""
+        return self._bytes
 
     def restore(self, frames: Sequence[pl.DataFrame]) -> None:
         """Begin with these frames, sorted as a frozen state gives them."""
@@ -143,43 +135,116 @@ class MemoryRuns:
 
     def freeze(self) -> FrozenRuns:
         """What is kept now."""
-        runs = self._runs
-        return FrozenRuns(
-            self.layout.key, tuple(run.frame for run in runs), tuple(run.whole for run in runs)
-        )
+        parts = tuple(run.frozen() for run in self._runs if run.rows)
+        return FrozenRuns(self.layout.key, parts)
 
     def _push(self, frame: pl.DataFrame) -> None:
-        self._runs.append(run_of(frame))
-        self._bytes += self._runs[-1].bytes
+        run = self._run(frame)
+        self._runs.append(run)
+        self._finding.added(run)
+        self._rows += run.rows
+        self._bytes += run.bytes
+        self._small = self._small + 1 if self._is_small(run) else 0
+
+    def _run(self, frame: pl.DataFrame, like: Run | None = None) -> Run:
+        """A run, in the place of another one or behind all."""
+        self._came += 1
+        return Run(frame, self._came if like is None else like.order)
 
     def _replace(self, runs: list[Run]) -> None:
-        self._runs = runs
+        self._runs, self._waste = runs, {}
+        self._finding.replaced(runs)
+        self._rows = sum(run.rows for run in runs)
         self._bytes = sum(run.bytes for run in runs)
         self._merged_bytes = min(self._merged_bytes, self._bytes)
+        self._small = sum(1 for _ in takewhile(self._is_small, reversed(runs)))
 
-    def _merge_all(self) -> None:
-        merged = self._merged([run.frame for run in self._runs])
-        self._replace([run_of(compacted(merged))])
-        self._merged_bytes = self._bytes
+    def _is_small(self, run: Run) -> bool:
+        return run.whole.height <= SMALL_ROWS
+
+    @property
+    def _is_grown(self) -> bool:
+        """Whether all is to be merged."""
+        return self._bytes > max(2 * self._merged_bytes, SMALL_BYTES)
+
+    @property
+    def _to_merge(self) -> list[Run]:
+        """The small runs that are to be merged."""
+        return self._runs[-self._small :] if self._small >= MANY else []
+
+    @property
+    def _is_wasteful(self) -> bool:
+        """Whether the memory of what is gone is to be let go of."""
+        many = len(self._waste) >= MANY // 4
+        return many or sum(self._waste.values()) >= SOON_ROWS
+
+    def _tidy(self) -> None:
+        """Do what was put off."""
+        if small := self._to_merge:
+            self._replace([*self._runs[: -len(small)], *self._as_one(small)])
+        if self._is_grown:
+            self._replace(self._as_one(self._runs))
+            self._merged_bytes = self._bytes
+        if self._is_wasteful:
+            self._fold()
+
+    def _as_one(self, runs: list[Run]) -> list[Run]:
+        """One run of these, or none."""
+        frames = [run.frame() for run in runs if run.rows]
+        return [self._run(compacted(self._merged(frames)))] if frames else []
+
+    def _fold(self) -> None:
+        """Let go of the memory of what is gone."""
+        self._replace([self._folded(run) for run in self._runs if run.rows])
+
+    def _folded(self, run: Run) -> Run:
+        if not run.is_waste:
+            return run
+        return self._run(compacted(run.frame().gather_every(1)), run)
+
+    def _can_find(self, keys: int) -> bool:
+        """Whether so few keys are better found than looked for in every row."""
+        return bool(self.layout.key) and self._rows >= max(keys * FEW, FOUND_ROWS)
+
+    def _taken(self, keys: pl.DataFrame) -> pl.DataFrame | None:
+        """The rows of few keys, which are gone now."""
+        found = self._finding.find(keys, None)
+        if found is None:
+            return None
+        self._rows -= found.height
+        for run in self._finding.take(found):
+            if run.is_waste and run not in self._waste:
+                self._waste[run] = run.whole.height
+        return found.drop(NUMBER)
+
+    def _picked(self, keys: pl.DataFrame) -> pl.DataFrame | None:
+        """The rows of those keys, without which the runs are made anew."""
+        frames = [run.frame() for run in self._runs]
+        found = [self._of(keys, frame) for frame in frames]
+        kept = [
+            self._run(self._of(keys, frame, "anti"), run) if part.height else run
+            for run, frame, part in zip(self._runs, frames, found, strict=True)
+            if part.height < frame.height
+        ]
+        joined = _joined(found)
+        if joined is not None:
+            self._replace(kept)
+        return joined
 
     def _between(self, after: int | None, until: int) -> pl.DataFrame | None:
-        parts = []
-        if after is not None and after >= until:
-            return None
-        for run in self._runs:
-            if run.first > until or (after is not None and run.last <= after):
-                continue
-            start = 0 if after is None else _end(run, after)
-            part = run.frame.slice(start, _end(run, until) - start)
-            if part.height:
-                parts.append(part)
+        parts = [
+            part
+            for run in self._runs
+            if run.rows and run.first <= until and (after is None or run.last > after)
+            if (part := run.frame(after, until)).height
+        ]
         return parts[0] if len(parts) == 1 else self._merged(parts) if parts else None
 
     def _merged(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         parts = min(sum(frame.height for frame in frames) // LARGE_ROWS + 1, MOST_PARTS)
         if parts == 1 or not self.layout.key:
             return sorted_by(self.layout.merge(together(frames)), SLOT)
-        number = _hash(self.layout.key) % parts
+        number = hash_of(self.layout.key) % parts
         merged = [
             self.layout.merge(together([frame.filter(number == part) for frame in frames]))
             for part in range(parts)
@@ -198,12 +263,15 @@ class MemoryRuns:
 
 @dataclass(frozen=True, slots=True)
 class FrozenRuns:
-    """Frames as they were."""
+    """Runs as they were."""
 
     key: tuple[str, ...]
-    frames: tuple[pl.DataFrame, ...]
-    wholes: tuple[pl.DataFrame, ...]
-    """Of each frame the one whose last rows it has, often itself: those live longer."""
+    parts: tuple[Part, ...]
+
+    @property
+    def frames(self) -> tuple[pl.DataFrame, ...]:
+        """The rows that were there."""
+        return tuple(part.frame for part in self.parts)
 
     def of_groups(self, groups: range | None, key_groups: int) -> list[pl.DataFrame]:
         """The frames, reduced to the keys of those groups; None: of all there are."""
@@ -218,28 +286,6 @@ class FrozenRuns:
             for frame in self.frames
         ]
         return [part for part in parts if part.height]
-
-
-def _hash(key: Sequence[str]) -> pl.Expr:
-    """A number that equal keys have in common, within this process."""
-    import polars as pl
-
-    return reduce(lambda one, other: one.hash() ^ other.hash(1), map(pl.col, key)).hash(2)
-
-
-def _end(run: Run, until: int) -> int:
-    """Where the rows behind that slot begin."""
-    if run.last <= until:
-        return run.rows
-    return up_to(run.frame[SLOT], until)
-
-
-def _rest(run: Run, start: int) -> Run:
-    """The run from that row on; in memory of its own when it is the smaller part of its memory."""
-    rest = run.frame.slice(start)
-    if rest.height * 2 >= run.whole.height:
-        return run_of(rest, run.whole)
-    return run_of(compacted(rest.gather_every(1)))
 
 
 def _joined(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:

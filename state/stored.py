@@ -1,14 +1,17 @@
 """What a state in memory is stored as: its frames are blobs, and a document says the rest.
 
-A state of runs is its frames, of each so many rows from its end on; a table is its log and the
-numbers of the rows that were removed from it. So what is written is what was added, and what was
-merged since: rows move from frame to frame a few times, and then rest.
+A state of runs is its frames, of each so many rows from its end on, without those that were taken
+from in between, whose numbers are in a blob; a table is its log and the numbers of the rows that
+were removed from it. So what is written is what was added, and what was merged since: rows move
+from frame to frame a few times, and then rest.
 
     {"format": "frames", "groups": [0, 128], "key_groups": 128, "clock_us": 12000000,
      "late": 3, "unfilled": 0, "states": {
-       "windows": {"shape": "runs", "key": ["k"], "frames": [{"frame": BLOB, "skip": 10}]},
+       "windows": {"shape": "runs", "key": ["k"],
+                   "frames": [{"frame": BLOB, "skip": 10, "gone": null}]},
        "keys": {"shape": "table", "group": null, "now_us": 12000000,
-                "frames": [{"frame": BLOB, "skip": 0}], "removed": null}}}
+                "frames": [{"frame": BLOB, "skip": 0, "gone": null}],
+                "removed": null}}}
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import msgspec
 from headrace.core.snapshots import Blob, DamagedSnapshot, SnapshotStore
 from headrace.core.state import Document
 from headrace.state.framing import FrameBlobs
+from headrace.state.run import Part, marks
 from headrace.state.runs import FrozenRuns
 from headrace.state.table import FrozenTable
 
@@ -36,10 +40,11 @@ class BlobName(msgspec.Struct):
 
 
 class Piece(msgspec.Struct):
-    """The rows of a frame behind its first ones."""
+    """The rows of a frame behind its first ones, but for those whose numbers are in a blob."""
 
     frame: BlobName
     skip: int
+    gone: BlobName | None = None
 
 
 class RunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
@@ -89,12 +94,8 @@ def document_of(
 ) -> RunsDocument | TableDocument:
     """Have a frozen state in the store."""
     if isinstance(kept, FrozenRuns):
-        pairs = zip(kept.frames, kept.wholes, strict=True)
-        pieces = [
-            _piece(whole, whole.height - frame.height, store, blobs) for frame, whole in pairs
-        ]
-        return RunsDocument(kept.key, pieces)
-    pieces = [_piece(frame, 0, store, blobs) for frame in kept.frames]
+        return RunsDocument(kept.key, [_piece(part, store, blobs) for part in kept.parts])
+    pieces = [_piece(Part(frame), store, blobs) for frame in kept.frames]
     removed = _name(blobs.put(_numbers(kept), store)) if kept.removed else None
     return TableDocument(kept.group, kept.now_us, pieces, removed)
 
@@ -103,19 +104,27 @@ def frozen_of(
     document: RunsDocument | TableDocument, store: SnapshotStore, blobs: FrameBlobs
 ) -> FrozenRuns | FrozenTable:
     """The frozen state that a document tells of. Raises DamagedSnapshot."""
-    wholes = tuple(blobs.read(_blob(piece.frame), store) for piece in document.frames)
-    pairs = zip(document.frames, wholes, strict=True)
-    frames = tuple(whole.slice(piece.skip) if piece.skip else whole for piece, whole in pairs)
+    parts = tuple(_part(piece, store, blobs) for piece in document.frames)
     if isinstance(document, RunsDocument):
-        return FrozenRuns(document.key, frames, wholes)
+        return FrozenRuns(document.key, parts)
+    frames = tuple(part.frame for part in parts)
     removed: tuple[pl.Series, ...] = ()
     if document.removed is not None:
         removed = (blobs.read(_blob(document.removed), store)["row"],)
     return FrozenTable(frames, removed, document.now_us, document.group)
 
 
-def _piece(frame: pl.DataFrame, skip: int, store: SnapshotStore, blobs: FrameBlobs) -> Piece:
-    return Piece(_name(blobs.put(frame, store)), skip)
+def _piece(part: Part, store: SnapshotStore, blobs: FrameBlobs) -> Piece:
+    gone = None if part.gone is None else (part.gone == 1).arg_true().to_frame("row")
+    frame = _name(blobs.put(part.whole, store))
+    return Piece(frame, part.skip, None if gone is None else _name(blobs.put(gone, store)))
+
+
+def _part(piece: Piece, store: SnapshotStore, blobs: FrameBlobs) -> Part:
+    whole = blobs.read(_blob(piece.frame), store)
+    if piece.gone is None:
+        return Part(whole, piece.skip)
+    return Part(whole, piece.skip, marks(whole, blobs.read(_blob(piece.gone), store)["row"]))
 
 
 def _name(blob: Blob) -> BlobName:

@@ -37,6 +37,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.state.runs.MANY", 3)
     monkeypatch.setattr("headrace.state.runs.SMALL_BYTES", 200)
     monkeypatch.setattr("headrace.state.runs.LARGE_ROWS", 12)
+    monkeypatch.setattr("headrace.state.runs.FOUND_ROWS", 4)
+    monkeypatch.setattr("headrace.state.runs.FEW", 2)
+    monkeypatch.setattr("headrace.state.runs.SOON_ROWS", 4)
+    monkeypatch.setattr("headrace.state.places.FEW_KEYS", 2)
+    monkeypatch.setattr("headrace.state.finding.LEAST_ENTRIES", 4)
+    monkeypatch.setattr("headrace.state.run.NEAR_ROWS", 1)
     monkeypatch.setattr("headrace.state.table.LEAST_GARBAGE", 3)
     monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
 

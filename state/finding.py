@@ -1,0 +1,134 @@
+"""Which runs have the rows of few keys: all rows of all runs are numbered, and found by `places`.
+
+A run gets its numbers when keys are asked for, so runs that nobody asks cost nothing. What became
+of a run later (rows were dropped, it was merged) is seen when its entries are found; when too many
+entries lead nowhere, all begins anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.core.frames import projected, together
+from headrace.state.places import MOST_NUMBERS, Places, entries_of, numbers_of
+from headrace.state.run import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NUMBER = "__number"
+"""The column of found rows that says which of all rows it is."""
+LEAST_ENTRIES = 4096
+
+
+class Finding:
+    """The rows of runs by their key, which has one column at least."""
+
+    def __init__(self, key: Sequence[str]) -> None:
+        self._key = list(key)
+        self._places = Places()
+        self._next = 0
+        self._bases: list[int] = []
+        self._based: list[Run] = []
+        self._new: list[Run] = []
+
+    def added(self, run: Run) -> None:
+        """There is one more run."""
+        self._new.append(run)
+
+    def replaced(self, runs: Sequence[Run]) -> None:
+        """These are the runs now, some of them new."""
+        numbered = sum(run.rows for run in runs if run.base >= 0)
+        if self._places.count > 2 * numbered + LEAST_ENTRIES:
+            self._begin_anew(runs)
+        self._new = [run for run in runs if run.base < 0]
+        known = [(run.base, run) for run in runs if run.base >= 0]
+        known.sort(key=lambda each: each[0])
+        self._bases = [base for base, _ in known]
+        self._based = [run for _, run in known]
+
+    @property
+    def owed(self) -> int:
+        """How many rows the next to ask has to have sorted before."""
+        rows = sum(run.rows for run in self._new)
+        return self._places.sorted_by(rows) if rows else 0
+
+    def find(self, keys: pl.DataFrame, after: int | None) -> pl.DataFrame | None:
+        """The rows of these keys behind the slot, with their NUMBER; in the order of the runs."""
+        self._number()
+        entries = self._places.find(_hashes(keys, self._key))
+        found = [
+            (run.order, run.whole[there].insert_column(0, (there + run.base).alias(NUMBER)))
+            for run, rows in self._by_run(numbers_of(entries).sort())
+            if len(there := run.behind(rows, after))
+        ]
+        if not found:
+            return None
+        found.sort(key=lambda each: each[0])
+        rows = together([frame for _, frame in found])
+        # Other keys may look alike by half of their hash.
+        same = rows.join(keys, on=self._key, how="semi", nulls_equal=True, maintain_order="left")
+        return same if same.height else None
+
+    def take(self, found: pl.DataFrame) -> list[Run]:
+        """These rows, which were found, are gone; of which runs."""
+        numbers = found[NUMBER]
+        runs = []
+        for run, rows in self._by_run(numbers.sort()):
+            run.take(rows)
+            runs.append(run)
+        self._places.forget(entries_of(_hashes(found, self._key), numbers))
+        return runs
+
+    def _by_run(self, numbers: pl.Series) -> Iterator[tuple[Run, pl.Series]]:
+        """The runs that have some of these rows, and where; rows of former runs are left out."""
+        start = 0
+        while start < len(numbers):
+            at = bisect_right(self._bases, numbers[start])
+            following = self._bases[at] if at < len(self._bases) else MOST_NUMBERS
+            end = bisect_left(numbers, following, start)
+            if at:
+                run = self._based[at - 1]
+                within = bisect_left(numbers, run.base + run.whole.height, start, end)
+                if within > start:
+                    yield run, numbers[start:within] - run.base
+            start = end
+
+    def _number(self) -> None:
+        """Let every run have numbers, and its rows entries."""
+        import polars as pl
+
+        if not self._new:
+            return
+        if self._next + sum(run.whole.height for run in self._new) > MOST_NUMBERS:
+            self._begin_anew([*self._based, *self._new])
+        entries = []
+        for run in self._new:
+            run.base, rows = self._next, run.there()
+            self._next += run.whole.height
+            self._bases.append(run.base)
+            self._based.append(run)
+            hashes = _hashes(run.frame(), self._key)
+            entries.append(entries_of(hashes, rows + run.base))
+        self._new = []
+        self._places.add(pl.concat(entries) if len(entries) > 1 else entries[0])
+
+    def _begin_anew(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            run.base = -1
+        self._places, self._next, self._new = Places(), 0, list(runs)
+        self._bases, self._based = [], []
+
+
+def hash_of(key: Sequence[str]) -> pl.Expr:
+    """A number that equal keys have in common, within this process."""
+    import polars as pl
+
+    return reduce(lambda one, other: one.hash() ^ other.hash(1), map(pl.col, key)).hash(2)
+
+
+def _hashes(rows: pl.DataFrame, key: Sequence[str]) -> pl.Series:
+    return projected(rows, hash_of(key).alias("hash"))["hash"]

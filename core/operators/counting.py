@@ -37,8 +37,11 @@ TIME = "__last"
 """The greatest event time of a pane's rows, in microseconds; 0 where they have none."""
 BEFORE = "__before"
 """How many rows of a key had come before these."""
-KEYLESS = "__all"
-"""The one key of a step without key."""
+SAME = "__all"
+"""A column of the key that is the same for all: of a step without key the only one.
+
+Beside a number it makes joins find NaN: Polars does not where one sorted column is all to join by.
+"""
 
 
 class Counting(Timely):
@@ -59,9 +62,11 @@ class Counting(Timely):
         self._spans = shape.rows // self._pane
         self._every = shape.every // self._pane
         self._unfilled = state.counts
-        self._key = grouping.inside or (KEYLESS,)
+        key = dict(grouping.types)
+        if len(key) < 2 and all(type.is_float() for type in key.values()):
+            key[SAME] = pl.Int32()
+        self._key = tuple(key)
         self._by = (*self._key, PANE)
-        key = grouping.types or {KEYLESS: pl.Int32()}
         extra = {PANE: pl.Int64(), ROWS: pl.Int64(), TIME: pl.Int64()}
         self._counts = state.table("counts", {ROWS: pl.Int64()})
         self._panes = state.table(PANES, {**key, **fold.columns, **extra}, grouping.inside)
@@ -102,8 +107,8 @@ class Counting(Timely):
         import polars as pl
 
         rows = self._grouping.rows(frame, self._fold.reads)
-        if not self._grouping.inside:
-            rows = rows.with_columns(pl.lit(0, dtype=pl.Int32).alias(KEYLESS))
+        if SAME in self._key:
+            rows = rows.with_columns(pl.lit(0, dtype=pl.Int32).alias(SAME))
         time = pl.col(EVENT_TIME).cast(pl.Int64) if EVENT_TIME in rows.columns else pl.lit(0)
         at = pl.int_range(pl.len(), dtype=pl.Int64).over(self._key)
         time = time.cast(pl.Int64)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import nan
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.plan.windows import Count, Window
+from tests.reference.pipelines import BEGIN
+from tests.runtime.chains import Event, Subtasks, plan_of
 from tests.runtime.keyed import Keyed, Row, frame_of
 
 ROWS = st.lists(
@@ -78,3 +81,14 @@ def _one_by_one(
             last = numbers[-size:]
             windows[(*((key,) if keyed else ()), len(last), sum(last))] += 1
     return windows, sum(len(numbers) % every for numbers in came.values())
+
+
+def test_nan_is_a_key() -> None:
+    subtask = Subtasks(plan_of("key: {x: x}, window: {count: 3}, aggregate: {n: count(*)}"), 1)
+    batches = [(1.0,), (1.0, 1.0, nan), (nan, nan)]
+    shown = [subtask.said(Event(0, tuple(map(_row, batch)))) for batch in batches]
+    assert [["nan" in row for _, row in rows] for rows in shown] == [[], [False], [True]]
+
+
+def _row(x: float) -> dict[str, object]:
+    return {"k": None, "s": None, "v": None, "x": x, "at": BEGIN}

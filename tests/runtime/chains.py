@@ -1,0 +1,194 @@
+"""The operators of one step run directly, side by side in subtasks, and begun anew at any time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from headrace.connectors.memory import Memory
+from headrace.core.compile import Compiled, Seat, Setting, compile_steps
+from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.expressions.typed import to_expr
+from headrace.core.keygroups import partition
+from headrace.core.operators.operator import Chain, Output
+from headrace.core.ordinals import numbers, placed
+from headrace.core.pipeline.load import load
+from headrace.core.plan import Plan, build, nodes
+from headrace.core.state import NO_CLOCK_US, Frozen
+from headrace.state.memory import MemoryBackend
+from tests.reference import pipelines
+
+Shown: TypeAlias = "Counter[tuple[str, str]]"
+"""Rows that were put out, each with its stream."""
+
+
+def plan_of(step: str) -> Plan:
+    """The plan of a pipeline of one step, over the rows of the reference's pipelines."""
+    ends = "  rest: {from: late, memory: {data: late}}\n" if "late_to: late" in step else ""
+    return planned(
+        f"sources:\n  rows: {{memory: {{data: in}}, schema: {pipelines.SCHEMA}, event_time: at}}\n"
+        f"steps:\n  step: {{from: rows, {step}}}\n"
+        f"sinks:\n  out: {{from: step, memory: {{data: out}}}}\n{ends}"
+    )
+
+
+def planned(text: str) -> Plan:
+    """The plan of a text; its step runs in two subtasks, so that rows are dealt by their key."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "p.yaml"
+        file.write_text(f"name: test\nsettings: {{parallelism: 2}}\n{text}")
+        plan, problems = build(load(file, {"memory": Memory({}).connector()}, env={}))
+    assert plan is not None, problems
+    return plan
+
+
+@dataclass(frozen=True)
+class Event:
+    """The wall clock goes on so far; then rows come, or a watermark, to one subtask or to all."""
+
+    wall_us: int
+    rows: tuple[dict[str, Any], ...] = ()
+    watermark_us: int | None = None
+    only: int | None = None
+
+
+def script(chance: random.Random, length: int, subtasks: int = 0) -> list[Event]:
+    """Rows and watermarks, some rows late; with `subtasks`, watermarks that come apart for each."""
+    reached = [pipelines.BEGIN] * max(subtasks, 1)
+    events = []
+    for _ in range(length):
+        wall_us = chance.choice([0, 100_000, 1_000_000, 3_000_000])
+        at = chance.randrange(len(reached))
+        match chance.randrange(5):
+            case 0 | 1 | 2:
+                rows = tuple(_row(chance, reached[at]) for _ in range(chance.randint(1, 6)))
+                events.append(Event(wall_us, rows))
+            case 3:
+                reached[at] += timedelta(seconds=chance.choice([0, 0.5, 2, 5]))
+                only = at if subtasks else None
+                events.append(Event(wall_us, (), _us(reached[at]), only))
+            case _:
+                events.append(Event(chance.randint(0, 8_000_000)))
+    return events
+
+
+def _row(chance: random.Random, reached: datetime) -> dict[str, Any]:
+    return {
+        "k": chance.choice([None, 1, 2, -7, 30, 31]),
+        "s": chance.choice([None, "", "a", "größe"]),
+        "v": chance.choice([None, *range(-5, 6)]),
+        "x": chance.choice([None, 0.0, 0.5, -2.25, float("nan"), float("inf")]),
+        "at": reached + timedelta(seconds=chance.randint(-30, 40) / 4),
+    }
+
+
+END = [Event(20_000_000), Event(0, (), FOREVER_US)]
+
+
+@dataclass
+class Subtasks:
+    """The subtasks of a plan's step, over state in memory."""
+
+    plan: Plan
+    parallelism: int
+    now_us: int = 10**15
+    came: int = 0
+    compiled: list[Compiled] = field(default_factory=list)
+    reached_us: list[int] = field(default_factory=list)
+    """How far each subtask has come since it was begun: of a watermark it hears once."""
+
+    def __post_init__(self) -> None:
+        self._begin(())
+
+    def said(self, event: Event) -> Shown:
+        """What comes of an event."""
+        found: Shown = Counter()
+        for stream, frame in self._answers(event):
+            found.update((stream, row) for row in _shown(frame))
+        return found
+
+    def freeze(self) -> tuple[Frozen, ...]:
+        """All that is kept."""
+        for chain in self._chains():
+            chain.settle()
+        parts = (each.states.get("step", []) for each in self.compiled)
+        return tuple(state.freeze() for states in parts for state in states)
+
+    def begin_anew(self, parallelism: int) -> None:
+        """As after a crash: of what was kept, by so many; those before went on until then."""
+        frozen = self.freeze()
+        now_us, came = self.now_us, self.came
+        for event in script(random.Random(self.came), 2):
+            self.said(event)
+        for each in self.compiled:
+            each.close()
+        self.now_us, self.came, self.parallelism = now_us, came, parallelism
+        self._begin(frozen)
+
+    def _begin(self, restored: tuple[Frozen, ...]) -> None:
+        step = self.plan.part("step")
+        assert isinstance(step, nodes.Step)
+        read = frozenset(stream.name for stream in step.outputs)
+        setting = Setting(lambda: self.now_us, Path(), read, MemoryBackend())
+        groups = self.plan.key_groups
+        seats = (
+            Seat(at, self.parallelism, groups, {"step": restored}) for at in range(self.parallelism)
+        )
+        self.compiled = [compile_steps([step], setting, seat) for seat in seats]
+        self.reached_us = [NO_CLOCK_US] * self.parallelism
+
+    def _chains(self) -> Iterator[Chain]:
+        for each in self.compiled:
+            assert each.chain is not None
+            yield each.chain
+
+    def _answers(self, event: Event) -> Iterator[Output]:
+        yield from self._wait(self.now_us + event.wall_us)
+        chains = list(self._chains())
+        if event.rows:
+            for at, rows in self._dealt(event.rows):
+                yield from chains[at].process(rows)
+        if event.watermark_us is not None:
+            for at, chain in enumerate(chains):
+                if event.only in (None, at) and event.watermark_us > self.reached_us[at]:
+                    self.reached_us[at] = event.watermark_us
+                    yield from chain.advance(event.watermark_us)
+
+    def _wait(self, until_us: int) -> Iterator[Output]:
+        """The wall clock goes on; operators hear of it when they want to."""
+        for _ in range(10_000):
+            due = [(due_us, chain) for chain in self._chains() if (due_us := chain.due_us())]
+            due_us, chain = min(due, key=lambda each: each[0], default=(until_us + 1, None))
+            if chain is None or due_us > until_us:
+                self.now_us = until_us
+                return
+            self.now_us = max(self.now_us, due_us)
+            yield from chain.tick(self.now_us)
+        raise AssertionError("an operator is due again and again")
+
+    def _dealt(self, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, pl.DataFrame]]:
+        """The rows as they come to each subtask."""
+        (edge,) = (edge for edge in self.plan.edges if edge.consumer == "step")
+        frame = pipelines.frame(list(rows)).with_columns(pl.col("at").alias(EVENT_TIME))
+        if self.plan.streams[edge.stream].ordered:
+            frame = placed(frame, numbers(0, 0, self.came, frame.height))
+        self.came += frame.height
+        keys = frame.select(to_expr(each.value).alias(each.name) for each in edge.key)
+        return partition(frame, keys, self.plan.key_groups, self.parallelism)
+
+
+def _shown(frame: pl.DataFrame) -> Iterable[str]:
+    """The rows as text: their columns may come in any order, and zero has no sign."""
+    return (repr(sorted(row.items())).replace("-0.0", "0.0") for row in frame.rows(named=True))
+
+
+def _us(time: datetime) -> int:
+    return (time - datetime.fromtimestamp(0, time.tzinfo)) // timedelta(microseconds=1)

@@ -1,0 +1,131 @@
+"""Operators that are frozen and begun anew at any time put out what undisturbed ones do."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.core.plan import Plan
+from headrace.core.state import NO_CLOCK_US
+from tests.reference import pipelines
+from tests.runtime.chains import END, Event, Subtasks, plan_of, planned, script
+
+COUNTED = "aggregate: {n: count(*), total: sum(v), head: first(v), all: collect_list(s)}"
+SUMMED = "aggregate: {n: count(*), total: sum(v)}"
+STEPS = [
+    f"key: k, window: {{tumble: 5s}}, {COUNTED}",
+    f"key: k, window: {{tumble: 5s, lateness: 4s, late_to: late}}, {COUNTED}",
+    f"key: k, window: {{tumble: 5s, lateness: 4s, accumulate: false}}, {COUNTED}",
+    f"key: [k, s], window: {{slide: 6s, every: 2s, late_to: late}}, {COUNTED}",
+    f"key: k, window: {{slide: 6s, every: 2s, lateness: 3s}}, {COUNTED}",
+    f"window: {{slide: 2s, every: 5s, late_to: late}}, {COUNTED}",
+    f"key: k, window: {{cumulate: 6s, every: 2s}}, {COUNTED}, having: n > 1",
+    f"key: k, window: {{tumble: 5s, time: processing}}, {COUNTED}",
+    f"key: k, window: {{slide: 6s, every: 2s, time: processing}}, {COUNTED}",
+    f"key: k, window: {{tumble: 5s, trigger: {{every: 2s}}}}, {COUNTED}",
+    f"key: k, window: {{slide: 6s, every: 2s, trigger: {{every: 1s}}}}, {COUNTED}",
+    f"key: k, window: {{tumble: 9s, trigger: {{every: 2s}}, accumulate: false}}, {COUNTED}",
+    f"key: k, window: {{tumble: 5s, trigger: {{every: 2s, time: processing}}}}, {COUNTED}",
+    f"window: {{tumble: 9s, trigger: {{every: 4s, time: processing}}, accumulate: false}},{SUMMED}",
+    f"key: k, window: {{tumble: 5s, time: processing, trigger: {{every: 2s}}}}, {COUNTED}",
+    f"key: k, window: {{tumble: 5s, trigger: {{count: 3}}}}, {COUNTED}",
+    f"key: k, window: {{slide: 6s, every: 3s, trigger: {{count: 2}}, accumulate: false}}, {SUMMED}",
+    f"key: k, window: {{tumble: 5s, evict: {{last: 2}}}}, {COUNTED}",
+    f"key: k, window: {{tumble: 5s, evict: {{within: 1s}}, time: processing}}, {COUNTED}",
+    f"key: k, window: global, {COUNTED}",
+    f"key: k, window: {{global: true, trigger: {{every: 3s}}}}, {COUNTED}",
+    f"key: k, window: {{global: true, trigger: {{every: 3s, time: processing}}}}, {COUNTED}",
+    f"key: k, window: {{session: 2s, late_to: late}}, {COUNTED}",
+    f"key: k, window: {{session: 2s, lateness: 4s, late_to: late}}, {COUNTED}",
+    f"window: {{session: 500ms, lateness: 2s}}, {COUNTED}",
+    f"key: k, window: {{session: 2s, trigger: {{every: 3s}}}}, {COUNTED}",
+    f"key: k, window: {{session: 2s, trigger: {{count: 2}}}}, {COUNTED}, having: n > 1",
+    f"key: k, window: {{session: 2s, trigger: {{every: 3s, time: processing}}}}, {COUNTED}",
+    f"key: k, window: {{session: 2s, time: processing}}, {COUNTED}",
+    f"key: k, window: {{session: 4s, time: processing, trigger: {{every: 3s}}}}, {COUNTED}",
+    f"key: k, window: {{session: 2s, evict: {{within: 1s}}}}, {COUNTED}",
+    f"key: [k, s], window: {{count: 3}}, {COUNTED}",
+    f"key: {{x: x}}, window: {{count: 3}}, {COUNTED}",
+    f"key: k, window: {{count: 4, every: 2}}, {COUNTED}",
+    f"window: {{count: 5, every: 2, evict: {{last: 2}}}}, {COUNTED}",
+    f"where: v > 0, key: k, {COUNTED}, having: n > 3 or total < 4",
+    f"key: k, {COUNTED}, ttl: 3s",
+    f"key: k, {COUNTED}, ttl: {{after: 3s, time: processing}}, having: n < 4",
+    f"{COUNTED}, ttl: 1s",
+    "key: k, top: {n: 2, by: v desc}",
+    "key: k, top: {n: 2, by: v desc}, ttl: 3s",
+    "top: {n: 3, by: [s nulls last, v]}, ttl: {after: 2s, time: processing}",
+    "key: k, window: {tumble: 5s, late_to: late}, top: {n: 2, by: v desc}",
+    "window: {slide: 6s, every: 2s}, top: {n: 2, by: v}",
+    "key: k, window: {tumble: 5s, time: processing}, top: {n: 2, by: v}",
+    "key: k, window: {tumble: 9s, trigger: {count: 3}, accumulate: false}, top: {n: 2, by: v}",
+    "key: k, window: {tumble: 5s, evict: {last: 3}}, top: {n: 2, by: v}",
+    "key: k, window: global, top: {n: 2, by: v}",
+    "key: k, window: {session: 2s, late_to: late}, top: {n: 2, by: v}",
+    "key: k, window: {session: 2s, time: processing}, top: {n: 2, by: v}",
+    "key: k, window: {count: 4, every: 2}, top: {n: 2, by: v}",
+    "dedup: {key: [k, s]}",
+    "dedup: {key: k, ttl: 2s}",
+    "dedup: {key: k, ttl: 2s, time: processing}",
+    "dedup: {key: [k, s], keep: last}",
+    "where: v > 0, select: {k: k, w: v + 1}",
+]
+
+
+def disturbed(whole: Plan, chance: random.Random, length: int) -> None:
+    """Hold subtasks that are begun anew again and again against one that is not."""
+    one, other = Subtasks(whole, 1), Subtasks(whole, chance.randint(1, 3))
+    for at, event in enumerate([*script(chance, length), *END]):
+        assert one.said(event) == other.said(event), (at, event)
+        match chance.randrange(6):
+            case 0:
+                other.begin_anew(chance.randint(1, 3))
+            case 1:
+                other.begin_anew(other.parallelism)
+            case 2:
+                other.freeze()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_begun_anew_a_step_goes_on(step: str) -> None:
+    disturbed(plan_of(step), random.Random(step), 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("step", STEPS)
+def test_begun_anew_a_step_goes_on_whatever_comes(step: str, seed: int) -> None:
+    disturbed(plan_of(step), random.Random(f"{step}{seed}"), 30)
+
+
+@settings(max_examples=15, deadline=None)
+@given(pipelines.pipelines(one_split=True), st.integers(0, 99))
+def test_begun_anew_a_random_step_goes_on(text: str, seed: int) -> None:
+    disturbed(planned(text), random.Random(seed), 12)
+
+
+@pytest.mark.parametrize("step", STEPS[::3])
+def test_subtasks_that_had_not_come_equally_far_go_on_together(step: str) -> None:
+    """Those that are not disturbed hear only of time that is new to them, as in a real run."""
+    chance = random.Random(step)
+    apart, joined = Subtasks(plan_of(step), 2), Subtasks(plan_of(step), 2)
+    for event in script(chance, 15, subtasks=2):
+        assert apart.said(event) == joined.said(event), event
+    joined.begin_anew(chance.choice([1, 3]))
+    for at, event in enumerate([*script(chance, 15), *END]):
+        assert apart.said(event) == joined.said(event), event
+        if at == 8:
+            joined.begin_anew(2)
+
+
+def test_key_groups_of_different_clocks_have_states_of_their_own() -> None:
+    two = Subtasks(plan_of(STEPS[0]), 2)
+    two.said(Event(0, (), 5, only=0))
+    two.begin_anew(1)
+    assert [state.clock_us for state in two.compiled[0].states["step"]] == [5, NO_CLOCK_US]
+    two.said(Event(0, (), 7))
+    two.begin_anew(3)
+    assert all(len(each.states["step"]) == 1 for each in two.compiled)

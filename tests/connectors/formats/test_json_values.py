@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import date, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headrace.connectors.formats.json_decode import JsonDecoder
+from headrace.connectors.formats.json_wire import EPOCHS
 from headrace.core.types import to_polars
 from tests.connectors.formats.schemas import schema
 
@@ -215,3 +220,17 @@ def test_an_instant_as_a_number(unit: str, text: str, micros: int | None) -> Non
     frame, bad = JsonDecoder(schema(a="timestamp"), unit).decode(f'{{"a":{text}}}'.encode(), 0)
     assert frame["a"].to_physical().to_list() == ([] if micros is None else [micros])
     assert len(bad) == (micros is None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(EPOCHS)), st.lists(st.none() | st.integers(-(2**63), 2**63 - 1)))
+def test_instants_as_numbers_are_the_same_alone_and_beside_others(
+    unit: str, numbers: list[int | None]
+) -> None:
+    decoder = JsonDecoder(schema(a="timestamp"), unit)
+    lines = [b'{"a":%s}\n' % json.dumps(number).encode() for number in numbers]
+    alone = [decoder.decode(line, 0) for line in lines]
+    frame, bad = decoder.decode(b"".join(lines), 0)
+    whole = pl.concat([frame.clear(), *(frame for frame, _ in alone)])
+    assert frame.equals(whole)
+    assert [record.error for record in bad] == [one.error for _, ones in alone for one in ones]

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import EVENT_TIME
 from headrace.core.operators.folds import AT
 from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.operator import Output, Timely
+from headrace.core.operators.operator import Output, Timely, aside
 from headrace.core.operators.outgoing import Outgoing
 from headrace.core.operators.place import Place
 from headrace.core.operators.windows.make import fold_of
 from headrace.core.plan.nodes import Aggregate, Top
 from headrace.core.plan.windows import Count
-from headrace.core.state import KEY
+from headrace.core.state import KEY, NO_CLOCK_US
 
 if TYPE_CHECKING:
     import polars as pl
@@ -91,6 +91,7 @@ class Counting(Timely):
 
         if not frame.height:
             return
+        yield from aside(self._counts.owed(NO_CLOCK_US) + self._panes.owed(NO_CLOCK_US))
         rows = self._numbered(frame)
         heads = self._heads(rows)
         came = self._folded(rows, heads)

@@ -37,6 +37,7 @@ class First(Forgetting):
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The rows whose keys are new."""
+        yield from self.ahead()
         table = self.table()
         heads = self._grouping.encoded(self._heads(frame)).with_row_index(ASKED)
         found = table.find(heads[KEY])

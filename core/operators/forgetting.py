@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.operators.operator import Output, Timely
+from headrace.core.operators.operator import Output, Timely, aside
 from headrace.core.operators.place import Place
 from headrace.core.plan.windows import Ttl
 from headrace.core.state import UNTIL, Table
@@ -44,10 +44,15 @@ class Forgetting(Timely):
         """Whether there is a table."""
         return self._table is not None
 
+    def ahead(self) -> Iterator[Output]:
+        """Before `table` and `put`: whether they take long."""
+        assert self._table is not None, "it is opened before it is asked"
+        return aside(self._table.owed(self._clock_us))
+
     def table(self) -> Table:
         """The table, without the keys that are forgotten by now."""
         assert self._table is not None, "it is opened before it is asked"
-        self._forget(self._now_us() if self._by_clock else self._state.clock_us)
+        self._forget(self._clock_us)
         return self._table
 
     def put(self, rows: pl.DataFrame, times: pl.Series) -> None:
@@ -92,6 +97,10 @@ class Forgetting(Timely):
     def forgets(self) -> bool:
         """Whether a row of a key renews it, even one that changes nothing."""
         return self._ttl is not None
+
+    @property
+    def _clock_us(self) -> int:
+        return self._now_us() if self._by_clock else self._state.clock_us
 
     @property
     def _by_clock(self) -> bool:

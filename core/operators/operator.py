@@ -16,6 +16,22 @@ MOST_ROWS = 65536
 
 Output: TypeAlias = "tuple[str, pl.DataFrame]"
 """A stream's name, and rows of it."""
+LONG_ROWS = 2000
+"""Work on fewer rows is short."""
+
+ASIDE = ""
+"""The name under which an operator puts out that what comes next takes long, and nothing else."""
+
+
+def aside(rows: int) -> Iterator[Output]:
+    """Said before work on so many rows that had come before: many of them belong in a thread.
+
+    By the rows that come now nobody could know.
+    """
+    import polars as pl
+
+    if rows >= LONG_ROWS:
+        yield ASIDE, pl.DataFrame()
 
 
 class Operator(Protocol):
@@ -133,6 +149,8 @@ class Chain:
     def _onward(self, at: int, outputs: Iterator[Output]) -> Iterator[Output]:
         following = self._operators[at + 1][0] if at + 1 < len(self._operators) else None
         for stream, frame in outputs:
+            if stream == ASIDE:
+                yield stream, frame
             # Without rows it may lack columns, too: nobody computed them.
             if not frame.height:
                 continue

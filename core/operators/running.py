@@ -47,6 +47,7 @@ class Running(Forgetting):
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The new row of each key that has rows here."""
+        yield from self.ahead()
         table = self.table()
         timed = EVENT_TIME in frame.columns
         rows = self._grouping.rows(frame if timed else _untimed(frame), self._fold.reads)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
 from headrace.core.operators.folds import AT
 from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.operator import Output
+from headrace.core.operators.operator import Output, aside
 from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
 from headrace.core.operators.place import Place
 from headrace.core.operators.sessionizing import END, LAST, START, continued, joined
@@ -73,8 +73,7 @@ class Sessions:
         shown = RunsLayout(columns, self._key, lambda sessions: sessions)
         self._shown = state.runs("shown", shown) if window.fires_again else None
         self._together = 0
-        by_wall = window.processing or (window.trigger is not None and window.trigger.processing)
-        self._rings = Rings(window.trigger, place.now_us, by_wall=by_wall)
+        self._rings = Rings(window, place.now_us)
         if self._open.first() is not None:
             self._rings.came()
 
@@ -90,7 +89,9 @@ class Sessions:
         if not frame.height:
             return
         rows = self._joined(frame)
-        late = self._too_late(rows)
+        suspects = self._suspects(rows)
+        yield from aside(self._owed(asking=suspects is not None))
+        late = None if suspects is None else self._too_late(suspects)
         if late is not None and late.height:
             yield from self._leave_out(frame, late)
             rows = rows.join(late, on="__row", how="anti", maintain_order="left")
@@ -177,8 +178,16 @@ class Sessions:
         merged = states.join(sizes, on=self._by, nulls_equal=True).with_columns(self._closes())
         return merged.select(pieces.columns)
 
-    def _too_late(self, rows: pl.DataFrame) -> pl.DataFrame | None:
-        """The numbers of the rows whose session is over, with all its lateness."""
+    def _owed(self, *, asking: bool) -> int:
+        """On how many rows of before work is to be done when rows come."""
+        count = self._window.trigger is not None and self._window.trigger.count is not None
+        rows = self._open.owed(asking=asking or count)
+        if self._shown is not None and self._shown.rows:
+            rows += self._shown.owed(asking=True)
+        return rows
+
+    def _suspects(self, rows: pl.DataFrame) -> pl.DataFrame | None:
+        """The rows whose session would be over, with all its lateness, were they alone in it."""
         import polars as pl
 
         clock_us = self._state.clock_us
@@ -186,8 +195,10 @@ class Sessions:
             return None
         over = pl.col(END) + (self._open_us + self._window.lateness_us) <= clock_us
         suspects = rows.filter(over)
-        if not suspects.height:
-            return None
+        return suspects if suspects.height else None
+
+    def _too_late(self, suspects: pl.DataFrame) -> pl.DataFrame:
+        """The numbers of the rows whose session is over."""
         sessions = suspects.select(self._by).unique()
         kept = [
             runs.of_keys(sessions.select(self._key).unique(), NO_CLOCK_US)
@@ -212,7 +223,10 @@ class Sessions:
         first = self._open.first()
         if first is None or first > until_us:
             return
-        self._put_together()
+        gathered = self._open.rows > 2 * self._together + FEW_ROWS
+        yield from aside(self._open.rows if gathered else self._open.owed(asking=True))
+        if gathered:
+            self._put_together()
         due = self._open.take(until_us)
         if due is None:
             return
@@ -222,11 +236,10 @@ class Sessions:
 
     def _put_together(self) -> None:
         """Make sessions of the pieces that have gathered: of a key that goes on there are many."""
-        if self._open.rows > 2 * self._together + FEW_ROWS:
-            whole = self._open.take(FOREVER_US)
-            if whole is not None:
-                self._open.add(whole)
-            self._together = self._open.rows
+        whole = self._open.take(FOREVER_US)
+        if whole is not None:
+            self._open.add(whole)
+        self._together = self._open.rows
 
     def _waiting(self, due: pl.DataFrame, until_us: int) -> pl.DataFrame:
         """The due sessions without those that later pieces continue: these are filed again."""

@@ -29,7 +29,8 @@ STEPS = [
     f"key: k, window: {{slide: 6s, every: 2s, trigger: {{every: 1s}}}}, {COUNTED}",
     f"key: k, window: {{tumble: 9s, trigger: {{every: 2s}}, accumulate: false}}, {COUNTED}",
     f"key: k, window: {{tumble: 5s, trigger: {{every: 2s, time: processing}}}}, {COUNTED}",
-    f"window: {{tumble: 9s, trigger: {{every: 4s, time: processing}}, accumulate: false}},{SUMMED}",
+    "window: {tumble: 8s, trigger: {every: 4s, time: processing}, accumulate: false}, "
+    f"{SUMMED}",
     f"key: k, window: {{tumble: 5s, time: processing, trigger: {{every: 2s}}}}, {COUNTED}",
     f"key: k, window: {{tumble: 5s, trigger: {{count: 3}}}}, {COUNTED}",
     f"key: k, window: {{slide: 6s, every: 3s, trigger: {{count: 2}}, accumulate: false}}, {SUMMED}",

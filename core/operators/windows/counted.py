@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.operators.folds import Fold
-from headrace.core.operators.operator import Output
+from headrace.core.operators.operator import Output, aside
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.rows import Arrived
 from headrace.core.operators.windows.spread import PIECE_ROWS, expanded
@@ -62,6 +62,7 @@ class Counted(Windows):
         self._count = count
 
     def _file(self, came: Arrived) -> Iterator[Output]:
+        yield from aside(self._filed.owed(asking=True))
         make = self._accumulated if self._window.accumulate else self._cut
         for rows in self._apart(came.rows):
             yield from self._parts.results.rows([make(rows)])

@@ -61,12 +61,22 @@ class Filed:
 
     def add(self, rows: pl.DataFrame, least: int) -> None:
         """Keep these rows, which have the columns `by` and those that the fold reads."""
+        if self._overdue:
+            self.settle()
         self._waiting.append(rows)
         self._waits += rows.height
         self._bytes += int(rows.estimated_size())
         self._least = least if self._least is None else min(self._least, least)
-        if self._waits >= 2 * self._enough or self._bytes >= 2 * MOST_WAITING_BYTES:
-            self.settle()
+
+    def owed(self, *, asking: bool) -> int:
+        """On how many rows `add` works that had come before, or `settle` and asking for keys."""
+        rows = self._waits if asking or self._overdue else 0
+        return rows + self.runs.owed(asking=asking) if rows or asking else 0
+
+    @property
+    def _overdue(self) -> bool:
+        """Whether the next rows do not wait with these."""
+        return self._waits >= 2 * self._enough or self._bytes >= 2 * MOST_WAITING_BYTES
 
     @property
     def many(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import FOREVER_US
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.windows.filing import Filed
-from headrace.core.plan.windows import Trigger
+from headrace.core.plan.windows import Window
 from headrace.core.state import RunsLayout, StepState
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ class Changed:
 class Rings:
     """When it is time: whenever a clock passes a multiple of `every`.
 
-    The clock is that of the windows, which says where it was, or the wall's. By the wall's nothing
-    is due before a row comes, and then at the next multiple. Rows that were restored came when the
-    operator was made: since when they wait is not kept, for a clock that went on while nothing ran
-    would only say that all is due at once.
+    The clock is the watermark, of which it is told where it was, or the wall's. By the wall's
+    nothing is due before a row comes, and then at the next multiple. Rows that were restored came
+    when the operator was made: since when they wait is not kept, for a clock that went on while
+    nothing ran would only say that all is due at once.
     """
 
-    def __init__(
-        self, trigger: Trigger | None, now_us: Callable[[], int], *, by_wall: bool
-    ) -> None:
+    def __init__(self, window: Window, now_us: Callable[[], int]) -> None:
+        trigger = window.trigger
+        by_wall = window.processing or (trigger is not None and trigger.processing)
         every_us = trigger.every_us if trigger else None
         self._every_us = None if by_wall else every_us
         self._wall_every_us = every_us if by_wall else None
@@ -55,14 +55,10 @@ class Rings:
         self._since_us: int | None = None
 
     def passes(self, before_us: int, now_us: int) -> bool:
-        """Whether the windows' clock passes a multiple of `every` between these times."""
+        """Whether the watermark passes a multiple of `every` between these times."""
         if self._every_us is None or now_us == FOREVER_US:
             return False
         return now_us // self._every_us > before_us // self._every_us
-
-    def after(self, now_us: int) -> int | None:
-        """When the windows' clock passes the next multiple."""
-        return None if self._every_us is None else (now_us // self._every_us + 1) * self._every_us
 
     def came(self) -> None:
         """Rows have come."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import FOREVER_US
-from headrace.core.operators.operator import Output
+from headrace.core.operators.operator import Output, aside
 from headrace.core.operators.place import Place
 from headrace.core.operators.windows.due import Due
 from headrace.core.operators.windows.filing import Filed
@@ -57,10 +57,7 @@ class Windows:
         self._window = window
         self._clock = parts.clock
         self._filed = parts.filed
-        by_wall = window.trigger is not None and window.trigger.processing
-        self._rings = Rings(
-            window.trigger, parts.place.now_us, by_wall=by_wall and not window.processing
-        )
+        self._rings = Rings(window, parts.place.now_us)
         if self._filed.first() is not None:
             self._rings.came()
         self.behind_us = behind_us(window)
@@ -83,14 +80,11 @@ class Windows:
 
     def due_us(self) -> int | None:
         """When, by the wall clock, windows end or are to be put out before."""
-        first = self._filed.first()
-        if first is None:
-            return None
-        if not self._window.processing:
-            return self._rings.due_us()
-        grid, now = self._parts.grid, self._clock.us
-        end = max(grid.first(now + 1), grid.first(first))
-        rings = self._rings.after(now)
+        rings, first = self._rings.due_us(), self._filed.first()
+        if first is None or not self._window.processing:
+            return rings
+        grid = self._parts.grid
+        end = max(grid.first(self._clock.us + 1), grid.first(first))
         due = end if rings is None else min(end, rings)
         return None if due == FOREVER_US else due
 
@@ -98,7 +92,7 @@ class Windows:
         """The wall clock has come this far."""
         if self._window.processing:
             yield from self._reach(now_us)
-        elif self._rings.rings(now_us):
+        if self._rings.rings(now_us):
             yield from self._early()
 
     def settle(self) -> None:
@@ -132,7 +126,10 @@ class Windows:
 
     def _file(self, came: Arrived) -> Iterator[Output]:
         """Keep rows; some may be late, but not too late, for windows that were put out."""
-        if not self._window.lateness_us or self._parts.grid.first(came.least) > self._clock.us:
+        ends = self._parts.grid.first(came.least)
+        in_time = not self._window.lateness_us or ends > self._clock.us
+        yield from aside(self._filed.owed(asking=not in_time))
+        if in_time:
             self._filed.add(came.rows, came.least)
         elif self._window.accumulate:
             yield from self._again(came)

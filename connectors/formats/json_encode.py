@@ -89,13 +89,20 @@ def _shown(frame: pl.DataFrame, field: Field) -> pl.Expr | pl.Series:
 
 def _instants(column: pl.Series) -> pl.Series:
     """Instants as texts: a run of equal ones, as those of windows are, is made once."""
+    numbers = column.to_physical()
+    if not column.null_count() and numbers.min() == numbers.max():
+        return _texts(column.head(1)).new_from_index(0, column.len())
+    runs = column.rle_id()
+    if runs[-1] > column.len() // 4:
+        return _texts(column)
+    return _texts(column[runs.arg_unique()])[runs]
+
+
+def _texts(instants: pl.Series) -> pl.Series:
+    """A text of each."""
     import polars as pl
 
-    runs = column.rle_id()
-    many = runs[-1] > column.len() // 4
-    instants = column if many else column[runs.arg_unique()]
-    texts = instants.to_frame().select(_written(pl.first(), TIMESTAMP)).to_series()
-    return texts if many else texts[runs]
+    return instants.to_frame().select(_written(pl.first(), TIMESTAMP)).to_series()
 
 
 def _written(value: pl.Expr, type: Type) -> pl.Expr:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from headrace.connectors.formats.opening import decoded
@@ -32,6 +33,7 @@ from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import positive
 from headrace.core.pipeline.values import Flag, Words
 from headrace.core.plan import nodes
+from headrace.core.state import Document
 from headrace.core.types import Schema
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class Memory:
     outputs: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     """By name, what was committed, in that order."""
     prepared: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=count)
     written: dict[str, list[tuple[float, pl.DataFrame]]] = field(default_factory=dict)
     """By name, what came to a writer and when, on the loop's clock."""
 
@@ -127,9 +130,15 @@ class MemoryReading:
         """Read these too."""
         now = asyncio.get_running_loop().time()
         for split, position in splits:
-            self._open.append(_Open(split, position if isinstance(position, int) else 0, now))
+            at = position if isinstance(position, int) else 0
+            self._open.append(_Open(split, at, now, self._rows(split, at)))
         self._last = last
         self._changed.set()
+
+    def _rows(self, split: Split, at: int) -> int:
+        """How many rows there are before that happening."""
+        before = self._source.splits[split.name][:at]
+        return sum(each.height for each in before if not isinstance(each, float | int))
 
     def hold(self, splits: Collection[Split]) -> None:
         """Give nothing of these."""
@@ -194,9 +203,11 @@ class MemorySink:
     name: str
 
     def check(self) -> None:
-        """Memory takes everything."""
+        """Memory takes everything; what was prepared and not committed is gone."""
+        for key in [key for key in self.memory.prepared if key.startswith(f"{self.name}/")]:
+            del self.memory.prepared[key]
 
-    def writer(self, subtask: int) -> Writer:
+    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
         """A list of batches."""
         return MemoryWriter(self, subtask)
 
@@ -218,7 +229,6 @@ class MemoryWriter:
     sink: MemorySink
     subtask: int
     frames: list[pl.DataFrame] = field(default_factory=list)
-    prepares: int = 0
 
     async def write(self, frame: pl.DataFrame) -> None:
         """Keep a batch."""
@@ -230,11 +240,14 @@ class MemoryWriter:
         """Lay the batches aside for a commit."""
         if not self.frames:
             return None
-        key = f"{self.sink.name}/{self.subtask}/{self.prepares}"
+        key = f"{self.sink.name}/{self.subtask}/{next(self.sink.memory.numbers)}"
         self.sink.memory.prepared[key] = self.frames
         self.frames = []
-        self.prepares += 1
         return {"key": key}
+
+    def kept(self) -> Document | None:
+        """There is nothing to begin with: a key is used once."""
+        return None
 
     async def close(self) -> None:
         """Forget what was not prepared."""

@@ -16,6 +16,7 @@ from headrace.connectors.table import Table
 from headrace.core.contracts import Surroundings, Writer
 from headrace.core.messages import Handle
 from headrace.core.plan import nodes
+from headrace.core.state import Document
 from headrace.core.types import Schema
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Printing:
         """There is somewhere to print."""
         self._out.check()
 
-    def writer(self, subtask: int) -> Writer:
+    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
         """All subtasks print to the same place."""
         return Printer(self)
 
@@ -72,6 +73,10 @@ class Printer:
 
     async def prepare(self) -> Handle | None:
         """Nothing waits."""
+        return None
+
+    def kept(self) -> Document | None:
+        """There is nothing to begin with."""
         return None
 
     async def close(self) -> None:

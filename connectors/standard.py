@@ -40,6 +40,7 @@ STDIN = Connector(
         open=_source,
         place=lambda _: "standard input",
         bounded=lambda _: False,
+        replays=False,
     ),
 )
 STDOUT = Connector(

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from headrace.core.channel import Bounds, Channel
 from headrace.core.compile import Compiled, Seat, Setting, compile_steps
 from headrace.core.contracts import Connectors, Sink, Source, Surroundings
+from headrace.core.freezing import Freezer
 from headrace.core.gate import Gate
 from headrace.core.intake import Intake
-from headrace.core.messages import Handle, SubtaskId, ToCoordinator, WatermarkReport
+from headrace.core.messages import Snapshot, SubtaskId, ToCoordinator, WatermarkReport
 from headrace.core.outlets import Outlet
 from headrace.core.plan import nodes
+from headrace.core.snapshots import SnapshotStore
+from headrace.core.state import Document, Frozen
+from headrace.core.tally import count_on, tally
 from headrace.core.task import Flow, Foot, relay
 from headrace.core.timing import timing
 
@@ -54,17 +58,22 @@ class Subtask:
     intake: Intake | None
     now_us: Callable[[], int]
 
-    async def run(self) -> Handle | None:
-        """From the first element to the end; what a commit of its output needs."""
+    async def run(self) -> Snapshot:
+        """From the first element to the end; what it is then, but for states: nobody reads them."""
         if self.intake is not None:
             await self.intake.pump()
         else:
             assert self.gate is not None
             await relay(self.gate, self.streams, self.flow, self.now_us)
-        return await self.flow.foot.prepared()
+        if self.flow.freezer is not None:
+            # What it has a part in is told before its end is.
+            await self.flow.freezer.ready()
+        return await self.flow.snapshot(self.intake.splits if self.intake else None)
 
     async def close(self) -> None:
         """Drop what was written since it was last prepared."""
+        if self.flow.freezer is not None:
+            await self.flow.freezer.close()
         if self.flow.foot.writer is not None:
             await self.flow.foot.writer.close()
         self.compiled.close()
@@ -80,12 +89,15 @@ class Assembly:
         surroundings: Surroundings,
         bounds: Bounds,
         setting: Setting,
+        store: SnapshotStore | None = None,
     ) -> None:
+        """With a store, barriers are on their way to it."""
         self.plan = plan
         self._ends = ends
         self._surroundings = surroundings
         self._setting = setting
         self._bounds = bounds
+        self._store = store
         self._tasks: Mapping[str, nodes.Task] = {
             name: task for task in plan.tasks for name in task.parts
         }
@@ -103,29 +115,58 @@ class Assembly:
         """The channels by edge, writing subtask and reading subtask."""
         return self._channels
 
-    def subtasks(self, tell: Callable[[ToCoordinator], None]) -> list[Subtask]:
-        """Every subtask, ready to run; `tell` takes what it has to say to the coordinator."""
+    def subtasks(
+        self, tell: Callable[[ToCoordinator], None], restored: Mapping[SubtaskId, Snapshot]
+    ) -> list[Subtask]:
+        """Every subtask, ready to run; `tell` takes what it has to say to the coordinator.
+
+        With states to restore it reads a disk. Raises SnapshotError.
+        """
+        thawed = self._thawed(restored)
         return [
-            self._subtask(SubtaskId(number, index), task, tell)
+            self._subtask(id, task, tell, thawed, restored.get(id))
             for number, task in enumerate(self.plan.tasks)
             for index in range(task.parallelism)
+            for id in [SubtaskId(number, index)]
         ]
+
+    def _thawed(self, restored: Mapping[SubtaskId, Snapshot]) -> dict[str, tuple[Frozen, ...]]:
+        """The states of a checkpoint, by step."""
+        if self._store is None:
+            return {}
+        thawed: dict[str, list[Frozen]] = {}
+        for snapshot in restored.values():
+            for step, documents in snapshot.states.items():
+                frozen = (self._setting.backend.thawed(each, self._store) for each in documents)
+                thawed.setdefault(step, []).extend(frozen)
+        return {step: tuple(frozen) for step, frozen in thawed.items()}
 
     def _inside(self, edge: nodes.Edge) -> bool:
         return self._tasks[edge.producer] is self._tasks[edge.consumer]
 
     def _subtask(
-        self, id: SubtaskId, task: nodes.Task, tell: Callable[[ToCoordinator], None]
+        self,
+        id: SubtaskId,
+        task: nodes.Task,
+        tell: Callable[[ToCoordinator], None],
+        thawed: Mapping[str, tuple[Frozen, ...]],
+        restored: Snapshot | None,
     ) -> Subtask:
         parts = [self.plan.part(name) for name in task.parts]
         head, foot = parts[0], parts[-1]
         steps = [part for part in parts if isinstance(part, nodes.Step)]
-        seat = Seat(id.index, task.parallelism, self.plan.key_groups)
+        seat = Seat(id.index, task.parallelism, self.plan.key_groups, thawed)
         compiled = compile_steps(steps, self._setting, seat)
-        flow = Flow(compiled.chain, self._foot(task, foot, id.index), self._surroundings.bench)
+        begun = restored.writer if restored else None
+        flow = Flow(
+            compiled.chain, self._foot(task, foot, id.index, begun), self._surroundings.bench
+        )
+        if self._store is not None:
+            bench = self._surroundings.bench
+            flow.freezer = Freezer(id, task.parts, compiled.states, self._store, bench, tell)
         intake = self._intake(head, flow, lambda at_us: tell(WatermarkReport(id, at_us)))
         streams, gate = self._gate(head, id.index)
-        return Subtask(
+        subtask = Subtask(
             id=id,
             task=task,
             compiled=compiled,
@@ -135,6 +176,10 @@ class Assembly:
             intake=intake,
             now_us=self._setting.now_us,
         )
+        flow.counts = lambda: tally(subtask)
+        if restored is not None:
+            count_on(subtask, restored.counts, with_states=bool(restored.states))
+        return subtask
 
     def _intake(
         self, head: nodes.PlanPart, flow: Flow, report: Callable[[int | None], None]
@@ -162,13 +207,16 @@ class Assembly:
         ]
         return tuple(stream for stream, _ in into), Gate([channel for _, channel in into])
 
-    def _foot(self, task: nodes.Task, last: nodes.PlanPart, index: int) -> Foot:
+    def _foot(
+        self, task: nodes.Task, last: nodes.PlanPart, index: int, begun: Document | None
+    ) -> Foot:
         outlets: dict[str, list[Outlet]] = {}
         for at, edge in enumerate(self.plan.edges):
             if edge.producer in task.parts and not self._inside(edge):
                 outlets.setdefault(edge.stream, []).append(self._outlet(at, edge, index))
         if isinstance(last, nodes.Sink):
-            return Foot(outlets, self._ends.sinks[last.name].writer(index), last.input, last.name)
+            writer = self._ends.sinks[last.name].writer(index, begun)
+            return Foot(outlets, writer, last.input, last.name)
         return Foot(outlets, None)
 
     def _outlet(self, at: int, edge: nodes.Edge, index: int) -> Outlet:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from headrace.core import dead_letters
 from headrace.core.keygroups import owned
@@ -35,10 +34,6 @@ class Setting:
     backend: StateBackend
 
 
-Counted: TypeAlias = "Mapping[str, Mapping[str, int]]"
-"""Counts of rows by what is counted, and by step or stream."""
-
-
 @dataclass(frozen=True, slots=True)
 class Seat:
     """Which of the subtasks of a task operators are made for, and what it was before."""
@@ -48,8 +43,6 @@ class Seat:
     key_groups: int
     restored: Mapping[str, tuple[Frozen, ...]] = field(default_factory=dict)
     """What the states of steps begin with; of all subtasks, each takes its key groups."""
-    counted: Counted = field(default_factory=dict)
-    """What `Compiled.counts` said."""
 
     @property
     def groups(self) -> range:
@@ -75,24 +68,6 @@ class Compiled:
         for states in self.states.values():
             for state in states:
                 state.close()
-
-    def counts(self) -> Counted:
-        """All counts, for whoever goes on after a restart.
-
-        Rows that failed are numbered by theirs; the others only tell people what went through.
-        """
-        passed = {step: rows for columns in self.columns for step, rows in columns.passed.items()}
-        put_out = dict(self.chain.put_out) if self.chain is not None else {}
-        return {"failed": dict(self.failed), "passed": passed, "put_out": put_out}
-
-    def go_on(self, counted: Counted) -> None:
-        """Count on from there."""
-        self.failed.update(counted.get("failed", {}))
-        passed = counted.get("passed", {})
-        for columns in self.columns:
-            columns.passed.update({n: rows for n, rows in passed.items() if n in columns.passed})
-        if self.chain is not None:
-            self.chain.put_out.update(counted.get("put_out", {}))
 
     def late_and_unfilled(self, step: str) -> Counts:
         """What the windows of a step did not take into any result."""
@@ -134,7 +109,6 @@ def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> 
             operators.append((name, make.operator(operation)))
         name = work[at][0].inputs[0] if ends and at < len(work) else leaves
     compiled.chain = Chain(operators) if operators else None
-    compiled.go_on(seat.counted)
     return compiled
 
 

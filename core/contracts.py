@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.messages import Handle, Position, Split
 from headrace.core.pipeline.part import Part
+from headrace.core.state import Document
 from headrace.core.types import Schema
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class SourceSide:
     """What two sources of a pipeline cannot share, as it is called."""
     bounded: Callable[[Part], bool] = lambda _: True
     """Whether it comes to an end."""
+    replays: bool = True
+    """Whether it can be read again from a position: else a job cannot go on from a checkpoint."""
     holds_back: Callable[[Part], bool] = lambda _: False
     """Whether splits that are not read yet, perhaps many, hold event time back."""
 
@@ -205,11 +208,15 @@ class Sink(Protocol):
     """The writing side of a connector within a run."""
 
     def check(self) -> None:
-        """Whether output can go there at all; raises ConnectorError before anything is read."""
+        """Whether output can go there at all; raises ConnectorError before anything is read.
+
+        All that a checkpoint names has been committed before. What else this job has prepared there
+        belongs to no checkpoint, and is removed.
+        """
         ...
 
-    def writer(self, subtask: int) -> Writer:
-        """What one subtask writes with."""
+    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
+        """What one subtask writes with; `begun` is what the one of the last checkpoint kept."""
         ...
 
     def commit(self, handle: Handle) -> None:
@@ -229,7 +236,14 @@ class Writer(Protocol):
         ...
 
     async def prepare(self) -> Handle | None:
-        """Make all that was written durable; what a commit needs, or None if there is nothing."""
+        """Make all that was written durable; what a commit needs, or None if there is nothing.
+
+        It may be prepared more than once before the first commit, and is committed in that order.
+        """
+        ...
+
+    def kept(self) -> Document | None:
+        """What the writer of the next attempt begins with, asked for behind `prepare`."""
         ...
 
     async def close(self) -> None:

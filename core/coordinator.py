@@ -1,19 +1,24 @@
 """A job as a state machine: what came from workers, what to say to them, when it is over.
 
-No clock, no I/O: `start`, `discovered`, `stop`, `fail` and `receive` answer with messages, `state`
-says how the job ended. `job` is the shell that carries them.
+No clock, no I/O: all methods answer with messages, `state` says how the job ended. `attempt` is the
+shell that carries them, and hands in the time.
 
-| state      | Finished (all)      | Failed           | Committed (all) | Cancelled | stop |
-|------------|---------------------|------------------|-----------------|-----------|------|
-| running    | Commit > committing | Cancel > failing | -               | -         | Stop |
-| committing | -                   | Cancel > failing | > done          | -         | -    |
-| failing    | -                   | -                | -               | > failed  | -    |
-| done       | -                   | -                | -               | -         | -    |
-| failed     | -                   | -                | -               | -         | -    |
+| state    | all finished  | stop         | failure     | committed   | Cancelled |
+|----------|---------------|--------------|-------------|-------------|-----------|
+| running  | 1 > ending    | 2 > stopping | 4 > failing | -           | -         |
+| stopping | 1 > ending    | -            | 4 > failing | 3 > leaving | -         |
+| ending   | -             | -            | 4 > failing | > done      | -         |
+| leaving  | -             | -            | -           | -           | > done    |
+| failing  | -             | -            | -           | -           | > failed  |
 
-Without anything prepared, committing is passed through. The first failure is the one that is told.
-No manifest names what was prepared, so what is not committed yet is aborted with the rest. Behind a
-stop nothing is assigned any more.
+1: the last checkpoint is taken. 2: Halt, and a checkpoint behind it. 3: Cancel. 4: Cancel, and
+Abort of what no manifest can name; the other is decided at the next start. The first failure is the one
+that is told. "Committed": the checkpoint that was begun when nothing was to come any more is there,
+and so is all output that it names. Behind a stop nothing is assigned any more.
+
+A job that cannot go on from a checkpoint, because one of its sources cannot be read again, takes
+none (`checkpoints` is None): all is committed at its end, and a stop lets it finish what it has
+read: Stop instead of Halt.
 """
 
 from __future__ import annotations
@@ -22,10 +27,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from headrace.core.checkpoints import Checkpoints
 from headrace.core.dealing import Dealing
 from headrace.core.drift import Drift
 from headrace.core.messages import (
+    Abandoned,
     Abort,
+    Acknowledged,
     Cancel,
     Cancelled,
     Commit,
@@ -34,17 +42,24 @@ from headrace.core.messages import (
     Failed,
     Failure,
     Finished,
+    Halt,
     Handle,
     Hold,
+    Kept,
+    NotKept,
+    Progress,
+    Snapshot,
     Split,
     Stop,
     SubtaskId,
+    ToAnybody,
     ToCoordinator,
-    ToWorker,
     WatermarkReport,
 )
 
-State: TypeAlias = Literal["new", "running", "committing", "failing", "done", "failed"]
+State: TypeAlias = Literal[
+    "new", "running", "stopping", "ending", "leaving", "failing", "done", "failed"
+]
 
 
 @dataclass(slots=True)
@@ -56,19 +71,34 @@ class Coordinator:
     """Who reads each source, by the source's name."""
     drifts: Mapping[str, Drift] = field(default_factory=dict)
     """The sources whose splits are to keep together."""
+    checkpoints: Checkpoints | None = None
+    attempt: int = 1
     state: State = "new"
     failure: Failure | None = None
     stopped: bool = False
     _running: set[SubtaskId] = field(default_factory=set)
     _prepared: dict[SubtaskId, Handle] = field(default_factory=dict)
+    """Without checkpoints: what waits for the end."""
+    _committing: int = 0
+    """How many commits have not been answered."""
+    _last: int | None = None
+    """The checkpoint that was begun when nothing was to come any more."""
 
-    def start(self, splits: Mapping[str, Sequence[Split]]) -> list[ToWorker]:
-        """Deploy everything and deal out the splits that there are."""
+    def start(
+        self,
+        splits: Mapping[str, Sequence[Split]],
+        restored: Mapping[SubtaskId, Snapshot] | None = None,
+        now: float = 0.0,
+    ) -> list[ToAnybody]:
+        """Deploy everything and deal out the splits; `restored` are those of a checkpoint."""
         self.state = "running"
         self._running = set(self.subtasks)
-        messages: list[ToWorker] = [Deploy(1, self.subtasks)]
+        if self.checkpoints is not None:
+            self.checkpoints.start(now)
+        messages: list[ToAnybody] = [Deploy(self.attempt, self.subtasks, restored or {})]
         for name, dealing in self.sources.items():
-            messages.extend(dealing.first(splits.get(name, ())))
+            again = None if restored is None else _splits_of(name, restored)
+            messages.extend(dealing.first(splits.get(name, ()), again))
         return messages
 
     def reads(self, source: str) -> bool:
@@ -76,54 +106,129 @@ class Coordinator:
         going_on = self.state == "running" and not self.stopped
         return going_on and not self._running.isdisjoint(self.sources[source].readers)
 
-    def discovered(self, source: str, splits: Sequence[Split]) -> list[ToWorker]:
+    def discovered(self, source: str, splits: Sequence[Split]) -> list[ToAnybody]:
         """These are the splits of a source now: deal out those that are new."""
         if not self.reads(source):
             return []
         return list(self.sources[source].more(splits, self._running))
 
-    def stop(self) -> list[ToWorker]:
-        """Somebody asks for the end: read no more, and finish what was read."""
+    def stop(self, now: float = 0.0) -> list[ToAnybody]:
+        """Somebody asks for the end."""
         if self.state != "running" or self.stopped:
             return []
         self.stopped = True
-        return [Stop()]
+        if self.checkpoints is None:
+            return [Stop()]
+        self.state = "stopping"
+        return [Halt(), *self._go_on(now)]
 
-    def receive(self, message: ToCoordinator) -> list[ToWorker]:
+    def due(self) -> float | None:
+        """When the next `tick` is due."""
+        going_on = self.state in ("running", "stopping", "ending")
+        return self.checkpoints.due() if going_on and self.checkpoints else None
+
+    def tick(self, now: float) -> list[ToAnybody]:
+        """Time has come this far."""
+        if self.due() is None or self.checkpoints is None:
+            return []
+        return [*self.checkpoints.tick(now), *self._go_on(now)]
+
+    def receive(self, message: ToCoordinator, now: float = 0.0) -> list[ToAnybody]:
         """What is to be said in answer."""
         match message:
-            case Finished(subtask, handle) if self.state == "running":
-                return self._finished(subtask, handle)
-            case Committed(subtask) if self.state == "committing":
-                self._prepared.pop(subtask, None)
-                return self._settle()
             case Failed(_, failure):
                 return self.fail(failure)
             case WatermarkReport(subtask, at_us):
                 return self._reported(subtask, at_us)
-            case Cancelled() if self.state == "failing":
-                self.state = "failed"
-        return []
+            case Cancelled() if self.state in ("failing", "leaving"):
+                self.state = "failed" if self.state == "failing" else "done"
+                return []
+            case Committed(subtask):
+                self._committing -= 1
+                self._prepared.pop(subtask, None)
+        if self.state not in ("running", "stopping", "ending"):
+            return []
+        return [*self._answered(message, now), *self._go_on(now)]
 
-    def fail(self, failure: Failure) -> list[ToWorker]:
+    def fail(self, failure: Failure) -> list[ToAnybody]:
         """Something cannot go on; what comes after the first failure is not told."""
-        if self.state not in ("running", "committing"):
+        if self.state not in ("running", "stopping", "ending"):
             return []
         self.state, self.failure = "failing", failure
-        aborts = [Abort(s, h) for s, h in sorted(self._prepared.items())]
-        return [Cancel(), *aborts]
+        unnamed = self.checkpoints.unnamed if self.checkpoints else sorted(self._prepared.items())
+        return [Cancel(), *(Abort(subtask, handle) for subtask, handle in unnamed)]
 
-    def _finished(self, subtask: SubtaskId, handle: Handle | None) -> list[ToWorker]:
-        self._running.discard(subtask)
-        if handle is not None:
-            self._prepared[subtask] = handle
-        if self._running:
-            return self._reported(subtask, None)
-        self.state = "committing"
-        commits: list[ToWorker] = [Commit(s, h) for s, h in sorted(self._prepared.items())]
-        return [*commits, *self._settle()]
+    def _answered(self, message: ToCoordinator, now: float) -> list[ToAnybody]:
+        """What a message means to the checkpoint that is being taken."""
+        checkpoints = self.checkpoints
+        match message:
+            case Finished(subtask, snapshot):
+                self._running.discard(subtask)
+                reported = self._reported(subtask, None) if self._running else []
+                if checkpoints is not None:
+                    return [*reported, *checkpoints.finished(subtask, snapshot)]
+                if snapshot.handle is not None:
+                    self._prepared[subtask] = snapshot.handle
+                return reported
+        if checkpoints is None:
+            return []
+        match message:
+            case Acknowledged():
+                return checkpoints.acknowledged(message)
+            case Abandoned():
+                return checkpoints.abandoned(message, now)
+            case Kept(number):
+                return self._counted(checkpoints.written(number, now))
+            case NotKept(number, why):
+                return checkpoints.not_written(number, why, now)
+        return []
 
-    def _reported(self, subtask: SubtaskId, at_us: int | None) -> list[ToWorker]:
+    def _go_on(self, now: float) -> list[ToAnybody]:
+        """What follows from where things stand."""
+        if self.state in ("running", "stopping") and not self._running:
+            self.state, self._last = "ending", None
+            if self.checkpoints is None:
+                commits = [Commit(s, h) for s, h in sorted(self._prepared.items())]
+                return [*self._counted(commits), *self._over()]
+        checkpoints = self.checkpoints
+        if checkpoints is None or self.state == "running":
+            return self._borne() if checkpoints else self._over()
+        if checkpoints.too_many:
+            return self._borne()
+        done = self._last is not None and checkpoints.kept == self._last
+        if not done and checkpoints.state == "resting":
+            begun = checkpoints.begin(now)
+            self._last = checkpoints.number
+            return begun
+        return self._over() if done else []
+
+    def _borne(self) -> list[ToAnybody]:
+        """Fail the job when too many checkpoints have failed."""
+        assert self.checkpoints is not None
+        if not self.checkpoints.too_many:
+            return []
+        failed = self.checkpoints.failed
+        count = f"{failed} checkpoints in a row" if failed > 1 else "a checkpoint"
+        hint = "checkpoint.tolerable_failures says how many may fail in a row"
+        return self.fail(
+            Failure(f"{count} failed: {self.checkpoints.why}", "checkpoints", hint=hint)
+        )
+
+    def _over(self) -> list[ToAnybody]:
+        """Nothing is to come, and all is kept: the end, when all is committed."""
+        if self._committing or self.state not in ("ending", "stopping"):
+            return []
+        if self.state == "ending":
+            self.state = "done"
+            return []
+        self.state = "leaving"
+        return [Cancel()]
+
+    def _counted(self, messages: Sequence[ToAnybody]) -> list[ToAnybody]:
+        self._committing += sum(isinstance(message, Commit) for message in messages)
+        return list(messages)
+
+    def _reported(self, subtask: SubtaskId, at_us: int | None) -> list[ToAnybody]:
         """How far a subtask has come; the others are told if it changes how far they may go."""
         for name, drift in self.drifts.items():
             if subtask in self.sources[name].readers:
@@ -131,12 +236,21 @@ class Coordinator:
                 return [] if until_us is None else [Hold(name, until_us)]
         return []
 
-    def _settle(self) -> list[ToWorker]:
-        if not self._prepared:
-            self.state = "done"
-        return []
-
     @property
     def over(self) -> bool:
         """Whether nothing more will be said."""
         return self.state in ("done", "failed")
+
+    @property
+    def ended(self) -> bool:
+        """Whether all has been read, put out and committed."""
+        return self.state == "done" and not self._running
+
+
+def _splits_of(source: str, restored: Mapping[SubtaskId, Snapshot]) -> dict[Split, Progress]:
+    return {
+        split: progress
+        for snapshot in restored.values()
+        for split, progress in snapshot.splits.items()
+        if split.source == source
+    }

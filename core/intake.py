@@ -6,9 +6,9 @@ What they say of time is told behind the rows that say it.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,9 @@ from headrace.core.arrivals import Arrivals
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
 from headrace.core.contracts import Chunk, ConnectorError, Ended, Reading
-from headrace.core.elements import EVENT_TIME, ORDER, End
+from headrace.core.elements import EVENT_TIME, ORDER, Barrier, End
 from headrace.core.frames import joined
-from headrace.core.messages import Position, Split
+from headrace.core.messages import Progress, Split
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
 from headrace.core.task import Flow
@@ -51,10 +51,11 @@ class Intake:
     _arrivals: Arrivals = field(init=False)
     number: int = 0
     """Which of the plan's sources it is."""
-    _read: Counter[Split] = field(default_factory=Counter)
-    """How many rows each split has given, where rows are placed by it."""
-    _bad_of: Counter[Split] = field(default_factory=Counter)
-    """How many bad records."""
+    _splits: dict[Split, Progress] = field(default_factory=dict)
+    """How far each split has been read."""
+    _triggers: deque[int] = field(default_factory=deque)
+    """The checkpoints whose barrier is to be sent."""
+    _halted: bool = False
     _kept: list[pl.DataFrame] = field(default_factory=list)
     _kept_rows: int = 0
     _since: float | None = None
@@ -63,10 +64,12 @@ class Intake:
     def __post_init__(self, reading: Reading) -> None:
         self._arrivals = Arrivals(reading)
 
-    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+    def assign(self, splits: Sequence[tuple[Split, Progress]], *, last: bool) -> None:
         """Read these too; `last`: no more come."""
-        self.timing.watermarks.assign([split for split, _ in splits], last=last)
-        self._arrivals.assign(splits, last=last)
+        self._splits.update(splits)
+        going_on = [(split, progress) for split, progress in splits if not progress.ended]
+        self.timing.watermarks.assign({s: p.at_us for s, p in going_on}, last=last)
+        self._arrivals.assign([(split, p.position) for split, p in going_on], last=last)
 
     def hold(self, until_us: int) -> None:
         """Let splits wait that have come further than this."""
@@ -74,8 +77,24 @@ class Intake:
         self._arrivals.wake()
 
     def stop(self) -> None:
-        """Read no more."""
+        """Read no more, and end."""
         self._arrivals.stop()
+
+    def halt(self) -> None:
+        """Read no more, and do not end either: a checkpoint is to come."""
+        self._halted = True
+        self._arrivals.wake()
+
+    def trigger(self, checkpoint: int) -> None:
+        """Send the barrier of a checkpoint behind what was read."""
+        self._triggers.append(checkpoint)
+        self._arrivals.wake()
+
+    @property
+    def splits(self) -> dict[Split, Progress]:
+        """How far each split has been read: what has gone on, and nothing else."""
+        times = self.timing.watermarks.times
+        return {s: replace(p, at_us=times.get(s, p.at_us)) for s, p in self._splits.items()}
 
     async def pump(self) -> None:
         """Read to the end, or until somebody asks to stop; then say that nothing comes any more."""
@@ -87,12 +106,18 @@ class Intake:
                 if self._is_due(loop.time(), came):
                     await self._send()
                 await self._tell_time(loop.time())
+                await self._send_barriers()
             await self._send()
         finally:
             await self._arrivals.close()
         self.timing.watermarks.finish()
         await self._tell_time(loop.time())
         await self.flow.mark(End())
+
+    async def _send_barriers(self) -> None:
+        while self._triggers:
+            await self._send()
+            await self.flow.barrier(Barrier(self._triggers.popleft()), self.splits)
 
     async def _tell_time(self, now: float) -> None:
         """Say how far time has come, unless the rows that say it are still kept."""
@@ -103,12 +128,15 @@ class Intake:
 
     async def _take(self, now: float) -> bool:
         """Keep the rows that came; whether anything did."""
+        if self._halted:
+            return False
         with blamed(self.source.name):
             match arrival := self._arrivals.take():
                 case Chunk():
                     await self._keep(arrival, now)
                 case Ended(split):
                     self.timing.watermarks.ended(split)
+                    self._splits[split] = replace(self._splits[split], ended=True)
         return arrival is not None
 
     async def _keep(self, chunk: Chunk, now: float) -> None:
@@ -123,6 +151,13 @@ class Intake:
             self._kept.append(self._numbered(chunk))
             self._kept_rows += chunk.frame.height
         self.timing.watermarks.came(chunk.split, at_us)
+        self._count(chunk)
+
+    def _count(self, chunk: Chunk) -> None:
+        """The split has been read so far."""
+        before = self._splits[chunk.split]
+        rows, bad = before.rows + chunk.frame.height, before.bad + len(chunk.bad)
+        self._splits[chunk.split] = replace(before, position=chunk.position, rows=rows, bad=bad)
 
     async def _time(self, frame: pl.DataFrame) -> int | None:
         """What rows say of the time; a user's function may take long for it."""
@@ -135,8 +170,7 @@ class Intake:
         if not self.source.outputs[0].ordered:
             return chunk.frame
         split, count = chunk.split, chunk.frame.height
-        at = numbers(self.number, split.number, self._read[split], count)
-        self._read[split] += count
+        at = numbers(self.number, split.number, self._splits[split].rows, count)
         return chunk.frame.hstack([at.alias(ORDER)])
 
     def _until(self) -> float | None:
@@ -176,9 +210,8 @@ class Intake:
         if self.source.on_error != "skip":
             letters = dead_letters.of_records(self.source.name, split, chunk.bad, self.now_us())
             if self.source.outputs[1].ordered:
-                at = numbers(self.number, split.number, self._bad_of[split], count)
+                at = numbers(self.number, split.number, self._splits[split].bad, count)
                 letters = placed(letters, at)
-            self._bad_of[split] += count
             await self.flow.side(self.source.on_error, letters)
 
 

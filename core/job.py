@@ -1,25 +1,25 @@
-"""A job from start to end: the shell around the coordinator and the worker."""
+"""A job from start to end: attempts, and what is between them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 
-from headrace.core.assembly import Assembly, Ends, open_ends
-from headrace.core.blame import blamed
+from headrace.core.attempt import Attempt
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
-from headrace.core.contracts import Connectors, Source, Surroundings
-from headrace.core.coordinator import Coordinator
-from headrace.core.dealing import Dealing
-from headrace.core.drift import Drift
-from headrace.core.messages import Failure, Split, SubtaskId, ToWorker
+from headrace.core.contracts import ConnectorError, Connectors, Surroundings
+from headrace.core.keeping import Keeping
+from headrace.core.manifest import Checkpoint
+from headrace.core.messages import Failure
+from headrace.core.news import Restarting
 from headrace.core.plan import nodes
-from headrace.core.statistics import PartCounts, part_counts
-from headrace.core.worker import Worker, failure
+from headrace.core.snapshots import SnapshotError
+from headrace.core.statistics import PartCounts
+from headrace.core.telling import failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,121 +30,127 @@ class Outcome:
     stopped: bool
     parts: Mapping[str, PartCounts]
     seconds: float
+    before: Mapping[str, PartCounts] = field(default_factory=dict)
+    """What had gone through its parts when this run began."""
+    checkpoint: int | None = None
+    """The one to go on from, if it has not come to its end."""
 
 
 @dataclass(slots=True)
 class Job:
-    """One run of a plan. Nothing of it is global: clock, threads and connectors are handed in."""
+    """One run of a plan. Nothing of it is global: clock, threads and connectors are handed in.
+
+    Without `keeping` it cannot go on from a checkpoint: its first failure ends it.
+    """
 
     plan: nodes.Plan
     connectors: Connectors
     surroundings: Surroundings
     setting: Setting
     bounds: Bounds = field(default_factory=Bounds)
-    _worker: Worker | None = None
-    _mail: asyncio.Queue[Callable[[Coordinator], list[ToWorker]]] = field(
-        default_factory=asyncio.Queue
-    )
-    """What there is to say to the coordinator."""
-    _assembly: Assembly | None = None
+    keeping: Keeping | None = None
+    restored: Checkpoint | None = None
+    """The checkpoint that it begins with."""
+    random: random.Random = field(default_factory=random.Random)
+    _attempt: Attempt | None = None
+    _before: Mapping[str, PartCounts] | None = None
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> Outcome:
-        """Run to the end. What is refused before anything is read is raised as ConnectorError."""
+        """Run to the end. What is refused before anything is read is raised."""
         loop = asyncio.get_running_loop()
         start = loop.time()
-        ends = open_ends(self.plan, self.connectors, self.surroundings)
-        splits = await self._discover(ends)
-        self._assembly = Assembly(self.plan, ends, self.surroundings, self.bounds, self.setting)
-        self._worker = Worker(
-            self._assembly,
-            ends,
-            self.surroundings.bench,
-            lambda message: self._say(lambda coordinator: coordinator.receive(message)),
+        failed, checkpoint = await self._attempts()
+        return Outcome(
+            failed,
+            self._stop.is_set(),
+            self.counts(),
+            loop.time() - start,
+            self._before or {},
+            checkpoint,
         )
-        coordinator = Coordinator(self._ids(), self._sources(ends), self._drifts())
-        looking = [
-            asyncio.create_task(self._rediscover(name, source, coordinator))
-            for name, source in ends.sources.items()
-            if source.rediscover_s is not None
-        ]
-        try:
-            await self._carry(coordinator, self._worker, splits)
-        finally:
-            for task in looking:
-                task.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
-            await self._worker.cancel()
-        seconds = loop.time() - start
-        return Outcome(coordinator.failure, coordinator.stopped, self.counts(), seconds)
 
     def stop(self) -> None:
-        """Ask for the end: what was read is finished and committed."""
-        self._say(Coordinator.stop)
-
-    def _say(self, what: Callable[[Coordinator], list[ToWorker]]) -> None:
-        self._mail.put_nowait(what)
-
-    async def _carry(
-        self, coordinator: Coordinator, worker: Worker, splits: Mapping[str, Sequence[Split]]
-    ) -> None:
-        """Carry messages between the coordinator and the worker until the job is over."""
-        for message in coordinator.start(splits):
-            await worker.receive(message)
-        while not coordinator.over:
-            said = await self._mail.get()
-            for message in said(coordinator):
-                await worker.receive(message)
-
-    async def _rediscover(self, name: str, source: Source, coordinator: Coordinator) -> None:
-        """Ask a source for its splits as often as it wants to be asked, while they are read."""
-        while coordinator.reads(name):
-            await asyncio.sleep(source.rediscover_s or 0)
-            try:
-                with blamed(name):
-                    found = await self.surroundings.bench.blocking(source.discover)
-            except Exception as error:
-                self._say(partial(Coordinator.fail, failure=failure(error, name)))
-                return
-            self._say(partial(Coordinator.discovered, source=name, splits=found))
-
-    async def _discover(self, ends: Ends) -> dict[str, Sequence[Split]]:
-        """What there is to read; output is looked at after that, and may make its folder."""
-        bench = self.surroundings.bench
-        splits = {
-            name: await bench.blocking(source.discover) for name, source in ends.sources.items()
-        }
-        for sink in ends.sinks.values():
-            await bench.blocking(sink.check)
-        return splits
-
-    def _ids(self) -> tuple[SubtaskId, ...]:
-        return tuple(
-            SubtaskId(number, index)
-            for number, task in enumerate(self.plan.tasks)
-            for index in range(task.parallelism)
-        )
-
-    def _sources(self, ends: Ends) -> dict[str, Dealing]:
-        """Who reads each source."""
-        sources = {}
-        for number, task in enumerate(self.plan.tasks):
-            if source := ends.sources.get(task.parts[0]):
-                readers = tuple(SubtaskId(number, index) for index in range(task.parallelism))
-                sources[task.parts[0]] = Dealing(readers, source.rediscover_s is not None)
-        return sources
-
-    def _drifts(self) -> dict[str, Drift]:
-        """The sources whose splits are to keep together."""
-        return {
-            part.name: Drift(part.watermark.max_drift // timedelta(microseconds=1))
-            for part in self.plan
-            if isinstance(part, nodes.Source)
-            and part.watermark is not None
-            and part.watermark.max_drift is not None
-        }
+        """Ask for the end: with a checkpoint to go on from, or, without, when all is finished."""
+        self._stop.set()
+        if self._attempt is not None:
+            self._attempt.stop()
 
     def counts(self) -> dict[str, PartCounts]:
-        """What went through every part so far."""
-        subtasks = self._worker.subtasks.values() if self._worker else ()
-        channels = self._assembly.channels if self._assembly else {}
-        return part_counts(self.plan, subtasks, channels)
+        """What went through every part so far, in this run and in those that it goes on from."""
+        return self._attempt.counts() if self._attempt else {}
+
+    @property
+    def before(self) -> Mapping[str, PartCounts]:
+        """What had gone through every part when this run began."""
+        return self._before or {}
+
+    async def _attempts(self) -> tuple[Failure | None, int | None]:
+        """Attempts until one comes to an end or it is no use; the checkpoint to go on from."""
+        restored, number = self.restored, 0
+        while True:
+            number += 1
+            failed, ended = await self._try(restored, number)
+            if ended:
+                return None, None
+            restored = await self._newest()
+            at = restored.number if restored else None
+            if failed is None:
+                return None, at
+            delay_s = self._delay(failed)
+            if delay_s is None:
+                return failed, at
+            if await self._stopped_within(delay_s):
+                return None, at
+
+    async def _try(self, restored: Checkpoint | None, number: int) -> tuple[Failure | None, bool]:
+        """One attempt: what it failed of, and whether there is nothing left to do."""
+        attempt = self._attempt = Attempt(
+            self.plan,
+            self.connectors,
+            self.surroundings,
+            self.setting,
+            self.bounds,
+            self.keeping,
+            restored,
+            number,
+        )
+        if self._stop.is_set():
+            attempt.stop()
+        try:
+            coordinator = await attempt.run(self._began)
+        except (ConnectorError, SnapshotError) as error:
+            if number == 1 or error.exit_status != 1:
+                raise
+            return failure(error, "restart"), False
+        if coordinator.ended and self.keeping is not None:
+            await self.surroundings.bench.blocking(self.keeping.finish)
+        return coordinator.failure, coordinator.failure is None and coordinator.ended
+
+    def _began(self) -> None:
+        if self._before is None:
+            self._before = self.counts()
+
+    def _delay(self, failed: Failure) -> float | None:
+        """How long to wait before another attempt; None: there is none."""
+        if self.keeping is None or self._stop.is_set():
+            return None
+        now = asyncio.get_running_loop().time()
+        decided = self.keeping.restarts.failed(failed, now, self.random.random())
+        if decided is not None:
+            self.keeping.tell(Restarting(failed, decided))
+        return decided
+
+    async def _stopped_within(self, delay_s: float) -> bool:
+        """Wait; whether somebody asks for the end meanwhile."""
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._stop.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _newest(self) -> Checkpoint | None:
+        if self.keeping is None:
+            return None
+        return await self.surroundings.bench.blocking(partial(self.keeping.newest, self.plan))

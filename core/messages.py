@@ -5,21 +5,25 @@
 | coordinator | Deploy | once an attempt: what runs, from which state |
 | coordinator | Assign | splits for a source's subtask; `last`: no more come |
 | coordinator | Trigger | a checkpoint begins: sources send its barrier |
+| coordinator | Keep | all parts of a checkpoint are there: write its manifest |
+| coordinator | CheckpointTaken, CheckpointFailed | for whoever watches the job |
 | coordinator | Commit | prepared output is to be made visible |
 | coordinator | Abort | prepared output is not to be seen |
 | coordinator | Hold | splits of a source are not to be read past this time |
+| coordinator | Halt | sources read no more; nothing ends: a checkpoint is to come |
 | coordinator | Stop | sources read no more; what was read is finished |
 | coordinator | Cancel | everything ends now; what is open is aborted |
-| worker | Acknowledged | a subtask's part of a checkpoint is durable |
-| worker | Abandoned | a subtask could not take its part |
+| store | Kept | the manifest is written: the checkpoint is complete |
+| store | NotKept | the manifest is not there, and will not be |
+| worker | Acknowledged | a subtask's part of a checkpoint is in the store |
+| worker | Abandoned | a subtask could not put its part there |
 | worker | Finished | a subtask has put out all it ever will |
 | worker | Committed | the output of a Commit is visible |
 | worker | Failed | a subtask cannot go on; the first ends the attempt |
 | worker | Cancelled | nothing of the attempt runs any more |
 | worker | WatermarkReport | how far a source's subtask has come in event time |
 
-Trigger, Acknowledged and Abandoned are sent once checkpoints exist; they stand here so that the
-protocol is one table.
+Keep goes to the snapshot store, which answers as a worker does.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from headrace.core.state import Document
 
 Position: TypeAlias = "int | str | None"
 """Where in a split reading goes on: plain data, because it is stored."""
@@ -57,6 +63,34 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a split has been read: what reading it further goes on from."""
+
+    position: Position = None
+    at_us: int | None = None
+    """Its watermark, once its rows have told of the time."""
+    rows: int = 0
+    """How many rows it has given, where rows are placed by that."""
+    bad: int = 0
+    """How many bad records."""
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A subtask at a barrier: its part of a checkpoint. Of a sink's writer it has what it needs to
+    commit what it has written, and what the next attempt's writer begins with."""
+
+    splits: Mapping[Split, Progress] = field(default_factory=dict)
+    states: Mapping[str, tuple[Document, ...]] = field(default_factory=dict)
+    """The states of its steps."""
+    counts: Document = field(default_factory=dict)
+    """What went through it."""
+    handle: Handle | None = None
+    writer: Document | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Why a subtask cannot go on: what a user is told, once."""
 
@@ -71,18 +105,19 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """Start these subtasks."""
+    """Start these subtasks, each from what it was when the checkpoint was taken, if it was."""
 
     attempt: int
     subtasks: tuple[SubtaskId, ...]
+    restored: Mapping[SubtaskId, Snapshot] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Read these splits, each from its position."""
+    """Read these splits, each from where it was left."""
 
     subtask: SubtaskId
-    splits: tuple[tuple[Split, Position], ...]
+    splits: tuple[tuple[Split, Progress], ...]
     last: bool
 
 
@@ -90,7 +125,7 @@ class Assign:
 class Trigger:
     """Take your part in a checkpoint."""
 
-    checkpoint: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +153,11 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Halt:
+    """Read no more, and wait."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Read no more; finish what was read."""
 
@@ -128,30 +168,74 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """This subtask's part of the checkpoint is durable."""
+class Keep:
+    """Make this a checkpoint: the parts of all subtasks, and all output that is to be committed."""
 
-    subtask: SubtaskId
-    checkpoint: int
-    positions: Mapping[Split, Position] = field(default_factory=dict)
-    handle: Handle | None = None
+    number: int
+    snapshots: Mapping[SubtaskId, Snapshot]
+    handles: tuple[tuple[SubtaskId, Handle], ...]
+    ended: bool = False
+    """Whether all has been read and put out, so that only the output is left to commit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
-    """This subtask's part of the checkpoint could not be taken."""
+class Kept:
+    """This checkpoint is complete."""
 
-    subtask: SubtaskId
-    checkpoint: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotKept:
+    """This checkpoint is not there."""
+
+    number: int
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """This subtask has ended; a sink's prepared output is in the handle."""
+class CheckpointTaken:
+    """A checkpoint is complete."""
+
+    number: int
+    seconds: float
+    bytes: int = 0
+    """How much was new to the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFailed:
+    """A checkpoint is not there; the job goes on without it."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """This subtask's part of the checkpoint is in the store."""
 
     subtask: SubtaskId
+    number: int
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """This subtask's part of the checkpoint is not in the store; what it prepared is prepared."""
+
+    subtask: SubtaskId
+    number: int
+    why: str
     handle: Handle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """This subtask has ended; it answers every checkpoint that it has not had a part in."""
+
+    subtask: SubtaskId
+    snapshot: Snapshot = field(default_factory=Snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +266,16 @@ class WatermarkReport:
     at_us: int | None
 
 
-ToWorker: TypeAlias = Deploy | Assign | Trigger | Commit | Abort | Hold | Stop | Cancel
+ToWorker: TypeAlias = Deploy | Assign | Trigger | Commit | Abort | Hold | Halt | Stop | Cancel
+ToAnybody: TypeAlias = ToWorker | Keep | CheckpointTaken | CheckpointFailed
 ToCoordinator: TypeAlias = (
-    Acknowledged | Abandoned | Finished | Committed | Failed | Cancelled | WatermarkReport
+    Acknowledged
+    | Abandoned
+    | Kept
+    | NotKept
+    | Finished
+    | Committed
+    | Failed
+    | Cancelled
+    | WatermarkReport
 )

@@ -18,12 +18,14 @@ from headrace.core.alignment import BEGINNING_US
 from headrace.core.bench import Bench, Pace
 from headrace.core.blame import blamed
 from headrace.core.contracts import Writer
-from headrace.core.elements import Batch, Element, End, Mark, Watermark
+from headrace.core.elements import Barrier, Batch, Element, End, Mark, Watermark
 from headrace.core.frames import compacted
+from headrace.core.freezing import Freezer
 from headrace.core.gate import Gate
-from headrace.core.messages import Handle
-from headrace.core.operators.operator import Chain, Output
+from headrace.core.messages import Handle, Progress, Snapshot, Split
+from headrace.core.operators.operator import ASIDE, Chain, Output
 from headrace.core.outlets import Outlet
+from headrace.core.state import Document
 from headrace.core.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -70,6 +72,10 @@ class Foot:
         with blamed(self.sink):
             return await self.writer.prepare()
 
+    def kept(self) -> Document | None:
+        """What the writer of the next attempt begins with."""
+        return None if self.writer is None else self.writer.kept()
+
 
 @dataclass(slots=True)
 class Flow:
@@ -81,6 +87,10 @@ class Flow:
     rows_in: int = 0
     watermark_us: int | None = None
     """How far event time has come, once it has come anywhere."""
+    freezer: Freezer | None = None
+    """What barriers are for; without one, none come."""
+    counts: Callable[[], Document] = dict
+    """What has gone through the subtask."""
     _clock_us: int = BEGINNING_US
     _by_rows: Pace = field(default_factory=Pace)
     _by_time: Pace = field(default_factory=Pace)
@@ -102,11 +112,35 @@ class Flow:
 
         Operators hear of a watermark once; one that comes again says that idleness has ended.
         """
-        if isinstance(mark, Watermark):
-            if mark.at_us > self._clock_us:
-                await self._advance(mark.at_us)
-            mark = Watermark(BEGINNING_US if self.watermark_us is None else self.watermark_us)
+        match mark:
+            case Barrier():
+                await self.barrier(mark)
+                return
+            case Watermark(at_us):
+                if at_us > self._clock_us:
+                    await self._advance(at_us)
+                mark = Watermark(BEGINNING_US if self.watermark_us is None else self.watermark_us)
         await self.foot.mark(mark)
+
+    async def barrier(
+        self, barrier: Barrier, splits: Mapping[Split, Progress] | None = None
+    ) -> None:
+        """A checkpoint: all that rows before this have come to is kept, while others go on."""
+        freezer = self.freezer
+        assert freezer is not None, barrier
+        await freezer.ready()
+        if self.chain is not None:
+            await self.bench.run(self.chain.held, self.chain.settle)
+        frozen = freezer.freeze()
+        snapshot = await self.snapshot(splits)
+        await self.foot.mark(barrier)
+        freezer.keep(barrier.checkpoint, frozen, snapshot)
+
+    async def snapshot(self, splits: Mapping[Split, Progress] | None = None) -> Snapshot:
+        """What the subtask is now, but for its states: all that was written is prepared."""
+        counts = self.counts()
+        handle = await self.foot.prepared()
+        return Snapshot(splits or {}, {}, counts, handle, self.foot.kept())
 
     async def _advance(self, at_us: int) -> None:
         self._clock_us = at_us
@@ -127,14 +161,18 @@ class Flow:
     async def _drain(self, pace: Pace, rows: int, outputs: Iterator[Output]) -> None:
         """Pull an operator's answer piece by piece: never more than one piece is in memory."""
         pull = partial(self._pull, rows, outputs)
-        longest_s, is_long = 0.0, pace.is_long(rows)
+        longest_s, is_long, was_told = 0.0, pace.is_long(rows), False
         while True:
             output, took_s = await self.bench.blocking(pull) if is_long else pull()
             longest_s = max(longest_s, took_s)
             if output is None:
                 break
-            await self.foot.rows(*output)
-        pace.learn(rows, longest_s)
+            if output[0] == ASIDE:
+                is_long = was_told = True
+            else:
+                await self.foot.rows(*output)
+        if not was_told:  # else it took long because of other rows
+            pace.learn(rows, longest_s)
 
     def _pull(self, rows: int, outputs: Iterator[Output]) -> tuple[Output | None, float]:
         """The next piece, without memory of rows that did not pass; and how long it took."""

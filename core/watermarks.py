@@ -16,7 +16,7 @@ all have come to their end and no more are assigned, time is at its end.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from headrace.core.alignment import BEGINNING_US
@@ -38,10 +38,19 @@ class Watermarks:
     _told_us: int = BEGINNING_US
     _told_idle: bool = False
 
-    def assign(self, splits: Iterable[Split], *, last: bool) -> None:
-        """These are to be read too; `last`: no more come."""
-        self._unread.update(splits)
+    def assign(self, splits: Mapping[Split, int | None], *, last: bool) -> None:
+        """These are to be read too, from where they had come to that time; `last`: no more come."""
+        for split, at_us in splits.items():
+            if at_us is None:
+                self._unread.add(split)
+            else:
+                self._times[split] = at_us
         self._last = last
+
+    @property
+    def times(self) -> Mapping[Split, int]:
+        """How far each split has come, of those that are being read and have told of the time."""
+        return {split: at_us for split, at_us in self._times.items() if at_us > BEGINNING_US}
 
     def came(self, split: Split, at_us: int | None) -> None:
         """Something came of a split; its watermark after that, if what came says anything of it."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Callable
+from functools import partial
 
 from headrace.core.assembly import Assembly, Ends, Subtask
 from headrace.core.bench import Bench
-from headrace.core.blame import part_of
-from headrace.core.contracts import ConnectorError, Sink
+from headrace.core.contracts import Sink
 from headrace.core.intake import Intake
 from headrace.core.messages import (
     Abort,
@@ -20,16 +19,17 @@ from headrace.core.messages import (
     Committed,
     Deploy,
     Failed,
-    Failure,
     Finished,
+    Halt,
     Handle,
     Hold,
     Stop,
     SubtaskId,
     ToCoordinator,
     ToWorker,
+    Trigger,
 )
-from headrace.core.user_code import UserCodeError
+from headrace.core.telling import failure
 
 
 class Worker:
@@ -50,13 +50,19 @@ class Worker:
         """Do what the coordinator says."""
         match message:
             case Deploy():
-                self._deploy()
+                await self._deploy(message)
             case Assign(subtask, splits, last):
                 self._intakes[subtask].assign(splits, last=last)
             case Hold(source, until_us):
                 for subtask_id, intake in self._intakes.items():
                     if self.subtasks[subtask_id].task.parts[0] == source:
                         intake.hold(until_us)
+            case Trigger(number):
+                for intake in self._intakes.values():
+                    intake.trigger(number)
+            case Halt():
+                for intake in self._intakes.values():
+                    intake.halt()
             case Stop():
                 for intake in self._intakes.values():
                     intake.stop()
@@ -68,8 +74,9 @@ class Worker:
                 await self.cancel()
                 self._tell(Cancelled())
 
-    def _deploy(self) -> None:
-        for subtask in self._assembly.subtasks(self._tell):
+    async def _deploy(self, deploy: Deploy) -> None:
+        assemble = partial(self._assembly.subtasks, self._tell, deploy.restored)
+        for subtask in await self._bench.blocking(assemble):
             self.subtasks[subtask.id] = subtask
             if subtask.intake is not None:
                 self._intakes[subtask.id] = subtask.intake
@@ -77,13 +84,13 @@ class Worker:
 
     async def _live(self, subtask: Subtask) -> None:
         try:
-            handle = await subtask.run()
+            snapshot = await subtask.run()
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also a panic of Polars, which is no Exception
             self._tell(Failed(subtask.id, failure(error, *subtask.task.parts)))
         else:
-            self._tell(Finished(subtask.id, handle))
+            self._tell(Finished(subtask.id, snapshot))
         finally:
             await subtask.close()
 
@@ -106,18 +113,3 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def failure(error: BaseException, *parts: str) -> Failure:
-    """What a user is told of an exception: a line of theirs and the world's, all of ours.
-
-    Of `parts` it came, unless it is known of which.
-    """
-    where = part_of(error) or " > ".join(parts)
-    match error:
-        case ConnectorError():
-            return Failure(error.message, where, error.split, error.position, error.hint)
-        case UserCodeError():
-            return Failure(error.message, where, hint=error.hint)
-    trace = "".join(traceback.format_exception(error))
-    return Failure(f"{type(error).__name__}: {error}", where, defect=trace)

@@ -31,6 +31,7 @@ from headrace.connectors.formats import encoder, parquet_encoder
 from headrace.core.contracts import ConnectorError, Sink, Surroundings, Writer
 from headrace.core.messages import Handle
 from headrace.core.plan import nodes
+from headrace.core.state import Document
 from headrace.core.types import Schema
 
 
@@ -91,15 +92,16 @@ class FilesOut:
         names = output_in(folder) if os.path.isdir(folder) else ()
         return sorted(name for name in names if not is_hidden(name) and not of_job(name, job))
 
-    def writer(self, subtask: int) -> Writer:
-        """Writes parts numbered above all that the job has here."""
+    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
+        """Writes parts numbered above all that the job has here, or ever had."""
         if self._sequence is None:
             folder = self.output.folder
             names = output_in(folder) if os.path.isdir(folder) else ()
             parts = (of_job(name, self.output.job) for name in names)
             self._sequence = 1 + max((part.sequence for part in parts if part), default=-1)
         self._writers += 1
-        return FilesWriter(self.output, subtask, self._sequence)
+        before = int(str(begun["sequence"])) if begun else 0
+        return FilesWriter(self.output, subtask, max(self._sequence, before))
 
     def commit(self, handle: Handle) -> None:
         """Name the parts; then old output goes, if it is to be replaced."""

@@ -23,6 +23,7 @@ from headrace.connectors.files.options import Roll
 from headrace.connectors.files.part import Part
 from headrace.core.bench import Bench
 from headrace.core.messages import Handle
+from headrace.core.state import Document
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,6 +85,10 @@ class FilesWriter:
             return None
         self._prepared = True
         return {"parts": [{"path": part.path, "size": part.size} for part in parts]}
+
+    def kept(self) -> Document:
+        """No number is given twice, also where parts are taken away once they are seen."""
+        return {"sequence": self._sequence}
 
     async def close(self) -> None:
         """Remove what was not prepared."""

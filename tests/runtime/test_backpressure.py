@@ -15,6 +15,7 @@ from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.contracts import Surroundings, Writer
 from headrace.core.plan import nodes
+from headrace.core.state import Document
 from headrace.core.types import Schema
 from tests.runtime.running import cut, job_of
 from tests.simulation import SimulatedLoop
@@ -37,7 +38,7 @@ class SlowMemory(Memory):
 
 
 class _SlowSink(MemorySink):
-    def writer(self, subtask: int) -> Writer:
+    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
         return _SlowWriter(self, subtask)
 
 

@@ -17,6 +17,8 @@ from headrace.core.messages import (
     Failure,
     Finished,
     Hold,
+    Progress,
+    Snapshot,
     Split,
     Stop,
     SubtaskId,
@@ -37,8 +39,8 @@ def test_splits_are_dealt_out_in_turn() -> None:
     x, y, z = SPLITS
     assert Coordinator((A, B), {"s": Dealing((A, B), grows=False)}).start({"s": SPLITS}) == [
         Deploy(1, (A, B)),
-        Assign(A, ((x, None), (z, None)), last=True),
-        Assign(B, ((y, None),), last=True),
+        Assign(A, ((x, Progress()), (z, Progress())), last=True),
+        Assign(B, ((y, Progress()),), last=True),
     ]
 
 
@@ -61,8 +63,8 @@ def test_splits_that_are_discovered_later_are_dealt_out_once_and_in_turn() -> No
     x, y, z = SPLITS
     job = growing(x)
     assert job.discovered("s", [x, y, z]) == [
-        Assign(A, ((z, None),), last=False),
-        Assign(B, ((y, None),), last=False),
+        Assign(A, ((z, Progress()),), last=False),
+        Assign(B, ((y, Progress()),), last=False),
     ]
     assert job.discovered("s", [z, y, x]) == []
 
@@ -71,7 +73,7 @@ def test_a_split_that_is_gone_for_a_while_is_not_dealt_out_again() -> None:
     x, y, _ = SPLITS
     job = growing(x)
     assert job.discovered("s", []) == []
-    assert job.discovered("s", [x, y]) == [Assign(B, ((y, None),), last=False)]
+    assert job.discovered("s", [x, y]) == [Assign(B, ((y, Progress()),), last=False)]
 
 
 def test_nothing_is_dealt_out_behind_a_stop_or_a_failure() -> None:
@@ -87,7 +89,9 @@ def test_a_subtask_that_has_finished_gets_no_split() -> None:
     x, y, _ = SPLITS
     job = growing()
     job.receive(Finished(A))
-    assert job.discovered("s", [x, y]) == [Assign(B, ((x, None), (y, None)), last=False)]
+    assert job.discovered("s", [x, y]) == [
+        Assign(B, ((x, Progress()), (y, Progress())), last=False)
+    ]
     job.receive(Finished(B))
     assert not job.reads("s")
     assert job.discovered("s", SPLITS) == []
@@ -103,8 +107,8 @@ def test_what_cannot_be_discovered_fails_the_job() -> None:
 
 def test_output_is_committed_when_all_have_finished_and_the_job_is_done_after_that() -> None:
     job = started()
-    assert job.receive(Finished(A, {"file": "a"})) == []
-    assert job.receive(Finished(B, {"file": "b"})) == [
+    assert job.receive(Finished(A, Snapshot(handle={"file": "a"}))) == []
+    assert job.receive(Finished(B, Snapshot(handle={"file": "b"}))) == [
         Commit(A, {"file": "a"}),
         Commit(B, {"file": "b"}),
     ]
@@ -124,7 +128,7 @@ def test_a_job_that_prepared_nothing_is_done_at_once() -> None:
 def test_the_first_failure_is_the_one_that_is_told() -> None:
     job = started()
     first, second = Failure("first", "a"), Failure("second", "b")
-    assert job.receive(Finished(A, {"file": "a"})) == []
+    assert job.receive(Finished(A, Snapshot(handle={"file": "a"}))) == []
     assert job.receive(Failed(A, first)) == [Cancel(), Abort(A, {"file": "a"})]
     assert job.receive(Failed(B, second)) == []
     assert job.receive(Finished(B)) == []
@@ -135,7 +139,7 @@ def test_the_first_failure_is_the_one_that_is_told() -> None:
 
 def test_a_failing_commit_fails_the_job() -> None:
     job = started()
-    job.receive(Finished(A, {"file": "a"}))
+    job.receive(Finished(A, Snapshot(handle={"file": "a"})))
     job.receive(Finished(B))
     answer = job.receive(Failed(A, Failure("disk full", "out")))
     assert answer == [Cancel(), Abort(A, {"file": "a"})]

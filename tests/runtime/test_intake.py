@@ -15,7 +15,7 @@ from headrace.core.channel import Bounds
 from headrace.core.contracts import Arrival, Chunk
 from headrace.core.elements import Mark
 from headrace.core.intake import Intake
-from headrace.core.messages import Position, Split
+from headrace.core.messages import Position, Progress, Split
 from headrace.core.plan import nodes
 from headrace.core.task import Flow, Foot
 from headrace.core.timing import timing
@@ -90,7 +90,7 @@ def batches(
         reading, flow = Timed(times), Flow(None, seen, Bench())
         times_of = timing(source, reading, folder, lambda at_us: None, ordered=False)
         intake = Intake(source, reading, flow, lambda: 0, times_of, bounds)
-        intake.assign([(SPLIT, None)], last=True)
+        intake.assign([(SPLIT, Progress())], last=True)
         if stop_at is not None:
             asyncio.get_running_loop().call_later(stop_at, intake.stop)
         await intake.pump()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,13 +12,10 @@ from hypothesis import strategies as st
 from headrace.connectors.memory import Memory
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
-from headrace.core.elements import DELETE
-from headrace.core.plan import nodes
 from tests.reference import pipelines
 from tests.reference.interpreter import interpret
+from tests.runtime.outputs import ended, shown
 from tests.runtime.running import cut, job_of, run_simulated
-
-Values = tuple[Any, ...]
 
 
 @settings(max_examples=60, deadline=None)
@@ -45,36 +39,5 @@ def test_a_pipeline_gives_the_rows_that_its_plan_means(data: st.DataObject) -> N
     wanted = interpret(job.plan, {"rows": full})["out"]
     kind = job.plan.streams["step"].kind
     names = job.plan.streams["step"].schema.names
-    found = _ended(memory, kind, names)
-    assert found == Counter(_shown(row.values[name] for name in names) for row in wanted)
-
-
-def _ended(memory: Memory, kind: nodes.Kind, names: tuple[str, ...]) -> Counter[Values]:
-    """What the output is when all of its changes are done."""
-    frames = memory.outputs.get("out", [])
-    if isinstance(kind, nodes.Append):
-        return Counter(_shown(row) for frame in frames for row in frame.select(names).rows())
-    table: dict[Values, Values] = {}
-    for frame in frames:
-        for values, deleted in zip(
-            frame.select(names).rows(), frame[DELETE].to_list(), strict=True
-        ):
-            named = dict(zip(names, values, strict=True))
-            key = _shown(named[name] for name in kind.key)
-            if deleted:
-                table.pop(key, None)
-            else:
-                table[key] = _shown(values)
-    return Counter(table.values())
-
-
-def _shown(values: Iterable[Any]) -> Values:
-    """Values that can be compared: NaN with itself, and lists."""
-    return tuple(
-        "NaN"
-        if isinstance(value, float) and math.isnan(value)
-        else tuple(value)
-        if isinstance(value, list)
-        else value
-        for value in values
-    )
+    found = ended(memory, kind, names)
+    assert found == Counter(shown(row.values[name] for name in names) for row in wanted)

@@ -15,7 +15,7 @@ END = Watermark(FOREVER_US)
 
 def of(*splits: Split, last: bool = True, ordered: bool = False) -> Watermarks:
     watermarks = Watermarks(ordered)
-    watermarks.assign(splits, last=last)
+    watermarks.assign(dict.fromkeys(splits), last=last)
     return watermarks
 
 
@@ -103,7 +103,7 @@ def test_the_end_of_a_split_that_comes_before_its_time_was_told_does_not_lose_it
     watermarks.came(A, 5)
     watermarks.ended(A)
     assert watermarks.news() == [Watermark(5), Idle()]
-    watermarks.assign([B, C], last=False)
+    watermarks.assign({B: None, C: None}, last=False)
     watermarks.came(B, 7)
     watermarks.came(C, 6)
     watermarks.ended(C)
@@ -131,7 +131,7 @@ def test_a_source_that_goes_on_looking_is_idle_when_all_is_read_not_at_its_end()
     watermarks = of(A, last=False)
     assert came(watermarks, (A, 5)) == [Watermark(5)]
     assert ended(watermarks, A) == Idle()
-    watermarks.assign([], last=True)
+    watermarks.assign({}, last=True)
     assert news(watermarks) == END
 
 
@@ -139,7 +139,7 @@ def test_a_split_that_is_assigned_ends_idleness_and_its_older_rows_take_nothing_
     watermarks = of(A, last=False)
     came(watermarks, (A, 5))
     ended(watermarks, A)
-    watermarks.assign([B], last=False)
+    watermarks.assign({B: None}, last=False)
     assert news(watermarks) == Watermark(5)
     assert came(watermarks, (B, 2), (B, 6)) == [None, Watermark(6)]
     assert ended(watermarks, B) == Idle()
@@ -148,7 +148,7 @@ def test_a_split_that_is_assigned_ends_idleness_and_its_older_rows_take_nothing_
 def test_the_first_split_of_a_subtask_ends_its_idleness_before_any_row() -> None:
     watermarks = of(last=False)
     assert news(watermarks) == Idle()
-    watermarks.assign([A], last=False)
+    watermarks.assign({A: None}, last=False)
     assert news(watermarks) == Watermark(BEGINNING_US)
 
 

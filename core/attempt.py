@@ -1,0 +1,239 @@
+"""One attempt of a job: the shell around a coordinator, a worker and the snapshot store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import TypeAlias
+
+from headrace.core.assembly import Assembly, Ends, open_ends
+from headrace.core.blame import blamed
+from headrace.core.channel import Bounds
+from headrace.core.checkpoints import Checkpoints
+from headrace.core.compile import Setting
+from headrace.core.contracts import Connectors, Source, Surroundings
+from headrace.core.coordinator import Coordinator
+from headrace.core.dealing import Dealing
+from headrace.core.drift import Drift
+from headrace.core.keeping import Keeping
+from headrace.core.manifest import Checkpoint
+from headrace.core.messages import (
+    CheckpointFailed,
+    CheckpointTaken,
+    Failure,
+    Keep,
+    Kept,
+    NotKept,
+    Split,
+    SubtaskId,
+    ToAnybody,
+    ToCoordinator,
+)
+from headrace.core.plan import nodes
+from headrace.core.snapshots import SnapshotError, UnknownOutcome
+from headrace.core.statistics import PartCounts, part_counts
+from headrace.core.telling import failure
+from headrace.core.worker import Worker
+
+Said: TypeAlias = "Callable[[Coordinator, float], list[ToAnybody]]"
+"""What there is to say to a coordinator, at a time of the loop."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """From a checkpoint, or from the beginning, to the end or the first failure."""
+
+    plan: nodes.Plan
+    connectors: Connectors
+    surroundings: Surroundings
+    setting: Setting
+    bounds: Bounds = field(default_factory=Bounds)
+    keeping: Keeping | None = None
+    restored: Checkpoint | None = None
+    number: int = 1
+    _worker: Worker | None = None
+    _mail: asyncio.Queue[Said] = field(default_factory=asyncio.Queue)
+    _assembly: Assembly | None = None
+    _writing: asyncio.Task[None] | None = None
+
+    async def run(self, deployed: Callable[[], None] = lambda: None) -> Coordinator:
+        """Run to the end; the coordinator knows which.
+
+        What is refused before anything is read is raised as ConnectorError or SnapshotError.
+        """
+        ends = open_ends(self.plan, self.connectors, self.surroundings)
+        await self._commit_again(ends)
+        if self.restored is not None and self.restored.ended:
+            return await self._only_committed(ends)
+        splits = await self._discover(ends)
+        store = self.keeping.store if self.keeping else None
+        self._assembly = Assembly(
+            self.plan, ends, self.surroundings, self.bounds, self.setting, store
+        )
+        self._worker = Worker(self._assembly, ends, self.surroundings.bench, self._tell)
+        coordinator = Coordinator(
+            self._ids(), self._sources(ends), self._drifts(), await self._checkpoints(), self.number
+        )
+        looking = [
+            asyncio.create_task(self._rediscover(name, source, coordinator))
+            for name, source in ends.sources.items()
+            if source.rediscover_s is not None
+        ]
+        try:
+            await self._carry(coordinator, splits, deployed)
+        finally:
+            for task in looking:
+                task.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
+            await self._worker.cancel()
+            if self._writing is not None:
+                await asyncio.gather(self._writing, return_exceptions=True)
+        return coordinator
+
+    def stop(self) -> None:
+        """Ask for the end."""
+        self._say(Coordinator.stop)
+
+    def counts(self) -> dict[str, PartCounts]:
+        """What went through every part so far."""
+        subtasks = self._worker.subtasks.values() if self._worker else ()
+        channels = self._assembly.channels if self._assembly else {}
+        return part_counts(self.plan, subtasks, channels)
+
+    def _say(self, what: Said) -> None:
+        self._mail.put_nowait(what)
+
+    def _fail(self, told: Failure) -> None:
+        self._say(lambda coordinator, now: coordinator.fail(told))
+
+    def _tell(self, message: ToCoordinator) -> None:
+        self._say(lambda coordinator, now: coordinator.receive(message, now))
+
+    async def _carry(
+        self,
+        coordinator: Coordinator,
+        splits: Mapping[str, Sequence[Split]],
+        deployed: Callable[[], None],
+    ) -> None:
+        """Carry messages between the coordinator and the others until the attempt is over."""
+        loop = asyncio.get_running_loop()
+        snapshots = self.restored.snapshots if self.restored else None
+        for message in coordinator.start(splits, snapshots, loop.time()):
+            await self._deliver(message)
+        deployed()
+        while not coordinator.over:
+            said = await self._next(coordinator.due())
+            for message in said(coordinator, loop.time()):
+                await self._deliver(message)
+
+    async def _next(self, due: float | None) -> Said:
+        """What is said next; when nobody says anything in time, the time is."""
+        try:
+            async with asyncio.timeout_at(due):
+                return await self._mail.get()
+        except TimeoutError:
+            return Coordinator.tick
+
+    async def _deliver(self, message: ToAnybody) -> None:
+        assert self._worker is not None
+        match message:
+            case Keep():
+                self._writing = asyncio.create_task(self._write(message))
+            case CheckpointTaken() | CheckpointFailed():
+                assert self.keeping is not None
+                self.keeping.told(message)
+            case _:
+                await self._worker.receive(message)
+
+    async def _write(self, keep: Keep) -> None:
+        """Write the manifest of a checkpoint."""
+        assert self.keeping is not None
+        try:
+            await self.surroundings.bench.blocking(partial(self.keeping.write, keep, self.plan))
+        except UnknownOutcome as error:
+            # Nobody can tell whether it is there: the next attempt can.
+            self._fail(Failure(error.message, "checkpoints", hint=error.hint))
+        except SnapshotError as error:
+            self._tell(NotKept(keep.number, error.message))
+        except BaseException as error:
+            self._fail(failure(error, "checkpoints"))
+            raise
+        else:
+            self._tell(Kept(keep.number))
+
+    async def _checkpoints(self) -> Checkpoints | None:
+        if self.keeping is None:
+            return None
+        last = await self.surroundings.bench.blocking(self.keeping.last_number)
+        return Checkpoints(self._ids(), self.keeping.rhythm, last)
+
+    async def _commit_again(self, ends: Ends) -> None:
+        """Commit what the checkpoint names: whoever took it may not have come to that."""
+        for sink, handle in self.restored.handles if self.restored else ():
+            with blamed(sink):
+                await self.surroundings.bench.blocking(partial(ends.sinks[sink].commit, handle))
+
+    async def _only_committed(self, ends: Ends) -> Coordinator:
+        """All had been read and put out before; only what nobody commits is left to clear away."""
+        for sink in ends.sinks.values():
+            await self.surroundings.bench.blocking(sink.check)
+        return Coordinator((), {}, state="done")
+
+    async def _discover(self, ends: Ends) -> dict[str, Sequence[Split]]:
+        """What there is to read; output is looked at after that, and may make its folder."""
+        bench = self.surroundings.bench
+        splits = {
+            name: await bench.blocking(source.discover)
+            for name, source in ends.sources.items()
+            if self.restored is None or source.rediscover_s is not None
+        }
+        for sink in ends.sinks.values():
+            await bench.blocking(sink.check)
+        return splits
+
+    async def _rediscover(self, name: str, source: Source, coordinator: Coordinator) -> None:
+        """Ask a source for its splits as often as it wants to be asked, while they are read."""
+        while coordinator.reads(name):
+            await asyncio.sleep(source.rediscover_s or 0)
+            try:
+                with blamed(name):
+                    found = await self.surroundings.bench.blocking(source.discover)
+            except Exception as error:
+                self._fail(failure(error, name))
+                return
+            self._say(partial(_discovered, source=name, splits=found))
+
+    def _ids(self) -> tuple[SubtaskId, ...]:
+        return tuple(
+            SubtaskId(number, index)
+            for number, task in enumerate(self.plan.tasks)
+            for index in range(task.parallelism)
+        )
+
+    def _sources(self, ends: Ends) -> dict[str, Dealing]:
+        """Who reads each source."""
+        sources = {}
+        for number, task in enumerate(self.plan.tasks):
+            if source := ends.sources.get(task.parts[0]):
+                readers = tuple(SubtaskId(number, index) for index in range(task.parallelism))
+                sources[task.parts[0]] = Dealing(readers, source.rediscover_s is not None)
+        return sources
+
+    def _drifts(self) -> dict[str, Drift]:
+        """The sources whose splits are to keep together."""
+        return {
+            part.name: Drift(part.watermark.max_drift // timedelta(microseconds=1))
+            for part in self.plan
+            if isinstance(part, nodes.Source)
+            and part.watermark is not None
+            and part.watermark.max_drift is not None
+        }
+
+
+def _discovered(
+    coordinator: Coordinator, now: float, source: str, splits: Sequence[Split]
+) -> list[ToAnybody]:
+    return coordinator.discovered(source, splits)

@@ -1,0 +1,60 @@
+"""What a job is kept with, so that it can go on: where, how often, and what follows a failure.
+
+Nothing here is asynchronous: what waits for a disk is called on the bench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from headrace.core import manifest
+from headrace.core.checkpoints import Rhythm
+from headrace.core.manifest import Checkpoint
+from headrace.core.messages import CheckpointTaken, Keep
+from headrace.core.news import News
+from headrace.core.plan import nodes
+from headrace.core.restart import Restarts
+from headrace.core.snapshots import SnapshotError, SnapshotStore
+
+
+@dataclass(slots=True)
+class Keeping:
+    """The store of one job, and its rules."""
+
+    store: SnapshotStore
+    restarts: Restarts
+    rhythm: Rhythm = field(default_factory=Rhythm)
+    retain: int = 3
+    version: str = ""
+    time: Callable[[], str] = str
+    """The time by the wall clock, as it is told to people."""
+    tell: Callable[[News], None] = lambda news: None
+    finish: Callable[[], None] = lambda: None
+    """Called when all has been read, put out and committed."""
+    _bytes: int = 0
+
+    def last_number(self) -> int:
+        """The number of the newest checkpoint, 0 if there is none."""
+        return max(self.store.manifests(), default=0)
+
+    def write(self, keep: Keep, plan: nodes.Plan) -> None:
+        """Make it a checkpoint. Raises SnapshotError."""
+        document = manifest.written(keep, plan, self.version, self.time())
+        self.store.commit(keep.number, document)
+        # It is there: that rubbish stays is no reason to say that it is not.
+        with suppress(SnapshotError):
+            self.store.collect(self.store.manifests()[-self.retain :])
+
+    def newest(self, plan: nodes.Plan) -> Checkpoint | None:
+        """The newest checkpoint. Raises SnapshotError."""
+        number = self.last_number()
+        return manifest.read(number, self.store.manifest(number), plan) if number else None
+
+    def told(self, news: News) -> None:
+        """Tell, with what it cost the store."""
+        if isinstance(news, CheckpointTaken):
+            before, self._bytes = self._bytes, self.store.bytes_written
+            news = replace(news, bytes=self._bytes - before)
+        self.tell(news)

@@ -1,0 +1,142 @@
+"""A checkpoint as the document that its manifest holds, and back: parts by name, never by number.
+
+    {"version": ..., "pipeline": ..., "ended": false, "key_groups": 128,
+     "parts": {"clean": 2, ...},                      subtasks of each part
+     "kept": {"totals": {"key": ..., ...}},           what a step's state means (plan/fingerprint)
+     "sources": {"orders": [{"split": "in/a.jsonl", "number": 0, "position": 120, ...}]},
+     "states": {"totals": [[...], [...]]},            by subtask, what the state backend said
+     "sinks": {"out": {"handles": [...], "writers": [...]}},
+     "counts": {"orders": [...]}}                     by a task's first part and subtask
+
+Handles are in the order in which they were prepared; each says which subtask prepared it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.core.messages import Handle, Keep, Progress, Snapshot, Split, SubtaskId
+from headrace.core.plan import nodes
+from headrace.core.plan.fingerprint import fingerprints
+from headrace.core.snapshots import Manifest
+from headrace.core.state import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a job goes on from."""
+
+    number: int
+    ended: bool
+    snapshots: Mapping[SubtaskId, Snapshot]
+    handles: tuple[tuple[str, Handle], ...] = ()
+    """What is to be committed, by sink, in this order."""
+    taken_at: str = ""
+    sources: Mapping[str, Mapping[Split, Progress]] = field(default_factory=dict)
+
+
+def written(keep: Keep, plan: nodes.Plan, version: str, taken_at: str) -> dict[str, object]:
+    """The document of a checkpoint."""
+    return {
+        "version": version,
+        "pipeline": plan.name,
+        "time": taken_at,
+        "ended": keep.ended,
+        "key_groups": plan.key_groups,
+        "parts": {part.name: part.parallelism for part in plan},
+        "kept": fingerprints(plan),
+        "sources": {
+            part.name: sorted(_splits(part.name, keep.snapshots), key=lambda each: each["number"])
+            for part in plan
+            if isinstance(part, nodes.Source)
+        },
+        "states": {step: _by_subtask(step, plan, keep.snapshots) for step in _stateful(plan)},
+        "sinks": {
+            part.name: _sink(part.name, plan, keep) for part in plan if isinstance(part, nodes.Sink)
+        },
+        "counts": {
+            task.parts[0]: [keep.snapshots[id].counts for id in ids] for task, ids in _tasks(plan)
+        },
+    }
+
+
+def read(number: int, document: Manifest, plan: nodes.Plan) -> Checkpoint:
+    """The checkpoint of a document; `plan` has the same parts, each with as many subtasks."""
+    said: Any = document
+    sources = {
+        source: {Split(source, each["split"], each["number"]): _progress(each) for each in splits}
+        for source, splits in said["sources"].items()
+    }
+    snapshots: dict[SubtaskId, Snapshot] = {}
+    for task, ids in _tasks(plan):
+        for id in ids:
+            snapshots[id] = _snapshot(task, id, said, sources)
+    handles = tuple(
+        (sink, each["handle"]) for sink, kept in said["sinks"].items() for each in kept["handles"]
+    )
+    return Checkpoint(number, said["ended"], snapshots, handles, said["time"], sources)
+
+
+def _splits(source: str, snapshots: Mapping[SubtaskId, Snapshot]) -> Iterator[dict[str, Any]]:
+    for snapshot in snapshots.values():
+        for split, progress in snapshot.splits.items():
+            if split.source == source:
+                yield {
+                    "split": split.name,
+                    "number": split.number,
+                    "position": progress.position,
+                    "at_us": progress.at_us,
+                    "rows": progress.rows,
+                    "bad": progress.bad,
+                    "ended": progress.ended,
+                }
+
+
+def _progress(said: Mapping[str, Any]) -> Progress:
+    return Progress(said["position"], said["at_us"], said["rows"], said["bad"], said["ended"])
+
+
+def _by_subtask(
+    step: str, plan: nodes.Plan, snapshots: Mapping[SubtaskId, Snapshot]
+) -> list[list[Document]]:
+    ids = next(ids for task, ids in _tasks(plan) if step in task.parts)
+    return [list(snapshots[id].states.get(step, ())) for id in ids]
+
+
+def _sink(sink: str, plan: nodes.Plan, keep: Keep) -> dict[str, object]:
+    ids = next(ids for task, ids in _tasks(plan) if sink in task.parts)
+    handles = [{"subtask": id.index, "handle": handle} for id, handle in keep.handles if id in ids]
+    return {"handles": handles, "writers": [keep.snapshots[id].writer for id in ids]}
+
+
+def _snapshot(
+    task: nodes.Task,
+    id: SubtaskId,
+    said: Any,
+    sources: Mapping[str, Mapping[Split, Progress]],
+) -> Snapshot:
+    """A subtask as it was; a split is its whose turn it was."""
+    splits = {
+        split: progress
+        for split, progress in sources.get(task.parts[0], {}).items()
+        if split.number % task.parallelism == id.index
+    }
+    states = {
+        step: tuple(said["states"][step][id.index])
+        for step in task.parts
+        if said["states"].get(step) and said["states"][step][id.index]
+    }
+    counts = said["counts"][task.parts[0]][id.index]
+    sink = said["sinks"].get(task.parts[-1])
+    return Snapshot(splits, states, counts, None, sink["writers"][id.index] if sink else None)
+
+
+def _stateful(plan: nodes.Plan) -> Iterator[str]:
+    yield from fingerprints(plan)
+
+
+def _tasks(plan: nodes.Plan) -> Iterator[tuple[nodes.Task, Sequence[SubtaskId]]]:
+    for number, task in enumerate(plan.tasks):
+        yield task, [SubtaskId(number, index) for index in range(task.parallelism)]

@@ -1,0 +1,29 @@
+"""What there is to tell about a job while it runs, beside its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """It goes on from a checkpoint."""
+
+    number: int
+    taken_at: str
+    from_: tuple[tuple[str, str], ...]
+    """From where each source goes on, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restarting:
+    """The job has failed, and begins again from its newest checkpoint after some time."""
+
+    failure: Failure
+    delay_s: float
+
+
+News: TypeAlias = Resumed | CheckpointTaken | CheckpointFailed | Restarting

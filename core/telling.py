@@ -1,0 +1,25 @@
+"""What a user is told of an exception: a line of theirs and the world's, all of ours."""
+
+from __future__ import annotations
+
+import traceback
+
+from headrace.core.blame import part_of
+from headrace.core.contracts import ConnectorError
+from headrace.core.messages import Failure
+from headrace.core.snapshots import SnapshotError
+from headrace.core.user_code import UserCodeError
+
+
+def failure(error: BaseException, *parts: str) -> Failure:
+    """The failure that an exception is. Of `parts` it came, unless it is known of which."""
+    where = part_of(error) or " > ".join(parts)
+    match error:
+        case SnapshotError():
+            return Failure(error.message, where, hint=error.hint)
+        case ConnectorError():
+            return Failure(error.message, where, error.split, error.position, error.hint)
+        case UserCodeError():
+            return Failure(error.message, where, hint=error.hint)
+    trace = "".join(traceback.format_exception(error))
+    return Failure(f"{type(error).__name__}: {error}", where, defect=trace)

@@ -1,0 +1,45 @@
+"""Committed output as what can be compared."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.connectors.memory import Memory
+from headrace.core.elements import DELETE
+from headrace.core.plan import nodes
+
+Values = tuple[Any, ...]
+
+
+def ended(memory: Memory, kind: nodes.Kind, names: tuple[str, ...]) -> Counter[Values]:
+    """What the output is when all of its changes are done."""
+    frames = memory.outputs.get("out", [])
+    if isinstance(kind, nodes.Append):
+        return Counter(shown(row) for frame in frames for row in frame.select(names).rows())
+    table: dict[Values, Values] = {}
+    for frame in frames:
+        for values, deleted in zip(
+            frame.select(names).rows(), frame[DELETE].to_list(), strict=True
+        ):
+            named = dict(zip(names, values, strict=True))
+            key = shown(named[name] for name in kind.key)
+            if deleted:
+                table.pop(key, None)
+            else:
+                table[key] = shown(values)
+    return Counter(table.values())
+
+
+def shown(values: Iterable[Any]) -> Values:
+    """Values that can be compared: NaN with itself, and lists."""
+    return tuple(
+        "NaN"
+        if isinstance(value, float) and math.isnan(value)
+        else tuple(value)
+        if isinstance(value, list)
+        else value
+        for value in values
+    )

@@ -105,6 +105,14 @@ class Runs(Protocol):
         """
         ...
 
+    def owed(self, *, asking: bool) -> int:
+        """About how many rows the next call works on that were there before; nearly always 0.
+
+        That is what earlier calls with few rows have put off. The call is `add`, or with `asking`
+        one that asks for few keys, which has more to do if nobody has for a while.
+        """
+        ...
+
     @property
     def rows(self) -> int:
         """About how many rows are kept, merged or not."""
@@ -128,6 +136,13 @@ class Table(Protocol):
 
     def forget(self, now_us: int) -> None:
         """Forget the rows whose UNTIL has passed: now is later. `find` never shows them again."""
+        ...
+
+    def owed(self, now_us: int) -> int:
+        """About how many rows `forget` of that time, and the next `put`, work on beside theirs.
+
+        That is what earlier calls with few rows have put off; nearly always 0.
+        """
         ...
 
     @property

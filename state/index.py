@@ -81,6 +81,14 @@ class Index:
         self._taken += len(hashes)
         self._insert(hashes, rows)
 
+    def lacks_room(self, keys: int) -> bool:
+        """Whether to insert so many keys would take long; a small table soon has more slots."""
+        return len(self._rows) > 4 * keys and (self._taken + keys) * 2 > len(self._rows)
+
+    def make_room(self, keys: int) -> None:
+        """Let so many keys be inserted without taking long; keys move to other slots."""
+        self._rebuild(self.live + keys)
+
     def renumbered(self) -> pl.Series:
         """The rows of all keys, in order; from now on they have their numbers in it."""
         import polars as pl

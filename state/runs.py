@@ -76,7 +76,7 @@ class MemoryRuns:
             self._tidy()
 
     def owed(self, *, asking: bool) -> int:
-        """What was put off."""
+        """On how many rows the next call works: what was put off, and what is to be found."""
         rows = self._rows if self._is_grown else sum(run.rows for run in self._to_merge)
         rows += sum(run.rows for run in self._waste) if self._is_wasteful else 0
         return rows + self._finding.owed if asking and self._can_find(1) else rows

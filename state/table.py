@@ -28,6 +28,9 @@ LEAST_GARBAGE = 4096
 FEWER = 4
 """A frame of the log is joined to the one before if that is at most so many times as long."""
 
+SOON_ROWS = 2000
+"""To put or remove fewer rows leaves to the next call what takes long."""
+
 
 class MemoryTable:
     """The live state. `group` are the columns whose key group a row is of, if it is not KEY's."""
@@ -72,6 +75,9 @@ class MemoryTable:
         """Keep these rows."""
         if not frame.height:
             return
+        soon = frame.height >= SOON_ROWS
+        if not soon:
+            self._tidy()
         if UNTIL in frame.columns and not self._times:
             self._times = True
             self._frames, self._whole = [_timed(each) for each in self._frames], None
@@ -79,23 +85,29 @@ class MemoryTable:
             frame = _timed(frame)
         hashes, slots = self._looked_up(frame[KEY])
         self._append(compacted(frame[list(self._names)]), hashes, slots)
-        self._tidy()
+        if soon:
+            self._tidy()
 
     def remove(self, keys: pl.Series) -> None:
         """Forget these keys."""
+        if len(keys) < SOON_ROWS:
+            self._tidy()
         _, slots = self._looked_up(keys.unique())
         self._drop(slots.drop_nulls(), remember=True)
-        self._tidy()
+        if len(keys) >= SOON_ROWS:
+            self._tidy()
 
     def forget(self, now_us: int) -> None:
         """Forget the rows whose time has passed."""
         self._now_us = max(self._now_us, now_us)
-        if not self._frames or not self._times:
-            return
-        more = self._index.live > 2 * self._swept_rows + LEAST_GARBAGE
-        if more or (self._sweep_us is not None and self._now_us > self._sweep_us):
+        if self._is_due(self._now_us):
             self._sweep()
             self._tidy()
+
+    def owed(self, now_us: int) -> int:
+        """On how many rows the next calls work: what was put off, and a sweep if one is due."""
+        sweeps = self._is_due(now_us) or self._is_wasteful or self._index.lacks_room(SOON_ROWS)
+        return (self._index.live if sweeps else 0) + sum(f.height for f in self._to_join)
 
     @property
     def rows(self) -> int:
@@ -160,10 +172,40 @@ class MemoryTable:
             self._last = None
         self._height = end
         self._frames.append(frame)
-        while len(self._frames) > 1 and self._frames[-2].height <= FEWER * self._frames[-1].height:
-            last = self._frames.pop()
-            self._frames[-1] = self._frames[-1].vstack(last).rechunk()
+        joins = self._to_join
+        if sum(each.height for each in joins) < SOON_ROWS:
+            self._join(joins)
         self._whole = None
+
+    @property
+    def _to_join(self) -> list[pl.DataFrame]:
+        """The last frames, if those before the last one are not much longer than it."""
+        rows = start = 0
+        for start, frame in enumerate(reversed(self._frames)):
+            if start and frame.height > FEWER * rows:
+                break
+            rows += frame.height
+        else:
+            start = len(self._frames)
+        return self._frames[-start:] if start > 1 else []
+
+    def _join(self, frames: list[pl.DataFrame]) -> None:
+        if frames:
+            whole = reduce(lambda log, frame: log.vstack(frame), frames).rechunk()
+            self._frames[-len(frames) :] = [whole]
+            self._whole = None
+
+    def _is_due(self, now_us: int) -> bool:
+        """Whether enough rows have had their time by then."""
+        if not self._frames or not self._times:
+            return False
+        more = self._index.live > 2 * self._swept_rows + LEAST_GARBAGE
+        return more or (self._sweep_us is not None and now_us > self._sweep_us)
+
+    @property
+    def _is_wasteful(self) -> bool:
+        """Whether there is more garbage than rows that count."""
+        return self._height > 2 * self._index.live + LEAST_GARBAGE
 
     def _drop(self, slots: pl.Series, *, remember: bool) -> None:
         if not len(slots):
@@ -187,8 +229,12 @@ class MemoryTable:
         self._sweep_us = None if half is None else int(half)  # type: ignore[arg-type]
 
     def _tidy(self) -> None:
-        """Leave the garbage behind when there is more of it than of rows that count."""
-        if self._height <= 2 * self._index.live + LEAST_GARBAGE:
+        """Do what was put off; leave garbage behind."""
+        self._join(self._to_join)
+        if self._index.lacks_room(SOON_ROWS):
+            self._index.make_room(SOON_ROWS)
+            self._last = None
+        if not self._is_wasteful:
             return
         if self._index.live:
             self._frames = [compacted(self._log()[self._index.renumbered()])]

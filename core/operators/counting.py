@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import EVENT_TIME
 from headrace.core.operators.folds import AT
 from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.numbered import ROWS, Numbered
 from headrace.core.operators.operator import Output, Timely, aside
 from headrace.core.operators.outgoing import Outgoing
 from headrace.core.operators.place import Place
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 PANES = "panes"
 """What the table of panes is called in the state."""
 
-ROWS = "__rows"
-"""How many rows of a key have come, or stand in a pane."""
+NUMBER = "__number"
+"""The number of a row among those of its key that came with it, from 0."""
 PANE = "__pane"
 """The number of a pane of its key, from 0."""
 TIME = "__last"
@@ -45,7 +46,10 @@ Beside a number it makes joins find NaN: Polars does not where one sorted column
 
 
 class Counting(Timely):
-    """The operator of `window: {count: ...}`."""
+    """The operator of `window: {count: ...}`.
+
+    ROWS is how many rows of a key have come, or stand in a pane.
+    """
 
     def __init__(
         self, operation: Aggregate | Top, place: Place, types: Mapping[str, pl.DataType]
@@ -56,7 +60,7 @@ class Counting(Timely):
         assert operation.window is not None and isinstance(operation.window.shape, Count)
         shape, state = operation.window.shape, place.state
         self._grouping = grouping = Grouping(operation.key)
-        self._fold = fold = fold_of(operation, grouping, types)
+        self._fold = fold = Numbered(fold_of(operation, grouping, types), (TIME,))
         self._out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._pane = gcd(shape.rows, shape.every)
         self._spans = shape.rows // self._pane
@@ -67,9 +71,9 @@ class Counting(Timely):
             key[SAME] = pl.Int32()
         self._key = tuple(key)
         self._by = (*self._key, PANE)
-        extra = {PANE: pl.Int64(), ROWS: pl.Int64(), TIME: pl.Int64()}
+        panes = {**key, PANE: pl.Int64(), **fold.columns}
         self._counts = state.table("counts", {ROWS: pl.Int64()})
-        self._panes = state.table(PANES, {**key, **fold.columns, **extra}, grouping.inside)
+        self._panes = state.table(PANES, panes, grouping.inside)
 
     held = 0
 
@@ -113,7 +117,7 @@ class Counting(Timely):
         time = pl.col(EVENT_TIME).cast(pl.Int64) if EVENT_TIME in rows.columns else pl.lit(0)
         at = pl.int_range(pl.len(), dtype=pl.Int64).over(self._key)
         time = time.cast(pl.Int64)
-        return rows.with_columns(at.alias(ROWS), time.alias(TIME), time.alias(AT))
+        return rows.with_columns(at.alias(NUMBER), time.alias(TIME), time.alias(AT))
 
     def _heads(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Each key here: how many rows came now, and before."""
@@ -130,12 +134,8 @@ class Counting(Timely):
         before = heads.select(*self._key, BEFORE)
         placed = rows.join(
             before, on=self._key, how="left", nulls_equal=True, maintain_order="left"
-        ).with_columns(((pl.col(BEFORE) + pl.col(ROWS)) // self._pane).alias(PANE))
-        sizes = placed.group_by(self._by).agg(
-            pl.len().cast(pl.Int64).alias(ROWS), pl.col(TIME).max()
-        )
-        states = self._fold.begin(placed.drop(BEFORE, ROWS, TIME), self._by)
-        return states.join(sizes, on=self._by, nulls_equal=True)
+        ).with_columns(((pl.col(BEFORE) + pl.col(NUMBER)) // self._pane).alias(PANE))
+        return self._fold.begin(placed, self._by)
 
     def _wanted(self, heads: pl.DataFrame) -> pl.Series:
         """Under which keys the panes are kept that windows to come reach back to."""
@@ -151,9 +151,7 @@ class Counting(Timely):
         import polars as pl
 
         together = pl.concat(panes)
-        sizes = together.group_by(self._by).agg(pl.col(ROWS).sum(), pl.col(TIME).max())
-        states = self._fold.merge(together.drop(ROWS, TIME), self._by)
-        return states.join(sizes, on=self._by, nulls_equal=True).select(together.columns)
+        return self._fold.merge(together, self._by).select(together.columns)
 
     def _keep(self, panes: pl.DataFrame, before: pl.DataFrame, heads: pl.DataFrame) -> None:
         """Keep what later windows need of these panes, and how many rows each key has had."""

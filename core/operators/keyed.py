@@ -10,7 +10,8 @@ from headrace.core.operators.dedup import First, Last
 from headrace.core.operators.operator import Operator
 from headrace.core.operators.place import Place
 from headrace.core.operators.running import Running
-from headrace.core.operators.sessions import OPEN, Sessions
+from headrace.core.operators.sessions.opened import OPEN
+from headrace.core.operators.sessions.sessions import Sessions
 from headrace.core.operators.top import Top
 from headrace.core.operators.windows.filing import WINDOWS
 from headrace.core.operators.windows.make import windowed

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from headrace.core.operators.operator import Output
+from headrace.core.plan.windows import Window
 from headrace.core.state import StepState
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +26,9 @@ class Place:
     """Whether its rows must carry their place in the order of all rows."""
     late: bool
     """Whether somebody reads the stream of late rows, if there is one."""
+
+    def left_out(self, window: Window, rows: pl.DataFrame) -> Iterator[Output]:
+        """Count rows that came too late for the window, and hand them to whoever reads them."""
+        self.state.counts.late += rows.height
+        if window.late_to is not None and self.late:
+            yield window.late_to, rows

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.operators.operator import Chain
-from headrace.core.operators.sessionizing import END, LAST, START, continued
+from headrace.core.operators.sessions.pieces import END, LAST, START, continued
 from headrace.core.plan.windows import Session, Trigger, Window
 from tests.runtime.keyed import Keyed, Row
 

@@ -8,11 +8,11 @@ rest of a window is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import FOREVER_US
-from headrace.core.operators.folds import Fold
+from headrace.core.operators.numbered import ROWS
 from headrace.core.operators.operator import Output, aside
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.rows import Arrived
@@ -23,38 +23,15 @@ from headrace.core.state import SLOT
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS = "__rows"
-"""How many rows have come to a key and window since it was put out."""
 TURN = "__turn"
 """Which of the parts, each of so many rows, a row of a key and window belongs to."""
 
 
-class Numbered:
-    """A fold that also counts rows."""
-
-    def __init__(self, fold: Fold) -> None:
-        import polars as pl
-
-        self._fold = fold
-        self.reads = fold.reads
-        self.columns: Mapping[str, pl.DataType] = {**fold.columns, ROWS: pl.Int64()}
-        self.finish = fold.finish
-
-    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The states of rows, and how many there are."""
-        import polars as pl
-
-        return _beside(self._fold.begin(rows, by), rows, by, pl.len().cast(pl.Int64))
-
-    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The states of states, and how many rows are in them."""
-        import polars as pl
-
-        return _beside(self._fold.merge(states, by), states, by, pl.col(ROWS).sum())
-
-
 class Counted(Windows):
-    """`parts` are of windows apart; `panes` is the grid in which rows come."""
+    """`parts` are of windows apart; `panes` is the grid in which rows come.
+
+    ROWS is how many rows have come to a key and window since it was put out.
+    """
 
     def __init__(self, parts: Parts, panes: Grid, count: int) -> None:
         super().__init__(parts)
@@ -123,14 +100,6 @@ class Counted(Windows):
         found = rows.join(before, on=by, how="left", nulls_equal=True, maintain_order="left")
         turn = (number + pl.col(ROWS).fill_null(0)) // self._count
         return found.with_columns(turn.alias(TURN)).drop(ROWS)
-
-
-def _beside(
-    states: pl.DataFrame, rows: pl.DataFrame, by: Sequence[str], count: pl.Expr
-) -> pl.DataFrame:
-    if not by:
-        return states.with_columns(rows.select(count.alias(ROWS)).to_series())
-    return states.join(rows.group_by(by).agg(count.alias(ROWS)), on=by, nulls_equal=True)
 
 
 def _together(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:

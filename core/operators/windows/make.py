@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from headrace.core.operators.folds import Aggregates, Fold
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.kept import Best, Evicted
+from headrace.core.operators.numbered import Numbered
 from headrace.core.operators.operator import Operator
 from headrace.core.operators.outgoing import Outgoing
 from headrace.core.operators.place import Place
-from headrace.core.operators.windows.counted import Counted, Numbered
+from headrace.core.operators.windows.counted import Counted
 from headrace.core.operators.windows.due import Shared, Whole
 from headrace.core.operators.windows.filing import Filed
-from headrace.core.operators.windows.grid import Apart, grid_of
+from headrace.core.operators.windows.grid import Apart, Grid, grid_of
 from headrace.core.operators.windows.results import Results
 from headrace.core.operators.windows.rows import Clock, Rows
 from headrace.core.operators.windows.spread import Spread
@@ -34,23 +35,21 @@ def windowed(
     assert window is not None
     grouping = Grouping(operation.key)
     panes = grid_of(window.shape)
-    grid = panes
     fold = fold_of(operation, grouping, types, newest=not window.bounded)
-    rows = Rows(grid, Clock(window, grid, place), grouping, fold)
-    results = Results(
-        operation, grid, grouping, fold, Outgoing(operation, place.stream, ordered=place.ordered)
-    )
+    clock = Clock(window, place)
+    rows = Rows(panes, clock, grouping, fold)
+    out = Outgoing(operation, place.stream, ordered=place.ordered)
+    results = Results(operation, panes, grouping, fold, out)
     trigger = window.trigger
     count = trigger.count if trigger else None
-    if count is not None:
-        grid, fold = Apart(grid), Numbered(fold)
-    filed = Filed(place.state, grouping, fold)
+    # Rows come by pane, and windows that count theirs get them each for itself.
+    grid: Grid = panes if count is None else Apart(panes)
+    filed = Filed(place.state, grouping, fold if count is None else Numbered(fold))
     spread = Spread(grid, filed)
     keep = window.lateness_us > 0 and window.accumulate
     due = Whole(filed, keep=keep) if grid.one_to_one else Shared(grid, filed, spread)
     every = trigger is not None and trigger.every_us is not None
     changed = Changed(place.state, grouping, filed) if every and window.accumulate else None
-    clock = Clock(window, grid, place)
     parts = Parts(window, grid, clock, rows, filed, spread, due, results, place, changed)
     return Windows(parts) if count is None else Counted(parts, panes, count)
 

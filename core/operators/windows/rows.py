@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 class Clock:
     """The time by which windows fire: the watermark, or the wall clock; it never goes back."""
 
-    def __init__(self, window: Window, grid: Grid, place: Place) -> None:
-        self._grid = grid
+    def __init__(self, window: Window, place: Place) -> None:
         self._lateness_us = window.lateness_us
         self._processing = window.processing
         self._place = place
@@ -41,12 +40,11 @@ class Clock:
         """Windows that end up to then take no more rows."""
         return max(self.us - self._lateness_us, NO_CLOCK_US)
 
-    @property
-    def closed_us(self) -> int:
-        """The last pane that no window needs any more."""
+    def closed_us(self, grid: Grid) -> int:
+        """The last pane of a grid that no window of it needs any more."""
         if self.us == FOREVER_US:
             return FOREVER_US
-        closed = self._grid.start(self._grid.first(self.over_us + 1))
+        closed = grid.start(grid.first(self.over_us + 1))
         return max(closed, NO_CLOCK_US)
 
     def time(self, frame: pl.DataFrame) -> pl.Expr:
@@ -89,7 +87,7 @@ class Rows:
         if self._grid.gaps:
             inside = rows.select(self._grid.last(pl.col(SLOT)) >= pl.col(SLOT)).to_series()
             frame, rows = frame.filter(inside), rows.filter(inside)
-        least, closed = _least(rows), self._clock.closed_us
+        least, closed = _least(rows), self._clock.closed_us(self._grid)
         if least > closed:
             return Arrived(rows, least, None)
         late = rows[SLOT] <= closed

@@ -68,7 +68,7 @@ class Windows:
             return
         came = self._parts.rows.arrived(frame)
         if came.late is not None:
-            yield from self._leave_out(came.late)
+            yield from self._parts.place.left_out(self._window, came.late)
         if came.rows.height:
             self._rings.came()
             yield from self._file(came)
@@ -118,9 +118,10 @@ class Windows:
         grid = self._parts.grid
         if max(grid.first(before + 1), grid.first(first)) <= now_us:
             yield from self._parts.results.rows(self._parts.due.between(before, now_us))
-        self._filed.runs.drop(self._clock.closed_us)
+        closed_us = self._clock.closed_us(grid)
+        self._filed.runs.drop(closed_us)
         if self._parts.changed is not None:
-            self._parts.changed.drop(self._clock.closed_us)
+            self._parts.changed.drop(closed_us)
         if self._rings.passes(before, now_us):
             yield from self._early()
 
@@ -135,12 +136,6 @@ class Windows:
             yield from self._again(came)
         else:
             yield from self._besides(came)
-
-    def _leave_out(self, late: pl.DataFrame) -> Iterator[Output]:
-        """Count late rows, and hand them to whoever reads them."""
-        self._parts.place.state.counts.late += late.height
-        if self._window.late_to is not None and self._parts.place.late:
-            yield self._window.late_to, late
 
     def _again(self, came: Arrived) -> Iterator[Output]:
         """Put out again, whole, the windows that had ended and have changed."""
@@ -182,7 +177,7 @@ class Windows:
         """Put out the windows in between that these keys and panes are in, with all their rows."""
         self._filed.settle()
         keys = changed.select(self._filed.key).unique()
-        states = self._filed.runs.of_keys(keys, self._clock.closed_us)
+        states = self._filed.runs.of_keys(keys, self._clock.closed_us(self._parts.grid))
         if states is not None:
             windows = self._parts.spread.changed(states, changed, after, until)
             yield from self._parts.results.rows(windows)

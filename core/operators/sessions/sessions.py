@@ -1,0 +1,197 @@
+"""Session windows: rows of a key that follow each other at most the gap apart make one window.
+
+A row exactly at the end of a session still belongs to it, so that a session closes when the
+watermark is past its end, and not when it is there. What it puts out is then that much older than
+the watermark: `behind_us`.
+
+A window that may change after it was put out (`lateness`, `trigger`) is kept among the shown ones.
+A row that touches one takes it back: its row is deleted, and the session is put out again when it
+is due. So a window's row is gone as soon as there is no such window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
+from headrace.core.operators.folds import AT
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.numbered import ROWS
+from headrace.core.operators.operator import Output, aside
+from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
+from headrace.core.operators.place import Place
+from headrace.core.operators.sessions.opened import Opened
+from headrace.core.operators.sessions.pieces import END, START, continued, joined
+from headrace.core.operators.sessions.shown import Shown
+from headrace.core.operators.windows.make import fold_of
+from headrace.core.operators.windows.triggers import Rings
+from headrace.core.plan.nodes import Aggregate, Top
+from headrace.core.plan.windows import Session
+from headrace.core.state import NO_CLOCK_US, SLOT
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROW = "__row"
+"""The number of a row in its batch."""
+
+
+class Sessions:
+    """The operator of `window: {session: ...}`."""
+
+    def __init__(
+        self, operation: Aggregate | Top, place: Place, types: Mapping[str, pl.DataType]
+    ) -> None:
+        """`types` are those of the columns that rows come with; only `top` keeps them all."""
+        window, state = operation.window, place.state
+        assert window is not None and isinstance(window.shape, Session)
+        self._window = window
+        self._count = window.trigger.count if window.trigger else None
+        self._gap_us = window.shape.gap_us
+        self._place, self._state = place, state
+        self._grouping = grouping = Grouping(operation.key)
+        self._fold = fold = fold_of(operation, grouping, types)
+        self._shows_bounds = isinstance(operation, Aggregate)
+        self._out = Outgoing(operation, place.stream, ordered=place.ordered)
+        self._open = Opened(state, grouping, fold, self._gap_us)
+        self._shown = Shown(state, window, self._open) if window.fires_again else None
+        self._by = self._open.by
+        self._rings = Rings(window, place.now_us)
+        if self._open.first() is not None:
+            self._rings.came()
+
+    behind_us = 1
+
+    @property
+    def held(self) -> int:
+        """The pieces of sessions that go on."""
+        return self._open.rows
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows become pieces; those that come too late for any session are told apart."""
+        if not frame.height:
+            return
+        rows = self._joined(frame)
+        suspects = self._suspects(rows)
+        yield from aside(self._owed(asking=suspects is not None))
+        late = None if suspects is None else self._too_late(suspects)
+        if late is not None and late.height:
+            yield from self._place.left_out(self._window, frame[late[ROW].sort()])
+            rows = rows.join(late, on=ROW, how="anti", maintain_order="left")
+        if rows.height:
+            self._rings.came()
+            yield from self._file(self._open.pieces(rows))
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Sessions close whose gap has passed."""
+        if self._window.processing and watermark_us < FOREVER_US:
+            return
+        before_us = self._state.clock_us
+        self._state.clock_us = max(before_us, watermark_us)
+        yield from self._close(watermark_us)
+        if self._rings.passes(before_us, watermark_us):
+            yield from self._show(self._open.all())
+        if self._shown is not None:
+            self._shown.drop(watermark_us)
+
+    def due_us(self) -> int | None:
+        """When the next session closes by the wall clock, or is to be shown."""
+        closes = self._open.first() if self._window.processing else None
+        due = [at for at in (closes, self._rings.due_us()) if at is not None]
+        return min(due, default=None)
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """The wall clock has come this far."""
+        if self._window.processing:
+            yield from self._close(now_us)
+            if self._shown is not None:
+                self._shown.drop(now_us)
+        if self._rings.rings(now_us):
+            yield from self._show(self._open.all())
+
+    def settle(self) -> None:
+        """All is filed as it comes."""
+
+    def _joined(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows, each with the start and end of the session it is part of among these."""
+        import polars as pl
+
+        rows = self._grouping.rows(frame, self._fold.reads)
+        if self._window.processing:
+            time = pl.lit(self._place.now_us(), dtype=pl.Int64)
+        else:
+            time = pl.col(EVENT_TIME).cast(pl.Int64)
+        times = (time.alias(START), time.alias(END), time.alias(AT))
+        numbered = rows.with_columns(*times, pl.int_range(pl.len()).alias(ROW))
+        return joined(numbered, self._open.key, self._gap_us)
+
+    def _owed(self, *, asking: bool) -> int:
+        """On how many rows of before work is to be done when rows come."""
+        rows = self._open.owed(asking=asking or self._count is not None)
+        return rows if self._shown is None else rows + self._shown.owed
+
+    def _suspects(self, rows: pl.DataFrame) -> pl.DataFrame | None:
+        """The rows whose session would be over, with all its lateness, were they alone in it."""
+        import polars as pl
+
+        clock_us = self._state.clock_us
+        if self._window.processing or clock_us == NO_CLOCK_US:
+            return None
+        over = pl.col(END) + (self._gap_us + 1 + self._window.lateness_us) <= clock_us
+        suspects = rows.filter(over)
+        return suspects if suspects.height else None
+
+    def _too_late(self, suspects: pl.DataFrame) -> pl.DataFrame:
+        """The numbers of the rows whose session is over."""
+        sessions = suspects.select(self._by).unique()
+        kept = [each.of_keys(sessions) for each in (self._open, self._shown) if each is not None]
+        for pieces in kept:
+            if pieces is not None:
+                saved = continued(sessions, pieces, self._open.key, self._gap_us)
+                sessions = sessions.join(saved, on=self._by, how="anti", nulls_equal=True)
+        return suspects.join(sessions, on=self._by, how="semi", nulls_equal=True).select(ROW)
+
+    def _file(self, pieces: pl.DataFrame) -> Iterator[Output]:
+        """Keep pieces, and put out what they change at once."""
+        if self._shown is not None and self._shown.rows:
+            touched = self._shown.touched(pieces)
+            if touched is not None:
+                self._open.add_again(touched)
+                yield from self._out.rows(self._finished(touched, deleted=True))
+        self._open.add(pieces)
+        if not self._window.processing:
+            yield from self._close(self._state.clock_us)
+        if self._count is not None:
+            yield from self._show(self._open.full(pieces, self._count))
+
+    def _close(self, until_us: int) -> Iterator[Output]:
+        """Put out the sessions that closed up to then."""
+        first = self._open.first()
+        if first is not None and first <= until_us:
+            yield from aside(self._open.owed_closing)
+            yield from self._show(self._open.closed(until_us))
+
+    def _show(self, sessions: pl.DataFrame | None) -> Iterator[Output]:
+        """Put sessions out, and keep those that may still change."""
+        if sessions is None or not sessions.height:
+            return
+        yield from self._out.rows(self._finished(sessions, deleted=False))
+        if self._shown is not None:
+            self._shown.add(sessions)
+
+    def _finished(self, sessions: pl.DataFrame, *, deleted: bool) -> pl.DataFrame:
+        """The results of whole sessions."""
+        import polars as pl
+
+        if not sessions.height:
+            return sessions
+        done = self._fold.finish(sessions.drop(SLOT, ROWS), self._by)
+        stamp = pl.Datetime("us", "UTC")
+        end = pl.col(END) + self._gap_us
+        if self._shows_bounds:
+            start = pl.col(START).cast(stamp)
+            done = done.with_columns(start.alias(WINDOW_START), end.cast(stamp).alias(WINDOW_END))
+        if not self._window.processing:
+            done = done.with_columns((end - 1).cast(stamp).alias(EVENT_TIME))
+        return done.with_columns(pl.lit(deleted).alias(DELETE)) if deleted else done

@@ -42,7 +42,9 @@ there, at once 130, and with Polars' other engine 260; it took no longer."""
 
 FOUND_ROWS = 4096
 FEW = 32
-"""Keys are found if there are so many rows in all, and so many times as many as keys."""
+"""Keys are found if there are so many rows in all, and so many times as many as keys,"""
+FEW_RUNS = 2
+"""or if they are hardly any, and there are more runs than that: each takes looking through."""
 
 SOON_ROWS = 2000
 """A frame of fewer rows leaves to the next one what it sets off."""
@@ -204,7 +206,8 @@ class MemoryRuns:
 
     def _can_find(self, keys: int) -> bool:
         """Whether so few keys are better found than looked for in every row."""
-        return bool(self.layout.key) and self._rows >= max(keys * FEW, FOUND_ROWS)
+        few = self._rows >= max(keys * FEW, FOUND_ROWS)
+        return bool(self.layout.key) and (few or (keys <= FEW and len(self._runs) > FEW_RUNS))
 
     def _taken(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """The rows of few keys, which are gone now."""

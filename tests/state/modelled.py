@@ -108,8 +108,8 @@ class Modelled(RuleBasedStateMachine):
 
     backend: Callable[[], StateBackend]
     store: Callable[[], SnapshotStore]
-    reads_frozen = True
-    """Whether what a state gave, and nobody stored, can be read when the state is closed."""
+    is_in_memory = True
+    """Whether a frozen state needs neither the state that gave it nor its checkpoint any more."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -220,7 +220,7 @@ class Modelled(RuleBasedStateMachine):
         self.subtasks[0].state.counts.late += 1
         self.model.late += 1
 
-    @precondition(lambda self: self.reads_frozen)
+    @precondition(lambda self: self.is_in_memory)
     @rule()
     def freeze(self) -> None:
         frozen = tuple(subtask.state.freeze() for subtask in self.subtasks)
@@ -240,7 +240,7 @@ class Modelled(RuleBasedStateMachine):
         documents = [each.stored(self.checkpoints) for each in frozen]
         self.number += 1
         self.checkpoints.commit(self.number, {"states": documents})
-        self.checkpoints.collect([self.number])
+        self.checkpoints.collect([self.number] if self.is_in_memory else range(self.number + 1))
         self.frozen.append((self._thawed(self.number), model))
 
     @rule(is_stored=st.booleans())

@@ -1,0 +1,1 @@
+"""State in memory as far as it fits, and on disk beyond."""

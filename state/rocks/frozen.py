@@ -1,0 +1,208 @@
+"""A step's state as it was, part of it on disk, where nothing changes until it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.keygroups import key_group
+from headrace.core.snapshots import Blob, SnapshotStore
+from headrace.core.state import Counts, Document, Shape, shared
+from headrace.state.framing import FrameBlobs
+from headrace.state.frozen import Kept, MemoryFrozen, Unopened
+from headrace.state.rocks.budget import Gate
+from headrace.state.rocks.documents import (
+    RocksDocument,
+    SpilledDocument,
+    SpillingRunsDocument,
+    SpillingTableDocument,
+    plain,
+)
+from headrace.state.rocks.frozen_table import FrozenSpillingTable
+from headrace.state.rocks.runs import FrozenSpillingRuns
+from headrace.state.rocks.shelf import Shelf
+from headrace.state.runs import FrozenRuns
+from headrace.state.stored import BlobName, RunsDocument, TableDocument, document_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Spillable: TypeAlias = Kept | FrozenSpillingRuns | FrozenSpillingTable
+
+
+@dataclass(frozen=True, slots=True)
+class SpillingStates:
+    """States of a step by name, with what is read of them."""
+
+    groups: range
+    key_groups: int
+    states: Mapping[str, Spillable]
+
+    def shape(self, name: str) -> Shape:
+        """What that state is."""
+        state = known(self.states[name])
+        if isinstance(state, FrozenSpillingTable):
+            return Shape(is_table=True, key=state.group)
+        return Shape(is_table=False, key=state.memory.key)
+
+    def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
+        """The frames of that state, of those key groups."""
+        state = known(self.states[name]) if name in self.states else None
+        if not isinstance(state, FrozenSpillingRuns):
+            return []
+        part = self._part(groups)
+        found = list(state.memory.of_groups(part, self.key_groups))
+        for spilled in state.spilled:
+            frame = state.read(spilled)
+            if part is not None:
+                of = key_group(frame, state.memory.key, self.key_groups)
+                frame = frame.filter(of.is_between(part.start, part.stop, closed="left"))
+            if frame.height:
+                found.append(frame)
+        return found
+
+    def table(self, name: str, groups: range) -> pl.DataFrame | None:
+        """The rows of that state, of those key groups."""
+        state = known(self.states[name]) if name in self.states else None
+        if not isinstance(state, FrozenSpillingTable):
+            return None
+        return state.of_groups(self._part(groups), self.key_groups)
+
+    def _part(self, groups: range) -> range | None:
+        """The key groups to look for; None if all that it has are among them."""
+        return None if shared(groups, self.groups) == self.groups else groups
+
+
+def known(state: Spillable) -> FrozenSpillingRuns | FrozenSpillingTable:
+    """A state that is in memory alone is one of which nothing is on disk."""
+    if isinstance(state, FrozenSpillingRuns | FrozenSpillingTable):
+        return state
+    kept = state.kept if isinstance(state, Unopened) else state
+    if isinstance(kept, FrozenRuns):
+        return FrozenSpillingRuns(kept, (), None)
+    return FrozenSpillingTable(kept.group, (kept,), (), None)
+
+
+class RocksFrozen:
+    """What a state gave: its files stay as they are until it is stored or released."""
+
+    def __init__(
+        self,
+        states: SpillingStates,
+        clock_us: int,
+        counts: Counts,
+        blobs: FrameBlobs,
+        shelf: Shelf,
+        gate: Gate,
+    ) -> None:
+        self._states = states
+        self.groups, self.clock_us, self.counts = states.groups, clock_us, counts
+        self._blobs, self._shelf, self._gate = blobs, shelf, gate
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all states."""
+        return frozenset(self._states.states)
+
+    def shape(self, name: str) -> Shape:
+        """What that state is."""
+        return self._states.shape(name)
+
+    def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
+        """The frames of that state, of those key groups."""
+        return self._states.runs(name, groups)
+
+    def table(self, name: str, groups: range) -> pl.DataFrame | None:
+        """The rows of that state, of those key groups."""
+        return self._states.table(name, groups)
+
+    def stored(self, store: SnapshotStore) -> Document:
+        """Have the database, the files and the frames in the store; the database waits for it."""
+        try:
+            database = self._shelf.stored(store)
+            states = {name: known(state) for name, state in self._states.states.items()}
+            if not database and all(map(_in_memory, states.values())):
+                return self._as_in_memory(states).stored(store)
+            return plain(self._document(states, database, store))
+        finally:
+            self._gate.open()
+
+    def release(self) -> None:
+        """The files may change."""
+        self._gate.open()
+
+    def _as_in_memory(
+        self, states: Mapping[str, FrozenSpillingRuns | FrozenSpillingTable]
+    ) -> MemoryFrozen:
+        """The same as a state of the memory backend, which can then go on with it."""
+        kept: dict[str, Kept] = {
+            name: state.memory if isinstance(state, FrozenSpillingRuns) else state.generations[0]
+            for name, state in states.items()
+        }
+        key_groups = self._states.key_groups
+        return MemoryFrozen(self.groups, key_groups, self.clock_us, self.counts, kept, self._blobs)
+
+    def _document(
+        self,
+        states: Mapping[str, FrozenSpillingRuns | FrozenSpillingTable],
+        database: Mapping[str, Blob],
+        store: SnapshotStore,
+    ) -> RocksDocument:
+        return RocksDocument(
+            (self.groups.start, self.groups.stop),
+            self._states.key_groups,
+            self.clock_us,
+            self.counts.late,
+            self.counts.unfilled,
+            {
+                name: _runs(state, store, self._blobs)
+                if isinstance(state, FrozenSpillingRuns)
+                else _table(state, store, self._blobs)
+                for name, state in states.items()
+            },
+            {name: _name(blob) for name, blob in database.items()},
+        )
+
+
+def _in_memory(state: FrozenSpillingRuns | FrozenSpillingTable) -> bool:
+    if isinstance(state, FrozenSpillingRuns):
+        return not state.spilled
+    return state.cold is None and len(state.generations) == 1
+
+
+def _runs(
+    state: FrozenSpillingRuns, store: SnapshotStore, blobs: FrameBlobs
+) -> SpillingRunsDocument:
+    memory = document_of(state.memory, store, blobs)
+    assert isinstance(memory, RunsDocument)
+    spilled = [
+        SpilledDocument(
+            _name(state.put(s, store)),
+            *(s.part, s.level, s.lot, s.first, s.last, s.rows, s.skip),
+        )
+        for s in state.spilled
+    ]
+    return SpillingRunsDocument(memory, spilled)
+
+
+def _table(
+    state: FrozenSpillingTable, store: SnapshotStore, blobs: FrameBlobs
+) -> SpillingTableDocument:
+    import polars as pl
+
+    generations = []
+    for generation in state.generations:
+        document = document_of(generation, store, blobs)
+        assert isinstance(document, TableDocument)
+        generations.append(document)
+    gone = columns = None
+    if state.gone:
+        gone = _name(blobs.put(pl.concat(state.gone).to_frame(), store))
+    if state.cold is not None:
+        columns = _name(blobs.put(pl.DataFrame(schema=state.cold.columns), store))
+    return SpillingTableDocument(state.group, generations, gone, columns)
+
+
+def _name(blob: Blob) -> BlobName:
+    return BlobName(blob.hash, blob.bytes)

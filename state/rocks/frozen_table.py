@@ -1,0 +1,88 @@
+"""A table as it was: its generations in memory, and its rows on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from headrace.core.keygroups import groups_of, key_group
+from headrace.core.state import KEY, NO_CLOCK_US, UNTIL
+from headrace.state.rocks.cold import ColdRows
+from headrace.state.table import FrozenTable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenSpillingTable:
+    """What was kept."""
+
+    group: tuple[str, ...] | None
+    generations: tuple[FrozenTable, ...]
+    """The younger one, then the older, if there are two."""
+    gone: tuple[pl.Series, ...]
+    """The keys whose rows on disk are no more."""
+    cold: ColdRows | None
+    """The rows on disk, as they are until it is stored or released; None if there are none."""
+
+    def columns(self) -> Mapping[str, pl.DataType] | None:
+        """The columns of the rows; None without rows."""
+        if self.cold is not None:
+            return self.cold.columns
+        frames = (frame for each in self.generations for frame in each.frames)
+        return next((frame.schema for frame in frames), None)
+
+    def of_groups(self, groups: range | None, key_groups: int) -> pl.DataFrame | None:
+        """The rows that count, of the keys of those groups; None: of all there are."""
+        import polars as pl
+
+        parts = [part for part in self.parts(groups, key_groups) if part.height]
+        return pl.concat(parts, how="diagonal") if parts else None
+
+    def parts(self, groups: range | None, key_groups: int) -> Iterator[pl.DataFrame]:
+        """The same, in frames none of which is much more than a generation."""
+        import polars as pl
+
+        hiding = list(self.gone)
+        now_us = max(generation.now_us for generation in self.generations)
+        for generation in self.generations:
+            rows = whole(generation)
+            if rows is not None:
+                yield self._within(
+                    _left(rows, hiding[len(self.gone) :], now_us), groups, key_groups
+                )
+                hiding.append(rows[KEY])
+        if self.cold is None:
+            return
+        hidden = pl.concat(hiding) if hiding else pl.Series(KEY, [], dtype=pl.String)
+        inside = groups if self.group is None else None
+        for rows in self.cold.all(inside):
+            yield self._within(_left(rows, [hidden], now_us), groups, key_groups)
+
+    def _within(self, rows: pl.DataFrame, groups: range | None, key_groups: int) -> pl.DataFrame:
+        if groups is None or len(groups) >= key_groups:
+            return rows
+        of = (
+            groups_of(rows[KEY], key_groups)
+            if self.group is None
+            else key_group(rows, self.group, key_groups)
+        )
+        return rows.filter(of.is_between(groups.start, groups.stop, closed="left"))
+
+
+def whole(generation: FrozenTable) -> pl.DataFrame | None:
+    """The row of each key that was not removed, even if its time has passed."""
+    return replace(generation, now_us=NO_CLOCK_US).of_groups(None, 1)
+
+
+def _left(rows: pl.DataFrame, hiding: list[pl.Series], now_us: int) -> pl.DataFrame:
+    """The rows that are not hidden, and whose time has not passed."""
+    import polars as pl
+
+    for keys in hiding:
+        rows = rows.join(keys.alias(KEY).to_frame(), on=KEY, how="anti", maintain_order="left")
+    if UNTIL not in rows.columns:
+        return rows
+    return rows.filter(pl.col(UNTIL).is_null() | (pl.col(UNTIL) >= now_us))

@@ -1,0 +1,110 @@
+"""Rows of a table as bytes, for a store that knows nothing but keys and values.
+
+A row is one line of JSON in which every value is a text that comes back exactly: `{"0":"17","1":
+null}`. Polars writes and reads lines for many rows at once, without Python for each. Measured, a
+row of two numbers, a text and a list, there and back: 0.3 and 1.0 us; MessagePack from Python took
+1.2 and 7, most of it for the tuples. Columns are numbered, because their names belong to users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def lines(rows: pl.DataFrame) -> list[bytes]:
+    """Each row as bytes; there is one column at least."""
+    import polars as pl
+
+    texts = [
+        _text(pl.col(name), type).alias(str(number))
+        for number, (name, type) in enumerate(rows.schema.items())
+    ]
+    line = pl.struct(texts).struct.json_encode().cast(pl.Binary).alias("line")
+    return rows.select(line)["line"].to_list()
+
+
+def rows_of(lines: Sequence[bytes], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """The rows that these lines are, one line at least; columns that a line has not are null."""
+    import polars as pl
+
+    schema = {str(number): _kind(type) for number, type in enumerate(columns.values())}
+    texts = pl.read_ndjson(b"\n".join(lines), schema=schema)
+    return texts.select(
+        _value(pl.col(str(number)), type).alias(name)
+        for number, (name, type) in enumerate(columns.items())
+    )
+
+
+def _kind(type: pl.DataType) -> pl.DataType:
+    """The type in which values of a type are written: texts, and lists and structs of texts."""
+    import polars as pl
+
+    match type:
+        case pl.List() | pl.Array():
+            return pl.List(_kind(_inner(type)))
+        case pl.Struct(fields=fields):
+            return pl.Struct({str(n): _kind(_type(f.dtype)) for n, f in enumerate(fields)})
+    return pl.String()
+
+
+def _text(value: pl.Expr, type: pl.DataType) -> pl.Expr:
+    import polars as pl
+
+    match type:
+        case pl.String():
+            return value
+        case pl.Binary():
+            return value.bin.encode("hex")
+        case pl.Boolean() | pl.Date() | pl.Datetime() | pl.Duration() | pl.Time():
+            return value.to_physical().cast(pl.Int64).cast(pl.String)
+        case pl.Array():
+            return _text(value.arr.to_list(), pl.List(_inner(type)))
+        case pl.List():
+            return value.list.eval(_text(pl.element(), _inner(type)))
+        case pl.Struct(fields=fields):
+            texts = [
+                _text(value.struct.field(f.name), _type(f.dtype)).alias(str(n))
+                for n, f in enumerate(fields)
+            ]
+            return pl.when(value.is_not_null()).then(pl.struct(texts))
+    return value.cast(pl.String)
+
+
+def _value(text: pl.Expr, type: pl.DataType) -> pl.Expr:
+    import polars as pl
+
+    match type:
+        case pl.String():
+            return text
+        case pl.Binary():
+            return text.str.decode("hex")
+        case pl.Boolean() | pl.Date() | pl.Datetime() | pl.Duration() | pl.Time():
+            return text.cast(pl.Int64).cast(type)
+        case pl.Array(size=size):
+            return _value(text, pl.List(_inner(type))).list.to_array(size)
+        case pl.List():
+            return text.list.eval(_value(pl.element(), _inner(type)))
+        case pl.Struct(fields=fields):
+            values = [
+                _value(text.struct.field(str(n)), _type(f.dtype)).alias(f.name)
+                for n, f in enumerate(fields)
+            ]
+            return pl.when(text.is_not_null()).then(pl.struct(values))
+        case pl.Null():
+            return pl.lit(None)
+    return text.cast(type)
+
+
+def _inner(type: pl.List | pl.Array) -> pl.DataType:
+    return _type(type.inner)
+
+
+def _type(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
+    """A type as an instance."""
+    import polars as pl
+
+    return type if isinstance(type, pl.DataType) else type()

@@ -1,0 +1,140 @@
+"""The state of a subtask of a step, in memory as far as it may be, and on disk beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.core.state import KEY, SLOT, UNTIL, Owner, RunsLayout
+from headrace.state.framing import FrameBlobs
+from headrace.state.frozen import Unopened
+from headrace.state.rocks.budget import Budget, Gate
+from headrace.state.rocks.cold import ColdRows
+from headrace.state.rocks.frozen import RocksFrozen, Spillable, SpillingStates
+from headrace.state.rocks.frozen_table import FrozenSpillingTable
+from headrace.state.rocks.runs import FrozenSpillingRuns, SpillingRuns
+from headrace.state.rocks.shelf import Shelf
+from headrace.state.rocks.table import SpillingTable
+from headrace.state.rocks.thawed import RocksThawed, StoredFiles
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class RocksState:
+    """The live state.
+
+    What is restored for the same key groups is taken over with its files; else it is read and put.
+    """
+
+    def __init__(
+        self, owner: Owner, blobs: FrameBlobs, budget: Budget, shelf: Shelf, gate: Gate
+    ) -> None:
+        self.clock_us = owner.clock_us
+        self.counts = owner.counts
+        self._owner = owner
+        self._blobs, self._budget, self._shelf, self._gate = blobs, budget, shelf, gate
+        self._runs: dict[str, SpillingRuns] = {}
+        self._tables: dict[str, SpillingTable] = {}
+        self._unopened: dict[str, Unopened] = {}
+        self._adopted: dict[str, FrozenSpillingRuns | FrozenSpillingTable] = {}
+        restored = tuple(each for each in owner.restored if owner.holds(each))
+        if len(restored) == 1 and self._fits(restored[0]):
+            self._adopt(restored[0])
+        else:
+            names = frozenset[str]().union(*(each.names for each in restored))
+            self._unopened = {name: Unopened(name, owner.groups, restored) for name in names}
+
+    def runs(self, name: str, layout: RunsLayout) -> SpillingRuns:
+        """Open a state of runs."""
+        owner = self._owner
+        runs = self._runs[name] = SpillingRuns(
+            layout, owner.groups, owner.key_groups, self._shelf.files, self._budget
+        )
+        adopted = self._adopted.pop(name, None)
+        if isinstance(adopted, FrozenSpillingRuns):
+            runs.adopt(adopted)
+        elif unopened := self._unopened.pop(name, None):
+            runs.restore(unopened.frames)
+        return runs
+
+    def table(
+        self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
+    ) -> SpillingTable:
+        """Open a table."""
+        adopted = self._adopted.pop(name, None)
+        cold = adopted.cold if isinstance(adopted, FrozenSpillingTable) else None
+        if cold is None:
+            cold = ColdRows(self._shelf.database, name, columns, self._owner.key_groups)
+        table = SpillingTable(columns, group, cold, self._budget, self._gate)
+        self._tables[name] = table
+        if isinstance(adopted, FrozenSpillingTable):
+            table.adopt(adopted)
+        elif unopened := self._unopened.pop(name, None):
+            for rows in unopened.tables:
+                table.restore(rows)
+        return table
+
+    def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
+        """The columns of a state that is not opened yet."""
+        adopted = self._adopted.get(name)
+        if adopted is not None:
+            own = (SLOT, KEY, UNTIL)
+            kept = adopted.columns()
+            return kept and {name: type for name, type in kept.items() if name not in own}
+        unopened = self._unopened.get(name)
+        return None if unopened is None else unopened.columns
+
+    def freeze(self) -> RocksFrozen:
+        """What is kept now: references to frames and files; the database waits to be copied."""
+        runs = {name: runs.freeze() for name, runs in self._runs.items()}
+        tables = {name: table.freeze() for name, table in self._tables.items()}
+        states: Mapping[str, Spillable] = {**self._unopened, **self._adopted, **runs, **tables}
+        every = SpillingStates(self._owner.groups, self._owner.key_groups, states)
+        self._gate.shut()
+        counts = replace(self.counts)
+        return RocksFrozen(every, self.clock_us, counts, self._blobs, self._shelf, self._gate)
+
+    def close(self) -> None:
+        """Let go of everything, on disk too."""
+        for runs in self._runs.values():
+            runs.close()
+        for table in self._tables.values():
+            table.close()
+        self._runs.clear()
+        self._tables.clear()
+        self._unopened.clear()
+        self._adopted.clear()
+        self._shelf.close()
+
+    def _fits(self, restored: object) -> bool:
+        return (
+            isinstance(restored, RocksThawed)
+            and restored.groups == self._owner.groups
+            and restored.key_groups == self._owner.key_groups
+        )
+
+    def _adopt(self, thawed: object) -> None:
+        """Take over files and frames of a state with the same key groups."""
+        assert isinstance(thawed, RocksThawed)
+        self._shelf.adopt(thawed.files, thawed.store)
+        for name, state in thawed.states.items():
+            if isinstance(state, FrozenSpillingRuns):
+                self._adopted[name] = self._runs_of(state)
+            elif state.cold is None:
+                self._adopted[name] = state
+            else:
+                cold = state.cold.elsewhere(self._shelf.database)
+                self._adopted[name] = replace(state, cold=cold)
+
+    def _runs_of(self, state: FrozenSpillingRuns) -> FrozenSpillingRuns:
+        if not state.spilled:
+            return state
+        stored = state.files
+        assert isinstance(stored, StoredFiles)
+        files = self._shelf.files
+        spilled = tuple(
+            files.adopt(each, stored.blob(each), stored.store) for each in state.spilled
+        )
+        return FrozenSpillingRuns(state.memory, spilled, files)

@@ -1,0 +1,131 @@
+"""What was stored of a state of which part was on disk: it is read when it is asked for."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from headrace.core.snapshots import Blob, SnapshotStore
+from headrace.core.state import UNTIL, Counts, Document, Shape
+from headrace.state.framing import FrameBlobs, decoded
+from headrace.state.rocks.cold import ColdRows
+from headrace.state.rocks.database import Database
+from headrace.state.rocks.documents import SpillingRunsDocument, SpillingTableDocument, typed
+from headrace.state.rocks.frozen import SpillingStates
+from headrace.state.rocks.frozen_table import FrozenSpillingTable
+from headrace.state.rocks.runs import FrozenSpillingRuns
+from headrace.state.rocks.shelf import Shelf
+from headrace.state.rocks.spilled import Spilled
+from headrace.state.runs import FrozenRuns
+from headrace.state.stored import BlobName, frozen_of
+from headrace.state.table import FrozenTable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class StoredFiles:
+    """Files of runs in a snapshot store; they are named as their blobs are."""
+
+    def __init__(self, store: SnapshotStore, blobs: dict[str, Blob]) -> None:
+        self.store = store
+        self._blobs = blobs
+
+    def read(self, spilled: Spilled) -> pl.DataFrame:
+        """The rows that are left of one. Raises DamagedSnapshot."""
+        return decoded(self.store.read(self.blob(spilled))).slice(spilled.skip)
+
+    def blob(self, spilled: Spilled) -> Blob:
+        """Which blob it is."""
+        return self._blobs[spilled.file]
+
+    def stored(self, spilled: Spilled, store: SnapshotStore) -> Blob:
+        """It is there."""
+        return self.blob(spilled)
+
+
+class RocksThawed:
+    """A frozen state that was read back. Its database is opened if somebody reads rows of it."""
+
+    def __init__(
+        self, document: Document, store: SnapshotStore, blobs: FrameBlobs, shelf: Shelf
+    ) -> None:
+        whole = typed(document)
+        self._document = document
+        self._shelf = shelf
+        weakref.finalize(self, shelf.close)
+        self.store = store
+        self.files = {name: _blob(blob) for name, blob in whole.database.items()}
+        self.groups, self.key_groups = range(*whole.groups), whole.key_groups
+        self.clock_us, self.counts = whole.clock_us, Counts(whole.late, whole.unfilled)
+        self.states: dict[str, FrozenSpillingRuns | FrozenSpillingTable] = {
+            name: _runs(state, store, blobs)
+            if isinstance(state, SpillingRunsDocument)
+            else self._table(name, state, blobs)
+            for name, state in whole.states.items()
+        }
+        self._readable = SpillingStates(self.groups, self.key_groups, self.states)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all states."""
+        return frozenset(self.states)
+
+    def shape(self, name: str) -> Shape:
+        """What that state is."""
+        return self._readable.shape(name)
+
+    def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
+        """The frames of that state, of those key groups."""
+        return self._readable.runs(name, groups)
+
+    def table(self, name: str, groups: range) -> pl.DataFrame | None:
+        """The rows of that state, of those key groups."""
+        return self._readable.table(name, groups)
+
+    def stored(self, store: SnapshotStore) -> Document:
+        """It is stored."""
+        return self._document
+
+    def release(self) -> None:
+        """Nothing waits for it."""
+
+    def _database(self) -> Database:
+        if not self._shelf.has_database:
+            self._shelf.adopt(self.files, self.store)
+        return self._shelf.database()
+
+    def _table(
+        self, name: str, document: SpillingTableDocument, blobs: FrameBlobs
+    ) -> FrozenSpillingTable:
+        generations = []
+        for each in document.generations:
+            generation = frozen_of(each, self.store, blobs)
+            assert isinstance(generation, FrozenTable)
+            generations.append(generation)
+        gone: tuple[pl.Series, ...] = ()
+        if document.gone is not None:
+            gone = (blobs.read(_blob(document.gone), self.store).to_series(),)
+        cold = None
+        if document.columns is not None:
+            columns = dict(blobs.read(_blob(document.columns), self.store).schema)
+            columns.pop(UNTIL)
+            cold = ColdRows(self._database, name, columns, self.key_groups, are_there=True)
+        return FrozenSpillingTable(document.group, tuple(generations), gone, cold)
+
+
+def _runs(
+    document: SpillingRunsDocument, store: SnapshotStore, blobs: FrameBlobs
+) -> FrozenSpillingRuns:
+    memory = frozen_of(document.memory, store, blobs)
+    assert isinstance(memory, FrozenRuns)
+    spilled = tuple(
+        Spilled(s.file.blob, s.part, s.level, s.lot, s.first, s.last, s.rows, s.skip)
+        for s in document.spilled
+    )
+    files = StoredFiles(store, {s.file.blob: _blob(s.file) for s in document.spilled})
+    return FrozenSpillingRuns(memory, spilled, files)
+
+
+def _blob(name: BlobName) -> Blob:
+    return Blob(name.blob, name.bytes)

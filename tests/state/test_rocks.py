@@ -1,0 +1,70 @@
+"""State that spills to disk: against its model, with next to no memory."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, settings
+
+from headrace.state.rocks.backend import RocksBackend
+from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local_disk import LocalDisk
+from tests.state.modelled import Modelled
+
+FOLDER = tempfile.TemporaryDirectory(prefix="headrace-rocks-")
+NUMBERS = itertools.count()
+
+
+def folder() -> str:
+    """A new one."""
+    return str(Path(FOLDER.name) / str(next(NUMBERS)))
+
+
+def store() -> LocalStore:
+    """A store on this disk: files of state are linked into it."""
+    made = LocalStore(LocalDisk(), folder(), "0" * 32)
+    made.prepare()
+    return made
+
+
+class Spilling(Modelled):
+    """The model test over a backend whose memory holds a few rows."""
+
+    backend = staticmethod(lambda: RocksBackend(folder(), 100))
+    store = staticmethod(store)
+    is_in_memory = False
+
+
+class Roomy(Modelled):
+    """The model test over a backend that has room for everything."""
+
+    backend = staticmethod(lambda: RocksBackend(folder(), 1 << 28))
+    store = staticmethod(store)
+    is_in_memory = False
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes at which everything happens that else takes millions of rows."""
+    monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
+    monkeypatch.setattr("headrace.state.table.LEAST_GARBAGE", 3)
+    monkeypatch.setattr("headrace.state.rocks.table.LEAST_DRAINED", 2)
+    monkeypatch.setattr("headrace.state.rocks.table.FASTER", 1)
+    monkeypatch.setattr("headrace.state.rocks.table.MANY_GONE", 3)
+    monkeypatch.setattr("headrace.state.rocks.table.TOLD_ROWS", 1)
+    monkeypatch.setattr("headrace.state.rocks.runs.FILE_BYTES", 100)
+    monkeypatch.setattr("headrace.state.rocks.runs.PARTS", 2)
+    monkeypatch.setattr("headrace.state.rocks.runs.MANY", 2)
+    monkeypatch.setattr("headrace.state.rocks.cold.AT_ONCE", 4)
+
+
+TestSpilling = Spilling.TestCase
+# A failure is told as it was found: to make it small takes minutes, as each step opens databases.
+TestSpilling.settings = settings(
+    deadline=None, max_examples=30, stateful_step_count=30, phases=(Phase.explicit, Phase.generate)
+)
+TestRoomy = Roomy.TestCase
+TestRoomy.settings = settings(deadline=None, max_examples=20, stateful_step_count=30)

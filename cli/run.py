@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -16,10 +17,11 @@ from headrace.cli.group import WholeNumber
 from headrace.cli.pipelines import check, set_option
 
 if TYPE_CHECKING:
+    from headrace.cli.resuming import Start
     from headrace.cli.run_report import Report
     from headrace.core.job import Job
     from headrace.core.launch import Launch, Watcher
-    from headrace.core.pipeline.settings import Buffer
+    from headrace.core.pipeline.settings import Buffer, Settings
     from headrace.core.plan import Plan
 
 
@@ -28,6 +30,21 @@ if TYPE_CHECKING:
 @set_option
 @click.option("--parallelism", type=WholeNumber(1), help="Subtasks of each part.")
 @click.option("--limit", type=WholeNumber(1), help="Read only so many rows of each source.")
+@click.option("--fresh", is_flag=True, help="Begin anew: forget the job's checkpoints.")
+@click.option(
+    "--from-checkpoint",
+    type=WholeNumber(1),
+    help="Go on from this checkpoint; those that are newer are removed.",
+)
+@click.option(
+    "--home",
+    type=click.Path(file_okay=False),
+    default=".headrace",
+    envvar="HEADRACE_HOME",
+    show_default=True,
+    show_envvar=True,
+    help="Where jobs keep what they go on from.",
+)
 @click.option("--quiet", is_flag=True, help="Say nothing but what goes wrong.")
 @click.option(
     "--log",
@@ -42,13 +59,18 @@ def run(
     overrides: Sequence[str],
     parallelism: int | None,
     limit: int | None,
+    fresh: bool,
+    from_checkpoint: int | None,
+    home: str,
     quiet: bool,
     log: str,
 ) -> None:
     """Run a pipeline.
 
-    It ends when its sources do, or at the first Ctrl-C or SIGTERM, when what was read is finished
-    and written; the second Ctrl-C ends it at once.
+    It ends when its sources do, or at the first Ctrl-C or SIGTERM, with a checkpoint; the second
+    Ctrl-C ends it at once. However it ends, the same command goes on from its newest checkpoint,
+    and nothing is lost or written twice. With --limit, or when it reads standard input, which
+    cannot be read again, nothing is kept: at the first Ctrl-C what was read is finished.
 
     On a terminal a table shows what each part is doing; elsewhere a line every ten seconds.
     Backpressure is the share of time that a part waits for those who read from it: ok up to 10 %,
@@ -68,8 +90,26 @@ def run(
             report.problem(problem)
     if checked.plan is None or not checked.ok:
         ctx.exit(2)
-    how = _how(checked.pipeline.settings.buffer, Path(pipeline).parent, limit, checked.plan, report)
-    ctx.exit(_run(checked.plan, replace(how, signals=signals), report))
+    start = None
+    if limit is None and _replays(checked.plan):
+        from headrace.cli.resuming import Start
+
+        start = Start(home, fresh, from_checkpoint)
+    elif from_checkpoint is not None:
+        raise click.UsageError("nothing is kept of a run with --limit, or of standard input", ctx)
+    settings = checked.pipeline.settings
+    how = _how(settings.buffer, Path(pipeline).parent, limit, checked.plan, report)
+    how = replace(how, signals=signals)
+    ctx.exit(_run(checked.plan, settings, how, report, start))
+
+
+def _replays(plan: Plan) -> bool:
+    """Whether all that it reads can be read again from a position."""
+    from headrace.connectors.registry import REGISTRY
+    from headrace.core.plan import nodes
+
+    sides = (REGISTRY[part.connector].source for part in plan if isinstance(part, nodes.Source))
+    return all(side is not None and side.replays for side in sides)
 
 
 def _how(buffer: Buffer, folder: Path, limit: int | None, plan: Plan, report: Report) -> Launch:
@@ -91,21 +131,20 @@ def _nothing_collected() -> Iterator[None]:
         gc.enable()
 
 
-def _run(plan: Plan, how: Launch, report: Report) -> int:
+def _run(plan: Plan, settings: Settings, how: Launch, report: Report, start: Start | None) -> int:
     """Run it and tell of it; the exit status."""
-    from headrace.cli.run_progress import overall
-    from headrace.connectors.registry import REGISTRY
     from headrace.core.contracts import ConnectorError
-    from headrace.core.launch import Interrupted, launch
+    from headrace.core.launch import Interrupted
     from headrace.core.signals import INTERRUPTED
+    from headrace.core.snapshots import SnapshotError
     from headrace.core.user_code import UserCodeError
-    from headrace.state.memory import MemoryBackend
 
     report.start(plan)
     try:
-        with report.showing():
-            outcome = launch(plan, REGISTRY, MemoryBackend(), how)
-    except ConnectorError as error:
+        if start is None:
+            return _unkept(plan, settings, how, report)
+        return _kept(plan, settings, how, report, start)
+    except (ConnectorError, SnapshotError) as error:
         report.refusal(error.message, error.hint, error.exit_status)
         return error.exit_status
     except UserCodeError as error:
@@ -114,9 +153,39 @@ def _run(plan: Plan, how: Launch, report: Report) -> int:
     except Interrupted:
         report.interrupted()
         return INTERRUPTED
+
+
+def _kept(plan: Plan, settings: Settings, how: Launch, report: Report, start: Start) -> int:
+    """Run a job that goes on from where it was, and can go on from where it ends."""
+    from headrace.cli.resuming import resuming
+
+    with resuming(plan, settings, start, report.news) as resumed:
+        if resumed is None:
+            report.had_finished()
+            return 0
+        how = replace(how, keeping=resumed.keeping, restored=resumed.restored, job=resumed.job)
+        status = _launched(plan, settings, how, report, resumed.home.state)
+        resumed.over()
+    return status
+
+
+def _unkept(plan: Plan, settings: Settings, how: Launch, report: Report) -> int:
+    """Run a job of which nothing stays."""
+    with TemporaryDirectory(prefix="headrace-") as folder:
+        return _launched(plan, settings, how, report, folder)
+
+
+def _launched(plan: Plan, settings: Settings, how: Launch, report: Report, folder: str) -> int:
+    from headrace.cli.run_progress import overall
+    from headrace.connectors.registry import REGISTRY
+    from headrace.core.launch import launch
+    from headrace.state.backends import backend
+
+    with report.showing():
+        outcome = launch(plan, REGISTRY, backend(settings.state, folder), how)
     if outcome.failure:
         report.failure(outcome.failure)
-    report.summary(outcome, overall(plan, outcome.parts, outcome.seconds))
+    report.summary(outcome, overall(plan, outcome))
     return 1 if outcome.failure else 0
 
 
@@ -131,6 +200,7 @@ def _watcher(plan: Plan, report: Report) -> Watcher:
         start, progress = loop.time(), Progress(plan)
         while True:
             await asyncio.sleep(report.every_s)
+            progress.begin(job.before)
             report.progress(progress.look(job.counts(), loop.time() - start))
 
     return watch

@@ -1,6 +1,7 @@
 """A run told to a program: an object a line, each with its `event` and the time.
 
-`start`, `progress` (every ten seconds), `warning`, `error`, `stopping`, `failure`, `summary`.
+`start`, `resumed`, `progress` (every ten seconds), `checkpoint`, `checkpoint_failed`, `restarting`,
+`warning`, `error`, `stopping`, `failure`, `summary`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import orjson
 from headrace.cli.run_progress import Look, PartLook, time_said
 from headrace.cli.run_text import INTERRUPTED
 from headrace.core.job import Outcome
-from headrace.core.messages import Failure
+from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
+from headrace.core.news import News, Restarting, Resumed
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
 
@@ -54,6 +56,23 @@ class JsonReport:
         if not self._quiet:
             self._tell("progress", **_look(look))
 
+    def news(self, news: News) -> None:
+        """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting` (behind its `failure`)."""
+        match news:
+            case Resumed(number, taken_at, sources, killed) if not self._quiet:
+                said = {"checkpoint": number, "taken_at": taken_at, "sources": dict(sources)}
+                self._tell("resumed", **said, killed=killed)
+            case CheckpointTaken(number, seconds, size) if not self._quiet:
+                self._tell("checkpoint", number=number, seconds=round(seconds, 3), bytes=size)
+            case CheckpointFailed(number, why):
+                self._tell("checkpoint_failed", number=number, message=why)
+            case Restarting(failure, delay_s):
+                self._tell("restarting", delay_s=round(delay_s, 3), **_failure(failure))
+
+    def had_finished(self) -> None:
+        """`summary`, without counts."""
+        self._tell("summary", status="had finished")
+
     def stopping(self) -> None:
         """`stopping`: somebody asked for it."""
         if not self._quiet:
@@ -65,16 +84,7 @@ class JsonReport:
 
     def failure(self, failure: Failure) -> None:
         """`failure`, with the traceback of a defect."""
-        self._tell(
-            "failure",
-            step=failure.step,
-            split=failure.split,
-            position=failure.position,
-            message=failure.message,
-            hint=failure.hint,
-            defect=failure.defect or None,
-            exit_status=1,
-        )
+        self._tell("failure", **_failure(failure), exit_status=1)
 
     def interrupted(self) -> None:
         """`failure`: it was not let finish."""
@@ -84,7 +94,19 @@ class JsonReport:
         """`summary`: how it ended, and all counts."""
         if not self._quiet:
             ended = "failed" if outcome.failure else "stopped" if outcome.stopped else "done"
-            self._tell("summary", status=ended, **_look(look))
+            goes_on = {} if outcome.checkpoint is None else {"checkpoint": outcome.checkpoint}
+            self._tell("summary", status=ended, **goes_on, **_look(look))
+
+
+def _failure(failure: Failure) -> Mapping[str, object]:
+    return {
+        "step": failure.step,
+        "split": failure.split,
+        "position": failure.position,
+        "message": failure.message,
+        "hint": failure.hint,
+        "defect": failure.defect or None,
+    }
 
 
 def _look(look: Look) -> Mapping[str, object]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from headrace.core.elements import FOREVER_US
+from headrace.core.job import Outcome
 from headrace.core.plan import Plan, nodes
 from headrace.core.statistics import PartCounts
 
@@ -78,13 +79,18 @@ class Progress:
     _seconds: float = 0.0
     _counts: Mapping[str, PartCounts] = field(default_factory=dict)
 
+    def begin(self, counts: Mapping[str, PartCounts]) -> None:
+        """What had gone through before this run: rates are of what comes behind it."""
+        if not self._counts:
+            self._counts = counts
+
     def look(self, counts: Mapping[str, PartCounts], seconds: float) -> Look:
         """What happened until now, so many seconds after the start."""
         passed = max(seconds - self._seconds, 1e-9)
         nothing = PartCounts()
         parts = []
         for part in self.plan:
-            now, last = counts[part.name], self._counts.get(part.name, nothing)
+            now, last = counts.get(part.name, nothing), self._counts.get(part.name, nothing)
             waits = (now.blocked_s - last.blocked_s) / passed / part.parallelism
             in_per_s = (now.rows_in - last.rows_in) / passed
             out_per_s = (now.rows_out - last.rows_out) / passed
@@ -106,9 +112,11 @@ class Progress:
         )
 
 
-def overall(plan: Plan, counts: Mapping[str, PartCounts], seconds: float) -> Look:
+def overall(plan: Plan, outcome: Outcome) -> Look:
     """The whole run as one look, when it is over."""
-    return Progress(plan).look(counts, seconds)
+    progress = Progress(plan)
+    progress.begin(outcome.before)
+    return progress.look(outcome.parts, outcome.seconds)
 
 
 def word(waits: float) -> str:

@@ -13,6 +13,7 @@ from typing import Protocol
 from headrace.cli.run_progress import Look
 from headrace.core.job import Outcome
 from headrace.core.messages import Failure
+from headrace.core.news import News
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
 
@@ -37,6 +38,14 @@ class Report(Protocol):
 
     def progress(self, look: Look) -> None:
         """It runs."""
+        ...
+
+    def news(self, news: News) -> None:
+        """Something has happened to the job."""
+        ...
+
+    def had_finished(self) -> None:
+        """There was nothing to do: the run before had come to its end, and was killed then."""
         ...
 
     def stopping(self) -> None:

@@ -11,13 +11,16 @@ from headrace.cli.failures import keep_defect
 from headrace.cli.pipelines import painted
 from headrace.cli.run_progress import Look, PartLook
 from headrace.core.job import Outcome
-from headrace.core.messages import Failure
+from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
+from headrace.core.news import News, Restarting, Resumed
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
 from headrace.core.rendering import count, printable
 
-STOPPING = "stopping: what was read is finished and written; a second Ctrl-C ends it at once"
-INTERRUPTED = "stopped at once: what was not written yet is lost"
+STOPPING = "stopping; a second Ctrl-C ends it at once"
+INTERRUPTED = "stopped at once"
+LOST = "what was not written yet is lost"
+HAD_FINISHED = "the job had finished when the run before was killed: there is nothing left to do"
 
 
 class TextReport:
@@ -28,6 +31,8 @@ class TextReport:
     def __init__(self, pipeline: str, quiet: bool) -> None:
         self.pipeline = printable(pipeline)
         self.quiet = quiet
+        self._checkpoint: CheckpointTaken | None = None
+        self._told: Failure | None = None
 
     def say(self, text: str) -> None:
         """A line, or several."""
@@ -48,7 +53,31 @@ class TextReport:
     def progress(self, look: Look) -> None:
         """One line."""
         if not self.quiet:
-            self.say(progress_line(look))
+            self.say(progress_line(look, self._checkpoint))
+
+    def news(self, news: News) -> None:
+        """A line, except for checkpoints that are taken: they are many."""
+        match news:
+            case CheckpointTaken():
+                self._checkpoint = news
+            case CheckpointFailed(number, why):
+                self.say(f"checkpoint {number} failed: {printable(why)}")
+            case Resumed() if not self.quiet:
+                self.say("\n".join(resumed_lines(news)))
+            case Restarting(failure, delay_s):
+                self._restarting(failure, delay_s)
+
+    def _restarting(self, failure: Failure, delay_s: float) -> None:
+        """What failed is told whole the first time."""
+        if failure != self._told:
+            self.failure(failure)
+            self._told = failure
+        again = f"from checkpoint {self._checkpoint.number}" if self._checkpoint else "again"
+        self.say(f"it begins {again} in {delay_s:.1f} s")
+
+    def had_finished(self) -> None:
+        """One line."""
+        self.say(HAD_FINISHED)
 
     def stopping(self) -> None:
         """One line."""
@@ -70,12 +99,32 @@ class TextReport:
 
     def interrupted(self) -> None:
         """One line."""
-        self.say(INTERRUPTED)
+        last = self._checkpoint
+        goes_on = f"the same command goes on from checkpoint {last.number}" if last else LOST
+        self.say(f"{INTERRUPTED}: {goes_on}")
 
     def summary(self, outcome: Outcome, look: Look) -> None:
         """The parts in columns; what failed has been told already."""
         if not self.quiet and not outcome.failure:
             self.say("\n".join(summary_lines(outcome, look)))
+        if outcome.checkpoint is not None and (outcome.failure or not self.quiet):
+            self.say(f"the same command goes on from checkpoint {outcome.checkpoint}, {FRESH}")
+
+
+FRESH = "with --fresh it begins anew"
+
+
+def resumed_lines(resumed: Resumed) -> Iterable[str]:
+    """From what a job goes on.
+
+    >>> list(resumed_lines(Resumed(7, "2026-01-31T08:01:10Z", (("orders", "in/a.jsonl from 12"),))))
+    ['goes on from checkpoint 7 of 2026-01-31T08:01:10Z', '  orders: in/a.jsonl from 12']
+    """
+    if resumed.killed:
+        yield f"the run before was killed: {printable(resumed.killed)}"
+    yield f"goes on from checkpoint {resumed.number} of {resumed.taken_at}"
+    for source, place in resumed.sources:
+        yield f"  {source}: {printable(place)}"
 
 
 def place(failure: Failure) -> str:
@@ -90,7 +139,7 @@ def place(failure: Failure) -> str:
     return f"{failure.step}: {printable(failure.split)}{at}"
 
 
-def progress_line(look: Look) -> str:
+def progress_line(look: Look, checkpoint: CheckpointTaken | None = None) -> str:
     """What the job is doing, in a line."""
     said = [
         f"{look.seconds:.0f} s",
@@ -101,6 +150,8 @@ def progress_line(look: Look) -> str:
         said.append(f"bad {look.bad:,}")
     if look.late:
         said.append(f"late {look.late:,}")
+    if checkpoint is not None:
+        said.append(f"checkpoint {checkpoint.number}")
     if slowed := look.slowed:
         said.append(f"backpressure {slowed[0].backpressure} at {slowed[0].name}")
     return "  ".join(said)

@@ -90,14 +90,17 @@ class Assembly:
         bounds: Bounds,
         setting: Setting,
         store: SnapshotStore | None = None,
+        *,
+        aligned: bool = True,
     ) -> None:
-        """With a store, barriers are on their way to it."""
+        """With a store, subtasks have parts in checkpoints; `aligned`: each exactly once."""
         self.plan = plan
         self._ends = ends
         self._surroundings = surroundings
         self._setting = setting
         self._bounds = bounds
         self._store = store
+        self._aligned = aligned
         self._tasks: Mapping[str, nodes.Task] = {
             name: task for task in plan.tasks for name in task.parts
         }
@@ -205,7 +208,9 @@ class Assembly:
             for (at, _, reader), channel in self._channels.items()
             if reader == index and self.plan.edges[at].consumer == head.name
         ]
-        return tuple(stream for stream, _ in into), Gate([channel for _, channel in into])
+        return tuple(stream for stream, _ in into), Gate(
+            [channel for _, channel in into], aligned=self._aligned
+        )
 
     def _foot(
         self, task: nodes.Task, last: nodes.PlanPart, index: int, begun: Document | None

@@ -69,9 +69,15 @@ class Attempt:
         if self.restored is not None and self.restored.ended:
             return await self._only_committed(ends)
         splits = await self._discover(ends)
-        store = self.keeping.store if self.keeping else None
+        keeping = self.keeping
         self._assembly = Assembly(
-            self.plan, ends, self.surroundings, self.bounds, self.setting, store
+            self.plan,
+            ends,
+            self.surroundings,
+            self.bounds,
+            self.setting,
+            keeping.store if keeping else None,
+            aligned=keeping is None or keeping.aligned,
         )
         self._worker = Worker(self._assembly, ends, self.surroundings.bench, self._tell)
         coordinator = Coordinator(
@@ -121,7 +127,8 @@ class Attempt:
         """Carry messages between the coordinator and the others until the attempt is over."""
         loop = asyncio.get_running_loop()
         snapshots = self.restored.snapshots if self.restored else None
-        for message in coordinator.start(splits, snapshots, loop.time()):
+        again = self.restored.sources if self.restored else None
+        for message in coordinator.start(splits, snapshots, again, loop.time()):
             await self._deliver(message)
         deployed()
         while not coordinator.over:
@@ -188,7 +195,9 @@ class Attempt:
         splits = {
             name: await bench.blocking(source.discover)
             for name, source in ends.sources.items()
-            if self.restored is None or source.rediscover_s is not None
+            if source.rediscover_s is not None
+            or self.restored is None
+            or name not in self.restored.sources
         }
         for sink in ends.sinks.values():
             await bench.blocking(sink.check)

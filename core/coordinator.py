@@ -12,9 +12,9 @@ shell that carries them, and hands in the time.
 | failing  | -             | -            | -           | -           | > failed  |
 
 1: the last checkpoint is taken. 2: Halt, and a checkpoint behind it. 3: Cancel. 4: Cancel, and
-Abort of what no manifest can name; the other is decided at the next start. The first failure is the one
-that is told. "Committed": the checkpoint that was begun when nothing was to come any more is there,
-and so is all output that it names. Behind a stop nothing is assigned any more.
+Abort of what no manifest can name; the other is decided at the next start. The first failure is
+the one that is told. "Committed": the checkpoint that was begun when nothing was to come any more
+is there, and so is all output that it names. Behind a stop nothing is assigned any more.
 
 A job that cannot go on from a checkpoint, because one of its sources cannot be read again, takes
 none (`checkpoints` is None): all is committed at its end, and a stop lets it finish what it has
@@ -88,17 +88,21 @@ class Coordinator:
         self,
         splits: Mapping[str, Sequence[Split]],
         restored: Mapping[SubtaskId, Snapshot] | None = None,
+        again: Mapping[str, Mapping[Split, Progress]] | None = None,
         now: float = 0.0,
     ) -> list[ToAnybody]:
-        """Deploy everything and deal out the splits; `restored` are those of a checkpoint."""
+        """Deploy everything and deal out the splits.
+
+        Behind a checkpoint, `restored` is what the subtasks were, and `again` are the splits of the
+        sources that it knows.
+        """
         self.state = "running"
         self._running = set(self.subtasks)
         if self.checkpoints is not None:
             self.checkpoints.start(now)
         messages: list[ToAnybody] = [Deploy(self.attempt, self.subtasks, restored or {})]
         for name, dealing in self.sources.items():
-            again = None if restored is None else _splits_of(name, restored)
-            messages.extend(dealing.first(splits.get(name, ()), again))
+            messages.extend(dealing.first(splits.get(name, ()), (again or {}).get(name)))
         return messages
 
     def reads(self, source: str) -> bool:
@@ -245,12 +249,3 @@ class Coordinator:
     def ended(self) -> bool:
         """Whether all has been read, put out and committed."""
         return self.state == "done" and not self._running
-
-
-def _splits_of(source: str, restored: Mapping[SubtaskId, Snapshot]) -> dict[Split, Progress]:
-    return {
-        split: progress
-        for snapshot in restored.values()
-        for split, progress in snapshot.splits.items()
-        if split.source == source
-    }

@@ -27,6 +27,8 @@ class Keeping:
     restarts: Restarts
     rhythm: Rhythm = field(default_factory=Rhythm)
     retain: int = 3
+    aligned: bool = True
+    """Whether inputs wait for each other's barriers, so that each row counts exactly once."""
     version: str = ""
     time: Callable[[], str] = str
     """The time by the wall clock, as it is told to people."""

@@ -1,6 +1,6 @@
 """A job in a process of its own: the loop, the threads, the signals.
 
-The first SIGINT or SIGTERM asks the job to stop: what was read is finished and committed. A second
+The first SIGINT or SIGTERM asks the job to stop, with a checkpoint to go on from. A second
 ends it at once: what is open is dropped, and a thread that still works is waited for, though not
 for ever. A third does not wait for that either.
 """
@@ -21,6 +21,8 @@ from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
 from headrace.core.contracts import Connectors, Surroundings
 from headrace.core.job import Job, Outcome
+from headrace.core.keeping import Keeping
+from headrace.core.manifest import Checkpoint
 from headrace.core.plan import Plan
 from headrace.core.signals import Signals
 from headrace.core.state import StateBackend
@@ -46,22 +48,30 @@ class Launch:
     watcher: Watcher | None = None
     asked: Callable[[], None] = lambda: None
     """Called when somebody asks for the end the first time."""
+    keeping: Keeping | None = None
+    """What it is kept with, if it can go on from a checkpoint."""
+    restored: Checkpoint | None = None
+    """The checkpoint that it begins with."""
+    job: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Its id."""
     signals: Signals = field(default_factory=Signals)
     """Whoever has not entered them hears none: they are the caller's own affair then."""
 
 
 def launch(plan: Plan, connectors: Connectors, backend: StateBackend, how: Launch) -> Outcome:
-    """Run a job to its end. Raises ConnectorError for what is refused before it begins."""
+    """Run a job to its end. What is refused before it begins is raised: ConnectorError,
+    SnapshotError.
+    """
     import polars  # noqa: F401 - not later, within the job: it puts its hook on SIGINT
 
     how.signals.renew()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor:
         surroundings = Surroundings(
-            how.folder, uuid.uuid4().hex, Bench(executor), how.limit, lambda: job.stop()
+            how.folder, how.job, Bench(executor), how.limit, lambda: job.stop()
         )
         read = frozenset(edge.stream for edge in plan.edges)
         setting = Setting(lambda: time.time_ns() // 1000, how.folder, read, backend)
-        job = Job(plan, connectors, surroundings, setting, how.bounds)
+        job = Job(plan, connectors, surroundings, setting, how.bounds, how.keeping, how.restored)
         return asyncio.run(_until_over(job, how))
 
 

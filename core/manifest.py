@@ -117,20 +117,25 @@ def _snapshot(
     said: Any,
     sources: Mapping[str, Mapping[Split, Progress]],
 ) -> Snapshot:
-    """A subtask as it was; a split is its whose turn it was."""
+    """A subtask as it was, as far as the checkpoint knows it; a split is its whose turn it was."""
     splits = {
         split: progress
         for split, progress in sources.get(task.parts[0], {}).items()
         if split.number % task.parallelism == id.index
     }
-    states = {
-        step: tuple(said["states"][step][id.index])
-        for step in task.parts
-        if said["states"].get(step) and said["states"][step][id.index]
-    }
-    counts = said["counts"][task.parts[0]][id.index]
-    sink = said["sinks"].get(task.parts[-1])
-    return Snapshot(splits, states, counts, None, sink["writers"][id.index] if sink else None)
+    states = {}
+    for step in task.parts:
+        if documents := _at(said["states"].get(step), id.index):
+            states[step] = tuple(documents)
+    counts = _at(said["counts"].get(task.parts[0]), id.index)
+    sink = said["sinks"].get(task.parts[-1], {})
+    writer = _at(sink.get("writers"), id.index)
+    return Snapshot(splits, states, counts or {}, None, writer)
+
+
+def _at(kept: Sequence[Any] | None, index: int) -> Any:
+    """What a subtask kept; None where there was no such subtask."""
+    return kept[index] if kept is not None and index < len(kept) else None
 
 
 def _stateful(plan: nodes.Plan) -> Iterator[str]:

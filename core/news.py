@@ -14,8 +14,10 @@ class Resumed:
 
     number: int
     taken_at: str
-    from_: tuple[tuple[str, str], ...]
+    sources: tuple[tuple[str, str], ...]
     """From where each source goes on, in words."""
+    killed: str | None = None
+    """Which process was killed before, if one was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ def count_on(subtask: Subtask, before: Mapping[str, Any], *, with_states: bool) 
     States count for themselves, where they are restored too.
     """
     flow, compiled, intake = subtask.flow, subtask.compiled, subtask.intake
+    if not before:
+        return
     flow.rows_in = int(before["rows"])
     flow.foot.rows_out.update(before["out"])
     if flow.chain is not None:

@@ -26,7 +26,7 @@ from headrace.core.pipeline.values import (
     whole,
 )
 
-NOT_ACTING = ("checkpoint", "state.memory", "restart")
+NOT_ACTING = ("checkpoint.dir", "state.memory")
 """Settings (dotted paths) that are checked, but that nothing acts on yet."""
 
 LATER = ("workers",)

@@ -1,0 +1,158 @@
+"""The home of a job that is about to run: whether it goes on, from what, and what keeps it.
+
+What it says is said by the report; what refuses to go on is raised as SnapshotError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from headrace.core.news import News, Resumed
+from headrace.core.snapshots import RefusedSnapshot
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+
+if TYPE_CHECKING:
+    from headrace.core.keeping import Keeping
+    from headrace.core.manifest import Checkpoint
+    from headrace.core.messages import Progress, Split
+    from headrace.core.pipeline.settings import Settings
+    from headrace.core.plan import Plan
+    from headrace.core.snapshots import SnapshotStore
+    from headrace.state.storage.lock import Holder
+
+SHOWN = 3
+"""So many splits of a source are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What `run` was asked to begin with; None: the newest checkpoint there is."""
+
+    root: str
+    fresh: bool = False
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resuming:
+    """A job in a home that is held."""
+
+    home: Home
+    job: str
+    keeping: Keeping
+    restored: Checkpoint | None
+
+    def over(self) -> None:
+        """All has been said of a job that has come to its end."""
+        self.home.clear()
+
+
+@contextmanager
+def resuming(
+    plan: Plan, settings: Settings, start: Start, tell: Callable[[News], None]
+) -> Iterator[Resuming | None]:
+    """Hold the home, and find what to go on from; None: the job had come to its end."""
+    home = Home(LocalDisk(), start.root, str(plan.name))
+    with home.held(now()) as killed:
+        if start.fresh:
+            home.forget()
+            home.clear()
+        elif home.finished() is not None:
+            # Killed between its end and the last word about it.
+            home.forget()
+            home.clear()
+            yield None
+            return
+        job = home.job(now())
+        store = home.store(job)
+        restored = _restored(plan, store, start)
+        if restored is not None:
+            tell(_resumed(restored, killed))
+        yield Resuming(home, job, _keeping(home, store, settings, tell), restored)
+
+
+def now() -> str:
+    """The time, as manifests tell it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _keeping(
+    home: Home, store: SnapshotStore, settings: Settings, tell: Callable[[News], None]
+) -> Keeping:
+    from headrace.cli.version import installed_version
+    from headrace.core.checkpoints import Rhythm
+    from headrace.core.keeping import Keeping
+    from headrace.core.restart import Restarts
+
+    checkpoint = settings.checkpoint
+    rhythm = Rhythm(
+        checkpoint.every.total_seconds() if checkpoint.every else None,
+        checkpoint.min_pause.total_seconds(),
+        checkpoint.timeout.total_seconds(),
+        checkpoint.tolerable_failures,
+    )
+
+    def finish() -> None:
+        home.finish({"time": now()})
+        home.forget()
+
+    return Keeping(
+        store,
+        Restarts(settings.restart),
+        rhythm,
+        checkpoint.retain,
+        checkpoint.mode == "aligned",
+        installed_version(),
+        now,
+        tell,
+        finish,
+    )
+
+
+def _restored(plan: Plan, store: SnapshotStore, start: Start) -> Checkpoint | None:
+    """The checkpoint to go on from; those that are newer than the one that was asked for go."""
+    from headrace.core import manifest
+    from headrace.core.fitting import check_fits
+
+    numbers = store.manifests()
+    number = start.number if start.number is not None else max(numbers, default=None)
+    if number is None:
+        return None
+    if number not in numbers:
+        there = ", ".join(map(str, numbers)) or "none"
+        raise RefusedSnapshot(f"there is no checkpoint {number}", f"there are: {there}")
+    document = store.manifest(number)
+    check_fits(number, document, plan)
+    for newer in numbers:
+        if newer > number:
+            store.discard(newer)
+    return manifest.read(number, document, plan)
+
+
+def _resumed(restored: Checkpoint, killed: Holder | None) -> Resumed:
+    sources = tuple((name, _place(splits)) for name, splits in restored.sources.items())
+    return Resumed(restored.number, restored.taken_at, sources, str(killed) if killed else None)
+
+
+def _place(splits: Mapping[Split, Progress]) -> str:
+    """From where a source goes on.
+
+    >>> from headrace.core.messages import Progress, Split
+    >>> _place({Split("s", "a"): Progress(12, ended=True), Split("s", "b"): Progress(7)})
+    'b from 7, 1 read to its end'
+    """
+    open_ = [(s.name, p.position) for s, p in splits.items() if not p.ended]
+    begun = [f"{name} from {at}" for name, at in open_ if at is not None]
+    said = begun[:SHOWN]
+    if len(begun) > SHOWN:
+        said.append(f"{len(begun) - SHOWN} more on the way")
+    if unread := len(open_) - len(begun):
+        said.append(f"{unread} not begun")
+    if ended := len(splits) - len(open_):
+        said.append(f"{ended} read to {'its' if ended == 1 else 'their'} end")
+    return ", ".join(said) or "nothing read yet"

@@ -27,6 +27,7 @@ from headrace.connectors.registry import REGISTRY
 from headrace.connectors.threaded import Threaded
 from headrace.core.contracts import Chunk, Connector, Reading, SinkSide, SourceSide, Surroundings
 from headrace.core.messages import Handle, Position, Split
+from headrace.core.state import Document
 
 FEW, MANY = 2_000_000, 10_000_000
 A_SECOND = 250_000
@@ -112,7 +113,7 @@ class Slow:
     def check(self) -> None:
         """It takes everything."""
 
-    def writer(self, subtask: int) -> Slow:
+    def writer(self, subtask: int, begun: Document | None = None) -> Slow:
         """One is as slow as the other."""
         return self
 
@@ -122,6 +123,10 @@ class Slow:
 
     async def prepare(self) -> Handle | None:
         """There is nothing to commit."""
+        return None
+
+    def kept(self) -> Document | None:
+        """It keeps nothing."""
         return None
 
     async def close(self) -> None:

@@ -21,6 +21,7 @@ from headrace.connectors.threaded import Threaded
 from headrace.core.contracts import Chunk, Connector, Reading, SinkSide, SourceSide, Surroundings
 from headrace.core.launch import Watcher
 from headrace.core.messages import Handle, Position, Split
+from headrace.core.state import Document
 
 PIPELINE = """
 name: windowed
@@ -116,13 +117,16 @@ class _Counting:
     def check(self) -> None:
         """It takes everything."""
 
-    def writer(self, subtask: int) -> _Counting:
+    def writer(self, subtask: int, begun: Document | None = None) -> _Counting:
         return self
 
     async def write(self, frame: pl.DataFrame) -> None:
         self.rows += frame.height
 
     async def prepare(self) -> Handle | None:
+        return None
+
+    def kept(self) -> Document | None:
         return None
 
     async def close(self) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN, ORDER
-from headrace.core.expressions.typed import to_expr
 from headrace.core.operators.folds import AT, Fold
+from headrace.core.operators.ranking import Ranks, place
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK
@@ -52,7 +52,7 @@ class Evicted:
             return _listed(
                 rows, by, row.filter(pl.col(AT) >= pl.col(AT).max() - self._evict.within_us)
             )
-        return _listed(rows.sort(_place()), by, row.tail(self._evict.last or 0))
+        return _listed(rows.sort(place()), by, row.tail(self._evict.last or 0))
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The rows of several lists that may still be seen."""
@@ -78,10 +78,7 @@ class Best:
 
         self._row = {n: t for n, t in types.items() if n not in (EVENT_TIME, DELETE)}
         self._shown = [name for name in self._row if name not in HIDDEN]
-        ranks = operation.by
-        self._ranks = [*(to_expr(each.value) for each in ranks), *_place()]
-        self._descending = [*(each.descending for each in ranks), False, False]
-        self._nulls_last = [*(each.nulls_last for each in ranks), False, False]
+        self._ranks = Ranks(operation.by, operation.rows)
         self._kept = pl.struct(*self._row).head(operation.rows)
         newest_of = {EVENT_TIME: to_polars(TIMESTAMP)} if newest else {}
         self._newest = [pl.col(EVENT_TIME).max()] if newest else []
@@ -90,8 +87,7 @@ class Best:
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The best of these rows."""
-        ordered = rows.sort(self._ranks, descending=self._descending, nulls_last=self._nulls_last)
-        return _listed(ordered, by, self._kept, *self._newest)
+        return _listed(self._ranks.ordered(rows), by, self._kept, *self._newest)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The best of several lists."""
@@ -114,14 +110,6 @@ def row_types(columns: Mapping[str, pl.DataType], kept: str = KEPT) -> Mapping[s
     rows = columns[kept]
     assert isinstance(rows, pl.List) and isinstance(rows.inner, pl.Struct)
     return dict(pl.Schema(rows.inner))
-
-
-def _place() -> list[pl.Expr]:
-    """The place of a row among all rows; two numbers are sorted faster than a struct of them."""
-    import polars as pl
-
-    place = pl.col(ORDER).struct
-    return [place.field("time"), place.field("at")]
 
 
 def _listed(rows: pl.DataFrame, by: Sequence[str], kept: pl.Expr, *more: pl.Expr) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""The first rows of a group, in the order that `top` says; ties by event time, then ordinal."""
+"""The order of the rows of a group: as `top` says, ties by their place; or by their place alone."""
 
 from __future__ import annotations
 
@@ -7,28 +7,40 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import ORDER
 from headrace.core.expressions.typed import to_expr
+from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.nodes import RANK, Ranking
+from headrace.core.types import Struct
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 class Ranks:
-    """Ranks rows that carry their place, and keeps so many of each group."""
+    """Ranks rows that carry their place, and says which are the first of each group."""
 
     def __init__(self, by: Sequence[Ranking], rows: int) -> None:
-        import polars as pl
+        ties = place()
+        self.rows = rows
+        self._by = [*(to_expr(each.value) for each in by), *ties]
+        self._descending = [*(each.descending for each in by), *(False for _ in ties)]
+        self._nulls_last = [*(each.nulls_last for each in by), *(False for _ in ties)]
 
-        self._by = [*(to_expr(each.value) for each in by), pl.col(ORDER)]
-        self._descending = [*(each.descending for each in by), False]
-        self._nulls_last = [*(each.nulls_last for each in by), False]
-        self._rows = rows
+    def ordered(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows, best first."""
+        return rows.sort(self._by, descending=self._descending, nulls_last=self._nulls_last)
 
     def best(self, rows: pl.DataFrame, group: Sequence[str]) -> pl.DataFrame:
         """The first rows of each group, best first, with their rank from 1."""
         import polars as pl
 
-        ordered = rows.sort(self._by, descending=self._descending, nulls_last=self._nulls_last)
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32)
-        ranked = ordered.with_columns((rank.over(group) if group else rank).alias(RANK))
-        return ranked.filter(pl.col(RANK) <= self._rows)
+        ranked = self.ordered(rows).with_columns((rank.over(group) if group else rank).alias(RANK))
+        return ranked.filter(pl.col(RANK) <= self.rows)
+
+
+def place() -> list[pl.Expr]:
+    """The place of a row among all rows; numbers are sorted faster than a struct of them."""
+    import polars as pl
+
+    assert isinstance(ORDER_TYPE, Struct)
+    return [pl.col(ORDER).struct.field(field.name) for field in ORDER_TYPE.fields]

@@ -144,3 +144,12 @@ def test_everything_is_put_out_whenever_so_many_rows_have_come() -> None:
     step = driven(top(counting(2, Global(), accumulate=False), 1, "-x", key=()))
     assert step.rows((1, "a", 1), (1, "b", 2), (1, "c", 4)) == [("b", 2, 1)]
     assert step.end() == [("c", 4, 1)]
+
+
+def test_parts_of_one_row_are_in_their_order() -> None:
+    frame = frame_of([(1, "a", part * 7 % 50) for part in range(50)])
+    same = pl.struct(time=pl.lit(us(1)), at=pl.lit(0, pl.Int64), part=pl.col("x"))
+    for evict, first in ((None, 0), (Evict(last=2), 48)):
+        step = driven(top(Window(TEN, evict=evict), 2, "k"))
+        list(step.operator.process(frame.with_columns(same.alias(ORDER))))
+        assert step.end() == [("a", first, 1), ("a", first + 1, 2)]

@@ -50,7 +50,9 @@ UNTIL = "__until"
 Merge: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
 """Puts together the rows that belong together; associative, and it keeps the columns.
 
-It may file rows under a later time than they were: frames are sorted after it, never before.
+What was put together is filed under the latest of its times. So rows may be filed later than they
+were, and never earlier; and merging all rows of some stretch of time files them within it. Frames
+are sorted after it.
 """
 
 

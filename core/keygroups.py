@@ -9,12 +9,19 @@ every NaN as one. A key group is `hash % key_groups`, and subtask i of p owns th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.frames import projected
+from headrace.core.frames import FEW_ROWS, projected
 
 if TYPE_CHECKING:
     import polars as pl
+
+Columns: TypeAlias = "tuple[tuple[str, pl.DataType], ...]"
+
+OWNER = "__owner"
+KEPT = 256
+"""For so many keys the expressions stay: making one takes as long as computing it for few rows."""
 
 
 def owned(subtask: int, parallelism: int, key_groups: int) -> range:
@@ -30,25 +37,22 @@ def owned(subtask: int, parallelism: int, key_groups: int) -> range:
 
 def encoded(keys: pl.DataFrame) -> pl.Series:
     """The key of each row as one string, made of all columns, of which there is one at least."""
-    import polars as pl
-
-    parts = [_encoded(type, pl.col(name)) for name, type in keys.schema.items()]
-    whole = pl.concat_str(parts) if len(parts) > 1 else parts[0]
-    return projected(keys, whole.alias("key"))["key"]
+    return projected(keys, _whole(_columns(keys)).alias("key"))["key"]
 
 
 def hashes_of(keys: pl.Series) -> pl.Series:
     """The hash of each encoded key, of 64 bits."""
-    import polars_hash as plh
+    import polars as pl
 
-    return projected(keys.to_frame("key"), plh.col("key").nchash.xxh3_64())["key"]
+    return projected(keys.to_frame("key"), _hash(pl.col("key")))["key"]
 
 
 def groups_of(keys: pl.Series, key_groups: int) -> pl.Series:
     """The key group of each encoded key."""
     import polars as pl
 
-    return (hashes_of(keys) % key_groups).cast(pl.Int32)
+    group = _hash(pl.col("key")) % key_groups
+    return projected(keys.to_frame("key"), group.cast(pl.Int32))["key"]
 
 
 def group_of_no_key(key_groups: int) -> int:
@@ -68,13 +72,40 @@ def key_group(frame: pl.DataFrame, key: Sequence[str], key_groups: int) -> pl.Se
     return groups_of(encoded(frame[list(key)]), key_groups)
 
 
+def _columns(frame: pl.DataFrame) -> Columns:
+    return tuple(zip(frame.columns, frame.dtypes, strict=True))
+
+
+@lru_cache(KEPT)
+def _whole(columns: Columns) -> pl.Expr:
+    import polars as pl
+
+    parts = [_encoded(type, pl.col(name)) for name, type in columns]
+    return pl.concat_str(parts) if len(parts) > 1 else parts[0]
+
+
+@lru_cache(KEPT)
+def _owner(columns: Columns, key_groups: int, parallelism: int) -> pl.Expr:
+    """Which subtask owns the key of a row."""
+    import polars as pl
+
+    # Numbers of another type than the column would have each of these steps cast it.
+    groups, subtasks = (pl.lit(number, pl.UInt64) for number in (key_groups, parallelism))
+    return (_hash(_whole(columns)) % groups * subtasks // groups).alias(OWNER)
+
+
+def _hash(text: pl.Expr) -> pl.Expr:
+    from polars_hash import NonCryptographicHashingNameSpace
+
+    return NonCryptographicHashingNameSpace(text).xxh3_64()
+
+
 def _encoded(type: pl.DataType, column: pl.Expr) -> pl.Expr:
     """One column of a key as text that cannot run into the next column's."""
     import polars as pl
 
     text = _text(type, column)
-    sized = pl.concat_str(text.str.len_bytes(), pl.lit(":"), text)
-    return pl.when(column.is_null()).then(pl.lit("-")).otherwise(sized)
+    return pl.concat_str(text.str.len_bytes(), text, separator=":").fill_null("-")
 
 
 def _text(type: pl.DataType, column: pl.Expr) -> pl.Expr:
@@ -102,7 +133,24 @@ def partition(
     if not keys.width:
         yield int(group_of_no_key(key_groups)) * parallelism // key_groups, frame
         return
-    owners = key_group(keys, keys.columns, key_groups).cast(int) * parallelism // key_groups
+    owners = projected(keys, _owner(_columns(keys), key_groups, parallelism)).to_series()
+    if not owners.len():
+        return
+    least, most = owners.min(), owners.max()
+    if least == most:
+        yield least, frame
+    elif frame.height < FEW_ROWS:
+        # To be told the owners, as a dict, takes longer than to divide the rows.
+        for part in frame.hstack([owners]).partition_by(OWNER, maintain_order=True):
+            yield part.drop_in_place(OWNER)[0], part
+    else:
+        yield from _filtered(frame, owners, parallelism)
+
+
+def _filtered(
+    frame: pl.DataFrame, owners: pl.Series, parallelism: int
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The parts of many rows: here the cost is the rows', and not that of a call."""
     for subtask in range(parallelism):
         part = frame.filter(owners == subtask)
         if part.height:

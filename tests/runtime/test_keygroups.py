@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import polars as pl
+import pytest
 
 from headrace.core.keygroups import key_group, owned, partition
 
@@ -46,7 +47,25 @@ def test_rows_go_to_the_owner_of_their_key() -> None:
         assert set(key_group(part, ["k"], 128).to_list()) <= set(owned(subtask, 3, 128))
 
 
-UTC = UTC
+@pytest.mark.parametrize("count", [0, 1, 2, 300, 1999, 2000, 10_000])
+@pytest.mark.parametrize("parallelism", [1, 2, 7, 128])
+def test_the_parts_are_all_rows_in_their_order(count: int, parallelism: int) -> None:
+    keys = [None if at % 11 == 0 else at % 40 for at in range(count)]
+    frame = pl.DataFrame({"at": range(count), "k": keys}, schema={"at": pl.Int64, "k": pl.Int64})
+    parts = [*partition(frame, frame.select(key="k"), 128, parallelism)]
+    assert len(parts) == len({subtask for subtask, _ in parts})
+    assert all(part["at"].is_sorted() and part.columns == ["at", "k"] for _, part in parts)
+    if parallelism > 1:
+        assert all(part.height for _, part in parts)
+    assert pl.concat([part for _, part in parts] or [frame]).sort("at").equals(frame)
+    for subtask, part in parts:
+        assert set(key_group(part, ["k"], 128).to_list()) <= set(owned(subtask, parallelism, 128))
+
+
+def test_rows_that_all_go_one_way_are_handed_on_as_they_are() -> None:
+    frame = pl.DataFrame({"k": [5] * 100})
+    ((_, part),) = partition(frame, frame, 128, 3)
+    assert part is frame
 
 
 def test_golden_values() -> None:

@@ -1,0 +1,108 @@
+"""The way out of a subtask: steps that read one stream by one key share its parts."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+
+from headrace.core.channel import Bounds, Channel
+from headrace.core.elements import Batch
+from headrace.core.expressions import type_expression
+from headrace.core.outlets import Outlet, share
+from headrace.core.plan.nodes import Computed, Exchange
+from headrace.core.types import BIGINT, STRING, Field, Schema
+
+SCHEMA = Schema((Field("k", BIGINT), Field("s", STRING)))
+READERS = 3
+
+
+def rows(count: int) -> pl.DataFrame:
+    return pl.DataFrame({"k": range(count), "s": [str(at % 7) for at in range(count)]})
+
+
+def outlet(
+    *key: str, exchange: Exchange = "hash", readers: int = READERS, groups: int = 128
+) -> Outlet:
+    channels = [Channel(Bounds(rows=1 << 30, bytes=1 << 40)) for _ in range(readers)]
+    computed = tuple(
+        Computed(f"key{at}", type_expression(text, SCHEMA)) for at, text in enumerate(key)
+    )
+    return Outlet(exchange, channels, 0, computed, groups)
+
+
+def sent(outlets: Sequence[Outlet], *frames: pl.DataFrame) -> None:
+    async def send() -> None:
+        for frame in frames:
+            for each in outlets:
+                await each.rows(frame)
+
+    asyncio.run(send())
+
+
+def got(outlet: Outlet) -> list[list[pl.DataFrame]]:
+    """For each reader, what has come."""
+    return [
+        [element.frame for element in channel.take() if isinstance(element, Batch)]
+        for channel in outlet.channels
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 50, 5000])
+def test_outlets_of_one_key_hand_on_the_same_parts(count: int) -> None:
+    outlets = [outlet("k"), outlet("s"), outlet("k")]
+    share(outlets)
+    alone = [outlet("k"), outlet("s")]
+    frame = rows(count)
+    sent((*outlets, *alone), frame)
+    first, second, third = (got(each) for each in outlets)
+    assert all(a is b for x, y in zip(first, third, strict=True) for a, b in zip(x, y, strict=True))
+    for mine, other in zip((first, second), map(got, alone), strict=True):
+        for some, others in zip(mine, other, strict=True):
+            assert all(a.equals(b) for a, b in zip(some, others, strict=True))
+    assert sum(part.height for parts in first for part in parts) == count
+
+
+def test_each_frame_is_divided_anew() -> None:
+    outlets = [outlet("k"), outlet("k")]
+    share(outlets)
+    sent(outlets, rows(10), rows(90))
+    for each in outlets:
+        (one, two, three) = got(each)
+        assert (
+            pl.concat([*one, *two, *three])
+            .sort("k")
+            .equals(pl.concat([rows(10), rows(90)]).sort("k"))
+        )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        outlet("s"),
+        outlet("k", "s"),
+        outlet("k + 1"),
+        outlet("k", readers=2),
+        outlet("k", groups=64),
+        outlet("k", exchange="broadcast"),
+        outlet("k", exchange="rebalance"),
+        outlet("k", readers=1),
+    ],
+)
+def test_what_is_divided_in_another_way_is_not_shared(other: Outlet) -> None:
+    one = outlet("k")
+    share([one, other])
+    assert one.division is not other.division
+
+
+def test_what_all_have_got_is_forgotten() -> None:
+    outlets = [outlet("k"), outlet("k")]
+    share(outlets)
+    frame = rows(10)
+    gone = weakref.ref(frame)
+    sent(outlets, frame)
+    del frame
+    assert gone() is None

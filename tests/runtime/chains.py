@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,8 +22,9 @@ from headrace.core.operators.operator import Chain, Output
 from headrace.core.ordinals import numbers, placed
 from headrace.core.pipeline.load import load
 from headrace.core.plan import Plan, build, nodes
-from headrace.core.state import NO_CLOCK_US, Frozen
-from headrace.state.memory import MemoryBackend
+from headrace.core.state import NO_CLOCK_US, SLOT, Frozen, Owner, RunsLayout
+from headrace.state.memory import MemoryBackend, MemoryState
+from headrace.state.runs import MemoryRuns
 from tests.reference import pipelines
 
 Shown: TypeAlias = "Counter[tuple[str, str]]"
@@ -93,6 +94,33 @@ def _row(chance: random.Random, reached: datetime) -> dict[str, Any]:
 END = [Event(20_000_000), Event(0, (), FOREVER_US)]
 
 
+class HeldToContract(MemoryBackend):
+    """State in memory that looks at what operators make of the rows they put together."""
+
+    def open(self, owner: Owner) -> MemoryState:
+        return HeldState(owner, self._blobs)
+
+
+class HeldState(MemoryState):
+    def runs(self, name: str, layout: RunsLayout) -> MemoryRuns:
+        return super().runs(name, replace(layout, merge=lambda rows: _merged(layout, rows)))
+
+
+def _merged(layout: RunsLayout, rows: pl.DataFrame) -> pl.DataFrame:
+    """What the merge makes of rows: it files them under the latest of their times."""
+    found = layout.merge(rows)
+    by = [*layout.key, SLOT]
+    assert found.join(rows, on=by, how="semi", nulls_equal=True).height == found.height
+    ends = [_latest(each, layout.key) for each in (found, rows)]
+    assert ends[0].equals(ends[1])
+    return found
+
+
+def _latest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    last = pl.col(SLOT).max()
+    return rows.group_by(key).agg(last).sort(*key, SLOT) if key else rows.select(last)
+
+
 @dataclass
 class Subtasks:
     """The subtasks of a plan's step, over state in memory."""
@@ -137,7 +165,7 @@ class Subtasks:
         step = self.plan.part("step")
         assert isinstance(step, nodes.Step)
         read = frozenset(stream.name for stream in step.outputs)
-        setting = Setting(lambda: self.now_us, Path(), read, MemoryBackend())
+        setting = Setting(lambda: self.now_us, Path(), read, HeldToContract())
         groups = self.plan.key_groups
         seats = (
             Seat(at, self.parallelism, groups, {"step": restored}) for at in range(self.parallelism)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
@@ -18,6 +19,7 @@ from headrace.core.contracts import Connectors, Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.pipeline.load import load
 from headrace.core.plan import Plan, build
+from headrace.core.state import StateBackend
 from headrace.state.memory import MemoryBackend
 from tests.simulation import SimulatedLoop
 
@@ -35,15 +37,21 @@ def plan_of(folder: Path, text: str, connectors: Connectors) -> Plan:
     return plan
 
 
-def job_of(folder: Path, text: str, memory: Memory, bench: Bench, bounds: Bounds) -> Job:
-    """A job over that memory, on that bench."""
+def job_of(
+    folder: Path,
+    text: str,
+    memory: Memory,
+    bench: Bench,
+    bounds: Bounds,
+    backend: Callable[[], StateBackend] | None = None,
+) -> Job:
+    """A job over that memory, on that bench; its state is in memory unless it is said where."""
     connectors = {"memory": memory.connector()}
     plan = plan_of(folder, text, connectors)
     read = frozenset(edge.stream for edge in plan.edges)
     surroundings = Surroundings(folder, "0" * 32, bench)
-    return Job(
-        plan, connectors, surroundings, Setting(_now_us, folder, read, MemoryBackend()), bounds
-    )
+    setting = Setting(_now_us, folder, read, (backend or MemoryBackend)())
+    return Job(plan, connectors, surroundings, setting, bounds)
 
 
 def simulated(

@@ -1,28 +1,37 @@
-"""A job over memory that is killed and begun again, on a disk that keeps what was synced."""
+"""A job over memory that fails, is stopped or killed, and begun again, on a disk that may forget.
+
+The disk is that of `state/storage/memory_disk`; what happens is drawn from a seed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import Memory, MemoryReading, MemorySource
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.checkpoints import Rhythm
+from headrace.core.contracts import Arrival, ConnectorError, Reading, Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.keeping import Keeping
 from headrace.core.news import News
-from headrace.core.pipeline.settings import NoRestart, Restart
+from headrace.core.pipeline.settings import FixedRestart, NoRestart, Restart
+from headrace.core.plan import nodes
 from headrace.core.restart import Restarts
+from headrace.core.state import StateBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import job_of
 from tests.simulation import SimulatedLoop
 
 NOW = "2026-01-31T08:00:00Z"
+PATIENT = FixedRestart.model_construct(attempts=100, delay=timedelta(seconds=1))
 
 
 class Crashed(BaseException):
@@ -32,11 +41,15 @@ class Crashed(BaseException):
 class MortalLoop(SimulatedLoop):
     """A simulated loop that comes to its end after so many turns."""
 
-    def __init__(self, seed: int, turns: int | None = None) -> None:
+    def __init__(self, seed: int, last: int | None = None) -> None:
         super().__init__(seed)
         self.turns = 0
-        self.last = turns
+        self.last = last
         self.set_exception_handler(lambda loop, context: None)
+
+    def pass_time(self, seconds: float) -> None:
+        """Something has kept everybody waiting."""
+        self._now += seconds
 
     def _run_once(self) -> None:
         self.turns += 1
@@ -45,65 +58,133 @@ class MortalLoop(SimulatedLoop):
         super()._run_once()
 
 
-async def _ended(tasks: Collection[asyncio.Task[object]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+@dataclass(slots=True)
+class Fate:
+    """What happens in one life; None: nothing of the kind."""
+
+    last_turn: int | None = None
+    """It is killed behind this turn of the loop."""
+    last_operation: int | None = None
+    """It is killed before this operation of the disk."""
+    failing: range = range(0)
+    """The operations of the disk that fail."""
+    slow_s: float = 0.0
+    """How long each takes."""
+    stopped_at: float | None = None
+    """When somebody asks for the end."""
+    unread: int | None = None
+    """What is read so many arrivals on cannot be read, once."""
+    restart: Restart = field(default_factory=NoRestart)
+
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Fate:
+        """One of the kinds, or two."""
+        fate = cls(restart=PATIENT)
+        for kind in chance.sample(range(6), chance.choice([1, 2])):
+            match kind:
+                case 0:
+                    fate.last_turn = chance.randrange(400)
+                case 1:
+                    fate.last_operation = chance.randrange(150)
+                case 2:
+                    first = chance.randrange(10, 150)
+                    fate.failing = range(first, first + chance.choice([1, 5, 40]))
+                case 3:
+                    fate.slow_s = chance.choice([0.01, 0.3])
+                case 4:
+                    fate.stopped_at = chance.uniform(0, 8)
+                case 5:
+                    fate.unread = chance.randrange(30)
+        return fate
 
 
-def _dead(operation: str, path: str) -> None:
-    raise OSError(operation, path)
+@dataclass(slots=True)
+class FlakyMemory(Memory):
+    """Memory of which something cannot be read, once."""
+
+    unread: int | None = None
+
+    def _source(self, source: nodes.Source, surroundings: Surroundings) -> MemorySource:
+        made = Memory._source(self, source, surroundings)
+        return _FlakySource(made.source, made.splits, made.rediscover_s, made.ordered, self)
+
+
+@dataclass(slots=True)
+class _FlakySource(MemorySource):
+    memory: FlakyMemory
+
+    def reading(self) -> Reading:
+        return _FlakyReading(self)
+
+
+class _FlakyReading(MemoryReading):
+    async def next(self) -> Arrival | None:
+        arrival = await MemoryReading.next(self)
+        source = self._source
+        assert isinstance(source, _FlakySource)
+        left = source.memory.unread
+        if left is not None:
+            source.memory.unread = left - 1 if left else None
+            if not left:
+                raise ConnectorError("the memory is out of order")
+        return arrival
 
 
 @dataclass(slots=True)
 class Life:
-    """A job with its home. `before` is called before each operation of its disk."""
+    """A job with its home."""
 
     folder: Path
     text: str
-    memory: Memory
+    memory: FlakyMemory
     rhythm: Rhythm = field(default_factory=lambda: Rhythm(every_s=1.0))
-    before: Callable[[str, str], None] = lambda operation, path: None
     bounds: Bounds = field(default_factory=lambda: Bounds(rows=7))
-    restart: Restart = field(default_factory=NoRestart)
+    aligned: bool = True
+    backend: Callable[[], StateBackend] | None = None
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     news: list[News] = field(default_factory=list)
     finished: bool = False
-    turns: int = 0
-    """How many turns of the loop the last run took."""
     job: Job | None = None
+    _operations: int = 0
+    _dead: bool = False
+    _left: tuple[dict[str, list[object]], dict[str, list[object]]] | None = None
+    """What the world has of a dead process: committed and prepared output."""
 
-    def run(self, seed: int, turns: int | None = None) -> Outcome:
-        """Run from the newest checkpoint on; raises Crashed after so many turns of the loop."""
-        self.disk.before = self.before
-        loop = MortalLoop(seed, turns)
+    def run(self, seed: int, fate: Fate | None = None) -> Outcome:
+        """Run from the newest checkpoint on; raises Crashed."""
+        fate = fate or Fate()
+        loop = MortalLoop(seed, fate.last_turn)
+        self._operations, self._dead, self._left = 0, False, None
+        self.memory.unread = fate.unread
+        home = Home(self.disk, "/home", "test")
         try:
-            home = Home(self.disk, "/home", "test")
             with home.held(NOW):
-                return loop.run_until_complete(self._job(home).run())
+                job = self._job(home, fate.restart)
+                self.disk.before = lambda operation, path: self._before(loop, fate)
+                if fate.stopped_at is not None:
+                    loop.call_later(fate.stopped_at, job.stop)
+                return loop.run_until_complete(job.run())
         except Crashed:
             self._bury(loop)
             raise
         finally:
-            self.turns = min(loop.turns, turns or loop.turns)
+            self.disk.before = _nothing
             loop.close()
 
-    def _bury(self, loop: MortalLoop) -> None:
-        """Let the tasks of a dead process end; the world does not hear of it."""
-        outputs = {name: list(frames) for name, frames in self.memory.outputs.items()}
-        prepared = dict(self.memory.prepared)
-        self.disk.before = _dead
-        loop.last = None
-        loop.run_until_complete(_ended(asyncio.all_tasks(loop)))
-        self.memory.outputs, self.memory.prepared = outputs, prepared
+    def end(self, chance: random.Random) -> None:
+        """What a crash leaves: perhaps the power went as well."""
+        if chance.random() < 0.5:
+            self.disk.kill()
+        else:
+            self.disk.lose_power(chance)
 
-    def _job(self, home: Home) -> Job:
-        job = job_of(self.folder, self.text, self.memory, Bench(), self.bounds)
-        store = home.store(home.job(NOW, lambda: "0" * 32))
+    def _job(self, home: Home, restart: Restart) -> Job:
+        job = job_of(self.folder, self.text, self.memory, Bench(), self.bounds, self.backend)
         job.keeping = Keeping(
-            store,
-            Restarts(self.restart),
+            home.store(home.job(NOW, lambda: "0" * 32)),
+            Restarts(restart),
             self.rhythm,
+            aligned=self.aligned,
             tell=self.news.append,
             finish=self._finish,
             time=lambda: NOW,
@@ -112,13 +193,48 @@ class Life:
         self.job = job
         return job
 
+    def _before(self, loop: MortalLoop, fate: Fate) -> None:
+        """Before an operation of the disk."""
+        at, self._operations = self._operations, self._operations + 1
+        loop.pass_time(fate.slow_s)
+        if at == fate.last_operation:
+            loop.last, self._dead = loop.turns, True
+            self._left = self._outputs()
+        if self._dead or at in fate.failing:
+            raise OSError(errno.EIO, "injected")
+
+    def _bury(self, loop: MortalLoop) -> None:
+        """Let the tasks of a dead process end; the world does not hear of it."""
+        left = self._left or self._outputs()
+        self._dead, loop.last = True, None
+        loop.run_until_complete(_ended(asyncio.all_tasks(loop)))
+        self.memory.outputs, self.memory.prepared = left  # type: ignore[assignment]
+
+    def _outputs(self) -> tuple[dict[str, list[object]], dict[str, list[object]]]:
+        outputs = {name: [*frames] for name, frames in self.memory.outputs.items()}
+        return outputs, {name: [*frames] for name, frames in self.memory.prepared.items()}
+
     def _finish(self) -> None:
         self.finished = True
 
-    def end(self, chance: random.Random) -> None:
-        """What a crash leaves: perhaps the power went as well."""
-        self.disk.before = lambda operation, path: None
-        if chance.random() < 0.5:
-            self.disk.kill()
-        else:
-            self.disk.lose_power(chance)
+
+def live(life: Life, fates: Sequence[Fate], chance: random.Random) -> Outcome:
+    """One life after the other, until one comes to the end of the job; the last has no trouble."""
+    for fate in fates:
+        try:
+            outcome = life.run(chance.randrange(1000), fate)
+            if life.finished:
+                return outcome
+        except Crashed:
+            life.end(chance)
+    return life.run(chance.randrange(1000))
+
+
+async def _ended(tasks: Collection[asyncio.Task[object]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _nothing(operation: str, path: str) -> None:
+    """A disk that works."""

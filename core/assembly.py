@@ -165,8 +165,8 @@ class Assembly:
             compiled.chain, self._foot(task, foot, id.index, begun), self._surroundings.bench
         )
         if self._store is not None:
-            bench = self._surroundings.bench
-            flow.freezer = Freezer(id, task.parts, compiled.states, self._store, bench, tell)
+            archive = self._surroundings.archive or self._surroundings.bench
+            flow.freezer = Freezer(id, task.parts, compiled.states, self._store, archive, tell)
         intake = self._intake(head, flow, lambda at_us: tell(WatermarkReport(id, at_us)))
         streams, gate = self._gate(head, id.index)
         subtask = Subtask(

@@ -159,7 +159,8 @@ class Attempt:
         """Write the manifest of a checkpoint."""
         assert self.keeping is not None
         try:
-            await self.surroundings.bench.blocking(partial(self.keeping.write, keep, self.plan))
+            archive = self.surroundings.archive or self.surroundings.bench
+            await archive.blocking(partial(self.keeping.write, keep, self.plan))
         except UnknownOutcome as error:
             # Nobody can tell whether it is there: the next attempt can.
             self._fail(Failure(error.message, "checkpoints", hint=error.hint))

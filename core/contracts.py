@@ -104,6 +104,8 @@ class Surroundings:
     """How many rows to read of a source, in all."""
     stop: Callable[[], None] = lambda: None
     """Ask for the end of the job, as a user would: nobody wants its output any more."""
+    archive: Bench | None = None
+    """Where snapshots are written: that may take minutes, and must keep no kernel waiting."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ class Job:
     _attempt: Attempt | None = None
     _before: Mapping[str, PartCounts] | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _stopped: bool = False
+    """Whether it ended because somebody asked for it."""
 
     async def run(self) -> Outcome:
         """Run to the end. What is refused before anything is read is raised."""
@@ -63,7 +65,7 @@ class Job:
         failed, checkpoint = await self._attempts()
         return Outcome(
             failed,
-            self._stop.is_set(),
+            self._stopped,
             self.counts(),
             loop.time() - start,
             self._before or {},
@@ -101,6 +103,7 @@ class Job:
             if delay_s is None:
                 return failed, at
             if await self._stopped_within(delay_s):
+                self._stopped = True
                 return None, at
 
     async def _try(self, restored: Checkpoint | None, number: int) -> tuple[Failure | None, bool]:
@@ -123,6 +126,7 @@ class Job:
             if number == 1 or error.exit_status != 1:
                 raise
             return failure(error, "restart"), False
+        self._stopped = coordinator.stopped and coordinator.failure is None
         if coordinator.ended and self.keeping is not None:
             await self.surroundings.bench.blocking(self.keeping.finish)
         return coordinator.failure, coordinator.failure is None and coordinator.ended

@@ -28,6 +28,7 @@ from headrace.core.signals import Signals
 from headrace.core.state import StateBackend
 
 THREADS = 4
+ARCHIVE_THREADS = 2
 
 Watcher: TypeAlias = "Callable[[Job], Coroutine[object, object, None]]"
 """What looks at a job while it runs; it is cancelled when the job is over."""
@@ -65,9 +66,17 @@ def launch(plan: Plan, connectors: Connectors, backend: StateBackend, how: Launc
     import polars  # noqa: F401 - not later, within the job: it puts its hook on SIGINT
 
     how.signals.renew()
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor:
+    with (
+        ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor,
+        ThreadPoolExecutor(ARCHIVE_THREADS, thread_name_prefix="headrace-archive") as archive,
+    ):
         surroundings = Surroundings(
-            how.folder, how.job, Bench(executor), how.limit, lambda: job.stop()
+            how.folder,
+            how.job,
+            Bench(executor),
+            how.limit,
+            lambda: job.stop(),
+            Bench(archive),
         )
         read = frozenset(edge.stream for edge in plan.edges)
         setting = Setting(lambda: time.time_ns() // 1000, how.folder, read, backend)

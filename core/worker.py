@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from headrace.core.assembly import Assembly, Ends, Subtask
 from headrace.core.bench import Bench
-from headrace.core.contracts import Sink
+from headrace.core.contracts import ConnectorError, Sink
 from headrace.core.intake import Intake
 from headrace.core.messages import (
     Abort,
@@ -69,7 +70,9 @@ class Worker:
             case Commit(subtask, handle):
                 await self._commit(subtask, handle)
             case Abort(subtask, handle):
-                await self._bench.blocking(lambda: self._sink(subtask).abort(handle))
+                # What cannot be removed now is removed before the next attempt writes.
+                with suppress(ConnectorError):
+                    await self._bench.blocking(lambda: self._sink(subtask).abort(handle))
             case Cancel():
                 await self.cancel()
                 self._tell(Cancelled())

@@ -53,7 +53,11 @@ class Whole:
 
 
 class Shared:
-    """Windows of several panes, which they share."""
+    """Windows of several panes, which they share.
+
+    What is kept here is no state: what trails is made again of what is filed, and the cost says
+    what is faster, not what comes out.
+    """
 
     def __init__(self, grid: Grid, filed: Filed, spread: Spread) -> None:
         self._grid = grid

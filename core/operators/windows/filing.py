@@ -45,6 +45,7 @@ class Filed:
         self._waiting: list[pl.DataFrame] = []
         self._waits = self._bytes = 0
         self._enough = SETTLED_ROWS
+        """Learnt of the rows, and after a restart again."""
         self._least: int | None = None
 
     @property

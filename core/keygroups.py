@@ -136,9 +136,8 @@ def partition(
     owners = projected(keys, _owner(_columns(keys), key_groups, parallelism)).to_series()
     if not owners.len():
         return
-    least, most = owners.min(), owners.max()
-    if least == most:
-        yield least, frame
+    if owners.min() == owners.max():
+        yield owners[0], frame
     elif frame.height < FEW_ROWS:
         # To be told the owners, as a dict, takes longer than to divide the rows.
         for part in frame.hstack([owners]).partition_by(OWNER, maintain_order=True):

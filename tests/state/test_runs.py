@@ -1,0 +1,129 @@
+"""Few keys of many rows: what is copied for them, what is put off, and what is told before."""
+
+from __future__ import annotations
+
+import random
+
+import polars as pl
+import pytest
+
+from headrace.core.state import SLOT, RunsLayout
+from headrace.state.places import Places, entries_of, numbers_of
+from headrace.state.runs import FOUND_ROWS, MANY, SOON_ROWS, MemoryRuns
+
+ROWS = 2 * FOUND_ROWS
+COLUMNS = {"k": pl.Int64(), "n": pl.Int64()}
+
+
+def merged(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row a key and slot."""
+    return frame.group_by("k", SLOT).agg(pl.col("n").sum()).select(frame.columns)
+
+
+def runs() -> MemoryRuns:
+    """An empty state."""
+    return MemoryRuns(RunsLayout(COLUMNS, ("k",), merged))
+
+
+def rows(*keys: int, slot: int = 0) -> pl.DataFrame:
+    """A row of each of these keys."""
+    key = pl.Series("k", keys, dtype=pl.Int64)
+    ones = pl.lit(1, dtype=pl.Int64).alias("n")
+    return key.to_frame().with_columns(ones, pl.lit(slot, dtype=pl.Int64).alias(SLOT))
+
+
+def one(key: int) -> pl.DataFrame:
+    """A key to ask for."""
+    return pl.DataFrame({"k": [key]}, schema={"k": pl.Int64})
+
+
+def test_a_row_is_taken_out_of_a_large_run_without_a_copy_of_the_others() -> None:
+    state = runs()
+    state.add(rows(*range(ROWS)))
+    whole = state.freeze().parts[0].whole
+    for key in range(0, ROWS // 4, 3):
+        taken = state.take_keys(one(key))
+        assert taken is not None
+        assert taken["k"].to_list() == [key]
+        assert state.take_keys(one(key)) is None
+    assert state.freeze().parts[0].whole is whole
+    assert state.rows == ROWS - len(range(0, ROWS // 4, 3))
+
+
+def test_what_was_frozen_keeps_the_rows_that_are_taken_behind_it() -> None:
+    state = runs()
+    state.add(rows(*range(ROWS)))
+    state.take_keys(one(5))
+    frozen = state.freeze()
+    state.take_keys(one(6))
+    state.drop(0)
+    (frame,) = frozen.frames
+    assert sorted(frame["k"]) == [key for key in range(ROWS) if key != 5]
+    assert state.freeze().frames == ()
+
+
+def test_the_first_to_be_asked_for_owes_the_sorting_of_all_and_the_next_nothing() -> None:
+    state = runs()
+    state.add(rows(*range(ROWS)))
+    assert state.owed(asking=False) == 0
+    assert state.owed(asking=True) == ROWS
+    assert state.of_keys(one(7), -1) is not None
+    assert state.owed(asking=True) == 0
+
+
+def test_a_few_rows_leave_a_merge_to_the_next_ones_and_it_is_told_before() -> None:
+    state = runs()
+    for at in range(MANY):
+        assert state.owed(asking=False) == 0
+        state.add(rows(*range(100), slot=at))
+    assert state.owed(asking=False) == MANY * 100
+    assert len(state.freeze().parts) == MANY
+    state.add(rows(1))
+    assert state.owed(asking=False) == 0
+    assert len(state.freeze().parts) == 2
+
+
+def test_many_rows_do_what_they_set_off_themselves() -> None:
+    state = runs()
+    for at in range(MANY - 1):
+        state.add(rows(*range(100), slot=at))
+    state.add(rows(*range(SOON_ROWS), slot=99))
+    for at in range(MANY):
+        state.add(rows(1, slot=at))
+    assert state.owed(asking=False) == MANY
+    state.add(rows(*range(SOON_ROWS), slot=99))
+    assert state.owed(asking=False) == 0
+
+
+def test_what_is_mostly_gone_leaves_the_memory() -> None:
+    state = runs()
+    state.add(rows(*range(ROWS)))
+    for first in range(0, ROWS - 1, 64):
+        state.take_keys(pl.DataFrame({"k": range(first, min(first + 64, ROWS - 1))}))
+        state.add(rows(-1))
+    (large, *_) = state.freeze().parts
+    assert sum(part.whole.height for part in state.freeze().parts) < ROWS // 4
+    assert large.whole.height < ROWS // 4
+
+
+@pytest.mark.parametrize("bits", [3, 40])
+def test_entries_are_found_until_they_are_forgotten_however_many_look_alike(bits: int) -> None:
+    luck = random.Random(bits)
+    places, model, added = Places(), dict[int, int](), 0
+    hashes = [(key * 0x9E3779B97F4A7C15 % (1 << bits)) << (64 - bits) for key in range(200)]
+    for _ in range(200):
+        keys = [luck.randrange(200) for _ in range(luck.choice([1, 5, 40]))]
+        of = pl.Series([hashes[key] for key in keys], dtype=pl.UInt64)
+        numbers = pl.int_range(added, added + len(keys), dtype=pl.UInt32, eager=True)
+        places.add(entries_of(of, numbers))
+        model.update(zip(numbers, keys, strict=True))
+        added += len(keys)
+        asked = set(luck.sample(range(200), luck.choice([1, 4, 60])))
+        sought = {hashes[key] for key in asked}
+        found = places.find(pl.Series(list(sought), dtype=pl.UInt64))
+        wanted = sorted(at for at, key in model.items() if hashes[key] in sought)
+        assert sorted(numbers_of(found)) == wanted
+        gone = found.sample(fraction=0.7, seed=added)
+        places.forget(gone)
+        for at in numbers_of(gone):
+            del model[at]

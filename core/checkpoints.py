@@ -71,8 +71,10 @@ class Checkpoints:
     _due: float | None = None
 
     def start(self, now: float) -> None:
-        """The job begins."""
-        self._rest(now)
+        """The job begins: the first checkpoint is due as long after that as any other."""
+        self._since = now
+        if self.rhythm.every_s is not None:
+            self._due = now + self.rhythm.every_s
 
     def due(self) -> float | None:
         """When there is something to do."""

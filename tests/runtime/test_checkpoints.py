@@ -1,0 +1,225 @@
+"""Checkpoints as a state machine: messages and times in, messages out."""
+
+from __future__ import annotations
+
+from headrace.core.checkpoints import Checkpoints, Rhythm
+from headrace.core.coordinator import Coordinator
+from headrace.core.dealing import Dealing
+from headrace.core.messages import (
+    Abandoned,
+    Abort,
+    Acknowledged,
+    Cancel,
+    Cancelled,
+    CheckpointFailed,
+    CheckpointTaken,
+    Commit,
+    Committed,
+    Failed,
+    Failure,
+    Finished,
+    Halt,
+    Keep,
+    Kept,
+    NotKept,
+    Progress,
+    Snapshot,
+    Split,
+    SubtaskId,
+    Trigger,
+)
+
+SOURCE, SINK = SubtaskId(0, 0), SubtaskId(1, 0)
+SPLIT = Split("s", "x")
+READ = Snapshot({SPLIT: Progress(5)})
+BARE = Snapshot()
+
+
+def wrote(name: str) -> Snapshot:
+    return Snapshot(handle={"file": name})
+
+
+def job(every_s: float | None = 10, tolerable: int = 3, pause_s: float = 0) -> Coordinator:
+    rhythm = Rhythm(every_s, pause_s, timeout_s=60, tolerable=tolerable)
+    checkpoints = Checkpoints((SOURCE, SINK), rhythm)
+    dealing = Dealing((SOURCE,), grows=False)
+    coordinator = Coordinator((SOURCE, SINK), {"s": dealing}, {}, checkpoints)
+    coordinator.start({"s": [SPLIT]}, now=100)
+    return coordinator
+
+
+def taken(coordinator: Coordinator, number: int, name: str, now: float) -> None:
+    """A checkpoint, from its trigger to its manifest."""
+    coordinator.receive(Acknowledged(SOURCE, number, READ), now)
+    coordinator.receive(Acknowledged(SINK, number, wrote(name)), now)
+    coordinator.receive(Kept(number), now)
+
+
+def test_a_checkpoint_is_kept_when_all_have_answered_and_commits_when_it_is_kept() -> None:
+    coordinator = job()
+    assert coordinator.due() == 110
+    assert coordinator.tick(109) == []
+    assert coordinator.tick(110) == [Trigger(1)]
+    assert coordinator.receive(Acknowledged(SOURCE, 1, READ), 111) == []
+    assert coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 112) == [
+        Keep(1, {SOURCE: READ, SINK: BARE}, ((SINK, {"file": "a"}),))
+    ]
+    assert coordinator.due() is None
+    assert coordinator.receive(Kept(1), 113) == [
+        CheckpointTaken(1, 3),
+        Commit(SINK, {"file": "a"}),
+    ]
+    assert coordinator.due() == 120
+
+
+def test_the_next_one_waits_for_the_pause_behind_the_last() -> None:
+    coordinator = job(every_s=1, pause_s=5)
+    coordinator.tick(101)
+    taken(coordinator, 1, "a", 108)
+    assert coordinator.due() == 113
+
+
+def test_what_was_prepared_for_a_checkpoint_that_fails_is_committed_by_the_next() -> None:
+    coordinator = job()
+    coordinator.tick(110)
+    coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 111)
+    failed = coordinator.receive(Abandoned(SOURCE, 1, "the disk is full"), 112)
+    assert failed == [CheckpointFailed(1, "the disk is full")]
+    assert coordinator.tick(120) == [Trigger(2)]
+    coordinator.receive(Acknowledged(SOURCE, 2, READ), 121)
+    kept = coordinator.receive(Acknowledged(SINK, 2, wrote("b")), 121)
+    assert kept == [
+        Keep(2, {SOURCE: READ, SINK: BARE}, ((SINK, {"file": "a"}), (SINK, {"file": "b"})))
+    ]
+    assert coordinator.receive(NotKept(2, "the disk is full"), 122) == [
+        CheckpointFailed(2, "the disk is full")
+    ]
+    coordinator.tick(130)
+    coordinator.receive(Acknowledged(SOURCE, 3, READ), 131)
+    coordinator.receive(Acknowledged(SINK, 3, BARE), 131)
+    assert coordinator.receive(Kept(3), 132) == [
+        CheckpointTaken(3, 2),
+        Commit(SINK, {"file": "a"}),
+        Commit(SINK, {"file": "b"}),
+    ]
+
+
+def test_an_answer_that_comes_too_late_counts_for_its_output_alone() -> None:
+    coordinator = job()
+    coordinator.tick(110)
+    assert coordinator.tick(170) == [
+        CheckpointFailed(1, "2 subtasks have not answered within 60 s")
+    ]
+    assert coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 171) == []
+    coordinator.tick(180)
+    taken(coordinator, 2, "b", 181)
+    assert coordinator.checkpoints is not None
+    assert coordinator.checkpoints.unnamed == ()
+
+
+def test_too_many_failures_in_a_row_fail_the_job_and_one_that_is_kept_forgives_them() -> None:
+    coordinator = job(tolerable=1)
+    coordinator.tick(110)
+    coordinator.receive(Abandoned(SOURCE, 1, "full"), 111)
+    coordinator.tick(120)
+    taken(coordinator, 2, "a", 121)
+    coordinator.tick(130)
+    coordinator.receive(Abandoned(SOURCE, 3, "full"), 131)
+    coordinator.tick(140)
+    assert coordinator.receive(Abandoned(SOURCE, 4, "full"), 141) == [
+        CheckpointFailed(4, "full"),
+        Cancel(),
+    ]
+    assert coordinator.failure is not None
+    assert coordinator.failure.message == "2 checkpoints in a row failed: full"
+
+
+def test_a_subtask_that_has_ended_answers_all_that_it_has_not_answered() -> None:
+    coordinator = job()
+    coordinator.tick(110)
+    coordinator.receive(Finished(SOURCE, READ), 111)
+    assert coordinator.receive(Acknowledged(SINK, 1, BARE), 112) == [
+        Keep(1, {SOURCE: READ, SINK: BARE}, ())
+    ]
+    coordinator.receive(Kept(1), 113)
+    coordinator.tick(120)
+    assert coordinator.receive(Acknowledged(SINK, 2, BARE), 121) == [
+        Keep(2, {SOURCE: READ, SINK: BARE}, ())
+    ]
+
+
+def test_the_end_takes_a_last_checkpoint_and_is_over_when_its_output_is_committed() -> None:
+    coordinator = job(every_s=None)
+    coordinator.receive(Finished(SOURCE, READ), 111)
+    assert coordinator.receive(Finished(SINK, wrote("a")), 112) == [
+        Keep(1, {SOURCE: READ, SINK: BARE}, ((SINK, {"file": "a"}),), ended=True)
+    ]
+    coordinator.receive(Kept(1), 113)
+    assert not coordinator.over
+    coordinator.receive(Committed(SINK), 114)
+    assert coordinator.state == "done"
+    assert coordinator.ended
+
+
+def test_a_checkpoint_that_is_on_its_way_at_the_end_is_not_the_last() -> None:
+    coordinator = job()
+    coordinator.tick(110)
+    coordinator.receive(Acknowledged(SOURCE, 1, READ), 111)
+    coordinator.receive(Finished(SOURCE, Snapshot({SPLIT: Progress(9, ended=True)})), 112)
+    coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 113)
+    coordinator.receive(Finished(SINK, wrote("b")), 114)
+    *_, last = coordinator.receive(Kept(1), 115)
+    assert last == Keep(
+        2,
+        {SOURCE: Snapshot({SPLIT: Progress(9, ended=True)}), SINK: BARE},
+        ((SINK, {"file": "b"}),),
+        ended=True,
+    )
+
+
+def test_a_stop_reads_no_more_and_leaves_when_a_checkpoint_behind_it_is_committed() -> None:
+    coordinator = job()
+    assert coordinator.stop(105) == [Halt(), Trigger(1)]
+    assert coordinator.stop(105) == []
+    taken(coordinator, 1, "a", 106)
+    assert coordinator.receive(Committed(SINK), 107) == [Cancel()]
+    coordinator.receive(Cancelled(), 108)
+    assert (coordinator.state, coordinator.stopped, coordinator.ended) == ("done", True, False)
+
+
+def test_a_stop_lets_a_checkpoint_go_on_and_takes_another_behind_it() -> None:
+    coordinator = job()
+    coordinator.tick(110)
+    assert coordinator.stop(111) == [Halt()]
+    coordinator.receive(Acknowledged(SOURCE, 1, READ), 112)
+    coordinator.receive(Acknowledged(SINK, 1, BARE), 112)
+    assert coordinator.receive(Kept(1), 113) == [CheckpointTaken(1, 3), Trigger(2)]
+
+
+def test_a_stop_fails_when_too_many_of_its_checkpoints_do() -> None:
+    coordinator = job(tolerable=1)
+    coordinator.stop(105)
+    assert coordinator.receive(Abandoned(SINK, 1, "full"), 106) == [
+        CheckpointFailed(1, "full"),
+        Trigger(2),
+    ]
+    assert Cancel() in coordinator.receive(Abandoned(SINK, 2, "full"), 107)
+    assert coordinator.state == "failing"
+
+
+def test_a_failure_aborts_only_what_no_manifest_can_name() -> None:
+    coordinator = job()
+    coordinator.tick(110)
+    coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 111)
+    coordinator.receive(Acknowledged(SOURCE, 1, READ), 111)
+    # The manifest is being written, and may be there.
+    coordinator.receive(Finished(SINK, wrote("b")), 112)
+    assert coordinator.receive(Failed(SOURCE, Failure("lost", "s")), 113) == [
+        Cancel(),
+        Abort(SINK, {"file": "b"}),
+    ]
+
+
+def test_numbers_go_on_from_those_that_are_there() -> None:
+    checkpoints = Checkpoints((SOURCE,), Rhythm(), number=7)
+    assert checkpoints.begin(0) == [Trigger(8)]

@@ -1,10 +1,18 @@
-"""Which calls are done in a thread: many rows, and few rows that have been seen to take long."""
+"""Which calls are done in a thread: many rows, few that took long, what is said to take long."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import polars as pl
 import pytest
 
-from headrace.core.bench import LARGE_ROWS, Pace
+from headrace.core.bench import LARGE_ROWS, Bench, Pace
+from headrace.core.operators.operator import LONG_ROWS, Chain, Output, Stateless, aside
+from headrace.core.task import Flow, Foot
 
 
 @pytest.mark.parametrize(
@@ -28,3 +36,37 @@ def test_a_call_is_long_by_its_rows_or_by_what_others_took(
         pace.learn(rows, seconds)
     assert pace.is_long(long_from)
     assert not pace.is_long(long_from - 1)
+
+
+class Saying(Stateless):
+    """Says how many rows of before it works on, and notes in which threads it is at work."""
+
+    def __init__(self) -> None:
+        self.owed = 0
+        self.before: list[int] = []
+        self.behind: list[int] = []
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """The rows as they are."""
+        self.before.append(threading.get_ident())
+        yield from aside(self.owed)
+        self.behind.append(threading.get_ident())
+        yield "s", frame
+
+
+def test_what_an_operator_says_takes_long_is_done_in_a_thread_and_the_next_call_is_not() -> None:
+    first, second, loop = Saying(), Saying(), threading.get_ident()
+    foot = Foot({}, None)
+    row = pl.DataFrame({"x": [1]})
+
+    async def three(bench: Bench) -> None:
+        flow = Flow(Chain([("r", first), ("s", second)]), foot, bench)
+        for second.owed in (LONG_ROWS - 1, LONG_ROWS, 0):
+            await flow.rows("r", row)
+
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.run(three(Bench(threads)))
+    assert first.behind == [loop, loop, loop]
+    assert second.before == [loop, loop, loop]
+    assert [thread == loop for thread in second.behind] == [True, False, True]
+    assert foot.rows_out == {"s": 3}

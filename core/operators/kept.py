@@ -76,7 +76,8 @@ class Best:
     ) -> None:
         import polars as pl
 
-        self._row = {n: t for n, t in types.items() if n not in (EVENT_TIME, DELETE)}
+        beside = (EVENT_TIME, DELETE)
+        self._row = {n: t for n, t in types.items() if n not in beside and operation.keeps(n)}
         self._shown = [name for name in self._row if name not in HIDDEN]
         self._ranks = Ranks(operation.by, operation.rows)
         self._kept = pl.struct(*self._row).head(operation.rows)

@@ -41,6 +41,7 @@ class Top(Forgetting):
         self._ranks = Ranks(operation.by, operation.rows)
         self._stream = place.stream
         self._ordered = place.ordered
+        self._keeps = operation.keeps
         self._kept: tuple[str, ...] = ()
         columns = place.state.columns(KEYS)
         if columns is not None:
@@ -61,10 +62,10 @@ class Top(Forgetting):
         yield from self._put_out(changed, frame)
 
     def _open(self, types: Mapping[str, pl.DataType]) -> None:
-        """Open the table, which keeps the columns that rows come with, of these types."""
+        """Open the table; the columns that rows come with have these types."""
         import polars as pl
 
-        kept = {name: type for name, type in types.items() if name != EVENT_TIME}
+        kept = {n: type for n, type in types.items() if n != EVENT_TIME and self._keeps(n)}
         self._kept = tuple(kept)
         self.open({BEST: pl.List(pl.Struct(kept)), LAST: to_polars(TIMESTAMP)})
 
@@ -108,7 +109,7 @@ class Top(Forgetting):
     def _put_out(self, changed: pl.DataFrame, frame: pl.DataFrame) -> Iterator[Output]:
         import polars as pl
 
-        names = [name for name in frame.columns if name not in HIDDEN]
+        names = [name for name in self._kept if name not in HIDDEN]
         hidden = [pl.lit(False).alias(DELETE)]
         if EVENT_TIME in frame.columns:
             hidden.append(pl.col(LAST).alias(EVENT_TIME))

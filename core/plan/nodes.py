@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from headrace.core.elements import DELETE
+from headrace.core.elements import DELETE, HIDDEN
 from headrace.core.expressions.typed import Typed
 from headrace.core.pipeline.model import Watermark
 from headrace.core.pipeline.part import Part
@@ -177,6 +177,12 @@ class Top:
     rows: int
     by: tuple[Ranking, ...]
     ttl: Ttl | None = None
+    columns: frozenset[str] | None = None
+    """The columns that are kept of a row, because they are read; None: all that it comes with."""
+
+    def keeps(self, column: str) -> bool:
+        """Whether a column of its rows is kept."""
+        return self.columns is None or column in self.columns or column in HIDDEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from headrace.core.expressions.typed import columns
 from headrace.core.plan.layout import inputs
 from headrace.core.plan.nodes import (
+    RANK,
     Aggregate,
     Computed,
     Dedup,
@@ -64,6 +65,9 @@ def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | 
         if wanted is not None:
             if isinstance(operation, Project):
                 operation = _projection(operation, wanted)
+            if isinstance(operation, Top):
+                ranked = (columns(ranking.value) for ranking in operation.by)
+                operation = replace(operation, columns=frozenset(wanted - {RANK}).union(*ranked))
             wanted = _before(operation, wanted)
             if wanted is not None and isinstance(operation, Keyed):
                 wanted |= late

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.state.memory import MemoryBackend
-
 if TYPE_CHECKING:
     from headrace.core.pipeline.settings import State
     from headrace.core.state import StateBackend
@@ -16,4 +14,10 @@ def backend(settings: State, folder: str) -> StateBackend:
 
     The folder is made when it is needed, and is of this backend alone.
     """
-    return MemoryBackend()
+    if settings.backend == "memory":
+        from headrace.state.memory import MemoryBackend
+
+        return MemoryBackend()
+    from headrace.state.rocks.backend import RocksBackend
+
+    return RocksBackend(folder, settings.memory)

@@ -102,9 +102,7 @@ def reference_markdown(connectors: Connectors) -> str:
 def _page(connectors: Connectors) -> Iterator[str]:
     yield INTRODUCTION
     yield from _section("## Settings", Settings, "settings")
-    yield _sentence(
-        f"{_listed(NOT_ACTING)} are checked, but nothing acts on them yet", bool(NOT_ACTING)
-    )
+    yield _sentence(f"Checked, but nothing acts on it yet: {_listed(NOT_ACTING)}", bool(NOT_ACTING))
     yield from _section("## Sources", SourceKeys, "")
     yield "A source has one connector beside these keys.\n"
     yield FAILED

@@ -26,7 +26,7 @@ from headrace.core.pipeline.values import (
     whole,
 )
 
-NOT_ACTING = ("checkpoint.dir", "state.memory")
+NOT_ACTING = ("checkpoint.dir",)
 """Settings (dotted paths) that are checked, but that nothing acts on yet."""
 
 LATER = ("workers",)
@@ -85,13 +85,15 @@ class Checkpoint(Part):
 
 
 class State(Part):
-    """Where keyed state lives while the job runs: in memory, until there is a backend on disk."""
+    """Where keyed state lives while the job runs; checkpoints keep it in any case."""
 
     memory: Size = Field(
-        256 * 2**20, description="Memory for state; what is over it goes to the backend's disk."
+        256 * 2**20, description="Memory for state, of all steps together; more goes to disk."
     )
-    backend: Annotated[Literal["memory"], choice("memory", later=("rocksdb",))] = Field(
-        "memory", description="`memory` keeps all of it in memory: it is gone when the job ends."
+    backend: Annotated[Literal["rocksdb", "memory"], choice("rocksdb", "memory")] = Field(
+        "rocksdb",
+        description="`rocksdb` keeps on disk what is over `memory`; `memory` keeps all of it in "
+        "memory, however much that is.",
     )
 
 

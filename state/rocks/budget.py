@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-FOR_FRAMES = 0.7
+FOR_FRAMES = 0.65
 """The part of the memory that is for frames: merging needs room as well, and so does RocksDB."""
-FOR_BLOCKS = 0.15
+FOR_BLOCKS = 0.2
 """The part that RocksDB has, once there is one."""
 
 

@@ -90,14 +90,16 @@ class ColdRows:
         import polars as pl
 
         asked = keys.to_frame(KEY).with_columns(self._group(keys))
-        found = self._open().get(self._rows, _keys(asked)) if len(keys) else []
+        # In the order in which they are on disk it takes half of the time.
+        order = asked.with_row_index(ASKED).sort(_GROUP, KEY)
+        found = self._open().get(self._rows, _keys(order)) if len(keys) else []
         known = [number for number, line in enumerate(found) if line is not None]
         if not known:
             none = {ASKED: pl.UInt32(), KEY: pl.String(), **self.columns}
             return pl.DataFrame(schema=none)
-        numbers = pl.Series(ASKED, known, dtype=pl.UInt32)
         rows = rows_of([line for line in found if line is not None], self.columns)
-        return pl.DataFrame([numbers, keys[numbers].alias(KEY), *rows.get_columns()])
+        asked = order[[ASKED, KEY]][known]
+        return asked.hstack(rows.get_columns()).sort(ASKED)
 
     def remove(self, keys: pl.Series) -> None:
         """Forget these keys."""
@@ -115,12 +117,12 @@ class ColdRows:
             self._next_us = _NEVER_US
             return
         entries = database.entries(self._untils)
-        over = list(islice(takewhile(lambda e: _time(e.key) < now_us, entries), AT_ONCE))
+        over = list(islice(takewhile(lambda entry: _time(entry[0]) < now_us, entries), AT_ONCE))
         if over:
-            self._drop([entry.key[8:] for entry in over], now_us)
-            database.remove_before(self._untils, over[-1].key + b"\0")
+            self._drop([key[8:] for key, _ in over], now_us)
+            database.remove_before(self._untils, over[-1][0] + b"\0")
         left = next(database.entries(self._untils), None)
-        self._next_us = _NEVER_US if left is None else _time(left.key)
+        self._next_us = _NEVER_US if left is None else _time(left[0])
 
     def all(self, groups: range | None = None) -> Iterator[pl.DataFrame]:
         """All rows, whose keys are of those key groups, in frames of not too many."""
@@ -132,10 +134,10 @@ class ColdRows:
         entries = self._open().entries(self._rows, start.to_bytes(2, "big"))
         end = stop.to_bytes(2, "big")
         while lot := list(islice(entries, AT_ONCE)):
-            inside = [entry for entry in lot if entry.key < end]
+            inside = [entry for entry in lot if entry[0] < end]
             if inside:
-                keys = pl.Series(KEY, [entry.key[2:] for entry in inside]).cast(pl.String)
-                rows = rows_of([entry.value for entry in inside], self.columns)
+                keys = pl.Series(KEY, [key[2:] for key, _ in inside]).cast(pl.String)
+                rows = rows_of([line for _, line in inside], self.columns)
                 yield pl.DataFrame([keys, *rows.get_columns()])
             if len(inside) < len(lot):
                 return

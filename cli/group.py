@@ -12,8 +12,8 @@ NOT_BUILT_YET = frozenset(
 OPTIONS_NOT_BUILT_YET = {
     "run": frozenset(
         (
-            *("--from-savepoint", "--from-checkpoint", "--fresh", "--batch", "--master", "--conf"),
-            *("--allow-lost-state", "--reset-state", "--resume-drained", "--http", "--home"),
+            *("--from-savepoint", "--batch", "--master", "--conf"),
+            *("--allow-lost-state", "--reset-state", "--resume-drained", "--http"),
         )
     ),
     "validate": frozenset(("--connect",)),

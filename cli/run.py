@@ -151,7 +151,7 @@ def _run(plan: Plan, settings: Settings, how: Launch, report: Report, start: Sta
         report.refusal(error.message, error.hint, 2)
         return 2
     except Interrupted:
-        report.interrupted()
+        report.interrupted(kept=start is not None)
         return INTERRUPTED
 
 

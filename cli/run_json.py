@@ -57,7 +57,7 @@ class JsonReport:
             self._tell("progress", **_look(look))
 
     def news(self, news: News) -> None:
-        """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting` (behind its `failure`)."""
+        """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting`, which says what failed."""
         match news:
             case Resumed(number, taken_at, sources, killed) if not self._quiet:
                 said = {"checkpoint": number, "taken_at": taken_at, "sources": dict(sources)}
@@ -71,7 +71,7 @@ class JsonReport:
 
     def had_finished(self) -> None:
         """`summary`, without counts."""
-        self._tell("summary", status="had finished")
+        self._tell("summary", status="finished_before")
 
     def stopping(self) -> None:
         """`stopping`: somebody asked for it."""
@@ -86,7 +86,7 @@ class JsonReport:
         """`failure`, with the traceback of a defect."""
         self._tell("failure", **_failure(failure), exit_status=1)
 
-    def interrupted(self) -> None:
+    def interrupted(self, *, kept: bool) -> None:
         """`failure`: it was not let finish."""
         self._tell("failure", message=INTERRUPTED, hint="", exit_status=130)
 

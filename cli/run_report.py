@@ -60,8 +60,8 @@ class Report(Protocol):
         """The job could not go on."""
         ...
 
-    def interrupted(self) -> None:
-        """Somebody has asked twice, and what was open is lost."""
+    def interrupted(self, *, kept: bool) -> None:
+        """Somebody has asked twice: what was open is lost, or made again if the job is kept."""
         ...
 
     def summary(self, outcome: Outcome, look: Look) -> None:

@@ -20,6 +20,8 @@ from headrace.core.rendering import count, printable
 STOPPING = "stopping; a second Ctrl-C ends it at once"
 INTERRUPTED = "stopped at once"
 LOST = "what was not written yet is lost"
+BEGINS = "the same command begins anew"
+SAME = "the same failure again"
 HAD_FINISHED = "the job had finished when the run before was killed: there is nothing left to do"
 
 
@@ -31,7 +33,8 @@ class TextReport:
     def __init__(self, pipeline: str, quiet: bool) -> None:
         self.pipeline = printable(pipeline)
         self.quiet = quiet
-        self._checkpoint: CheckpointTaken | None = None
+        self._checkpoint: int | None = None
+        """The newest checkpoint of the job."""
         self._told: Failure | None = None
 
     def say(self, text: str) -> None:
@@ -58,22 +61,27 @@ class TextReport:
     def news(self, news: News) -> None:
         """A line, except for checkpoints that are taken: they are many."""
         match news:
-            case CheckpointTaken():
-                self._checkpoint = news
+            case CheckpointTaken(number):
+                self._checkpoint = number
             case CheckpointFailed(number, why):
                 self.say(f"checkpoint {number} failed: {printable(why)}")
-            case Resumed() if not self.quiet:
-                self.say("\n".join(resumed_lines(news)))
+            case Resumed(number):
+                self._checkpoint = number
+                if not self.quiet:
+                    self.say("\n".join(resumed_lines(news)))
             case Restarting(failure, delay_s):
                 self._restarting(failure, delay_s)
 
     def _restarting(self, failure: Failure, delay_s: float) -> None:
         """What failed is told whole the first time."""
-        if failure != self._told:
-            self.failure(failure)
+        again = "again" if self._checkpoint is None else f"from checkpoint {self._checkpoint}"
+        begins = f"it begins {again} in {delay_s:.1f} s"
+        if failure == self._told:
+            self.say(f"{SAME}: {begins}")
+        else:
             self._told = failure
-        again = f"from checkpoint {self._checkpoint.number}" if self._checkpoint else "again"
-        self.say(f"it begins {again} in {delay_s:.1f} s")
+            self._failed(failure)
+            self.say(begins)
 
     def had_finished(self) -> None:
         """One line."""
@@ -89,7 +97,14 @@ class TextReport:
         self.say("\n".join([f"{self.pipeline}: {printable(message)}", *_hints(hint)]))
 
     def failure(self, failure: Failure) -> None:
-        """What, where, and what to do; of a defect of ours, the file that holds its traceback."""
+        """What, where, and what to do, unless that has been told."""
+        if failure == self._told:
+            self.say(f"{SAME}, and that is final")
+        else:
+            self._failed(failure)
+
+    def _failed(self, failure: Failure) -> None:
+        """All there is to say; of a defect of ours, the file that holds its traceback."""
         if failure.defect:
             what = f"{failure.message.splitlines()[0]} in {failure.step}"
             self.say(keep_defect(what, failure.defect))
@@ -97,10 +112,14 @@ class TextReport:
             head = f"{self.pipeline}: {place(failure)}: {printable(failure.message)}"
             self.say("\n".join([head, *_hints(failure.hint)]))
 
-    def interrupted(self) -> None:
+    def interrupted(self, *, kept: bool) -> None:
         """One line."""
-        last = self._checkpoint
-        goes_on = f"the same command goes on from checkpoint {last.number}" if last else LOST
+        if not kept:
+            goes_on = LOST
+        elif self._checkpoint is None:
+            goes_on = BEGINS
+        else:
+            goes_on = f"the same command goes on from checkpoint {self._checkpoint}"
         self.say(f"{INTERRUPTED}: {goes_on}")
 
     def summary(self, outcome: Outcome, look: Look) -> None:
@@ -139,7 +158,7 @@ def place(failure: Failure) -> str:
     return f"{failure.step}: {printable(failure.split)}{at}"
 
 
-def progress_line(look: Look, checkpoint: CheckpointTaken | None = None) -> str:
+def progress_line(look: Look, checkpoint: int | None = None) -> str:
     """What the job is doing, in a line."""
     said = [
         f"{look.seconds:.0f} s",
@@ -151,7 +170,7 @@ def progress_line(look: Look, checkpoint: CheckpointTaken | None = None) -> str:
     if look.late:
         said.append(f"late {look.late:,}")
     if checkpoint is not None:
-        said.append(f"checkpoint {checkpoint.number}")
+        said.append(f"checkpoint {checkpoint}")
     if slowed := look.slowed:
         said.append(f"backpressure {slowed[0].backpressure} at {slowed[0].name}")
     return "  ".join(said)

@@ -13,6 +13,8 @@ from docs.write import page
 from headrace.cli.run_json import JsonReport
 from headrace.cli.run_progress import Progress
 from headrace.connectors.registry import REGISTRY
+from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
+from headrace.core.news import Restarting, Resumed
 from headrace.core.pipeline.load import load
 from headrace.core.plan import build
 from headrace.core.statistics import PartCounts
@@ -25,16 +27,17 @@ sinks: {o: {from: s, files: {path: out}}}
 BAD = """name: bad
 sources: {s: {files: {path: a.jsonl}, schema: {x: bigint}}}
 sinks: {o: {from: s, files: {path: out2}}}
+settings: {restart: {first: 1ms}, checkpoint: {every: 1ms}}
 """
 
 
 def fields(value: object) -> Iterator[str]:
-    """The names of all fields within a value; those of `parts` are the user's."""
+    """The names of all fields within a value; those of `parts` and `sources` are the user's."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield str(name)
-            parts = inner.values() if name == "parts" and isinstance(inner, dict) else [inner]
-            for part in parts:
+            users = name in ("parts", "sources") and isinstance(inner, dict)
+            for part in inner.values() if users else [inner]:
                 yield from fields(part)
 
 
@@ -56,10 +59,28 @@ def test_of_runs_that_end_in_every_way(headrace: Headrace) -> None:
     ]
     events = [json.loads(line) for line in lines]
     named = known()
-    assert {"start", "summary", "failure", "error"} <= {event["event"] for event in events}
+    assert {"start", "summary", "failure", "error", "restarting", "checkpoint"} <= {
+        event["event"] for event in events
+    }
     assert {event["event"] for event in events} <= named
     assert set().union(*map(fields, events)) <= named
     assert {event["status"] for event in events if event["event"] == "summary"} <= named
+
+
+def test_of_what_happens_to_a_job(capsys: pytest.CaptureFixture[str]) -> None:
+    report = JsonReport("p.yaml", quiet=False)
+    report.news(Resumed(1, "2026-01-31T08:01:10Z", (("orders", "a from 1"),), "process 1"))
+    report.news(CheckpointTaken(2, 0.1, 5))
+    report.news(CheckpointFailed(3, "no space left on device"))
+    report.news(Restarting(Failure("m", "s"), 1.0))
+    report.had_finished()
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [event["event"] for event in told[:-1]] == [
+        *("resumed", "checkpoint", "checkpoint_failed", "restarting"),
+    ]
+    assert {event["event"] for event in told} <= known()
+    assert set().union(*map(fields, told)) <= known()
+    assert told[-1]["status"] in known()
 
 
 def test_of_what_windows_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

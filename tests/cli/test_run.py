@@ -19,6 +19,9 @@ sinks:
   out: {from: some, stdout: {}, format: json}
 """
 
+ROUTED = TEN.replace("where: x > 6", "route: {big: x > 6}").replace("from: some", "from: some.big")
+"""One of its outputs is read by nothing, of which there is a warning."""
+
 ORDERS = """\
 name: orders
 sources:
@@ -64,10 +67,10 @@ def test_quiet_says_nothing_of_a_run_that_goes_well(headrace: Headrace) -> None:
 
 
 def test_quiet_leaves_out_warnings_and_keeps_errors(headrace: Headrace) -> None:
-    write("p.yaml", TEN + "settings: {checkpoint: {every: 10s}}\n")
-    assert "nothing acts on it yet" in headrace("run", "p.yaml").err
+    write("p.yaml", ROUTED)
+    assert "nothing reads" in headrace("run", "p.yaml").err
     assert headrace("run", "p.yaml", "--quiet").err == ""
-    ran = headrace("run", "p.yaml", "--quiet", "--set", "steps.some.where=z > 6")
+    ran = headrace("run", "p.yaml", "--quiet", "--set", "steps.some.route.big=z > 6")
     assert ran.status == 2
     assert 'unknown column "z"' in ran.err
 
@@ -93,8 +96,9 @@ def test_the_buffer_changes_no_rows(headrace: Headrace, buffer: str) -> None:
 
 def test_json_tells_start_and_summary(headrace: Headrace) -> None:
     ran = headrace("run", write("p.yaml", TEN), "--log", "json")
-    start, summary = events(ran.err)
+    start, checkpoint, summary = events(ran.err)
     assert (start["event"], start["name"]) == ("start", "ten")
+    assert (checkpoint["event"], checkpoint["number"]) == ("checkpoint", 1)
     assert (summary["event"], summary["status"]) == ("summary", "done")
     assert (summary["rows_in"], summary["rows_out"], summary["bad"]) == (10, 3, 0)
     parts = summary["parts"]
@@ -104,11 +108,11 @@ def test_json_tells_start_and_summary(headrace: Headrace) -> None:
 
 
 def test_json_tells_what_is_wrong_with_the_pipeline(headrace: Headrace) -> None:
-    write("p.yaml", TEN.replace("x > 6", "z > 6") + "settings: {state: {memory: 1GB}}\n")
+    write("p.yaml", ROUTED.replace("x > 6", "z > 6"))
     ran = headrace("run", "p.yaml", "--log", "json")
-    error, warning = events(ran.err)
+    warning, error = events(ran.err)
     assert ran.status == 2
-    assert (error["event"], error["line"], error["column"]) == ("error", 5, 32)
+    assert (error["event"], error["line"], error["column"]) == ("error", 5, 38)
     assert error["message"] == 'unknown column "z"'
     assert warning["event"] == "warning"
 
@@ -134,14 +138,48 @@ def test_an_output_folder_that_is_not_empty_is_refused_with_3(headrace: Headrace
     assert sorted(Path("out").iterdir()) == before
 
 
-def test_a_bad_record_is_told_once_with_its_place(headrace: Headrace) -> None:
+AT_ONCE = "settings: {restart: {first: 1ms, factor: 1, jitter: 0}}\n"
+ONCE = "settings: {restart: {strategy: none}}\n"
+
+
+def test_a_bad_record_is_told_with_its_place_and_when_it_is_no_use_once_more(
+    headrace: Headrace,
+) -> None:
     write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
-    ran = headrace("run", write("p.yaml", ORDERS))
+    ran = headrace("run", write("p.yaml", ORDERS + AT_ONCE))
+    assert ran.status == 1
+    told, hint, again, twice, *last = ran.err.splitlines()
+    assert re.match(r"p\.yaml: orders.*: .*in/a\.jsonl at 9: bad record", told)
+    assert "on_error: skip" in hint
+    assert again == "it begins again in 0.0 s"
+    assert twice == "the same failure again: it begins again in 0.0 s"
+    assert last == ["the same failure again, and that is final"]
+    assert not list(Path("out").glob("*"))
+
+
+def test_a_bad_record_is_told_once_where_nothing_is_begun_again(headrace: Headrace) -> None:
+    write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
+    ran = headrace("run", write("p.yaml", ORDERS + ONCE))
     assert ran.status == 1
     assert ran.err.count("bad record") == 1
-    assert re.match(r"p\.yaml: orders.*: .*in/a\.jsonl at 9: bad record", ran.err)
-    assert "on_error: skip" in ran.err
-    assert not list(Path("out").glob("*"))
+    assert len(ran.err.splitlines()) == 2
+
+
+def test_a_mended_record_is_read_from_where_the_job_failed(headrace: Headrace) -> None:
+    write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
+    write("p.yaml", ORDERS + ONCE)
+    assert headrace("run", "p.yaml").status == 1
+    write("in/a.jsonl", '{"x": 1}\n{"x": 10000}\n')
+    assert headrace("run", "p.yaml").status == 0
+    (part,) = Path("out").glob("*")
+    assert part.read_text() == '{"x":1}\n{"x":10000}\n'
+
+
+def test_json_tells_of_each_attempt(headrace: Headrace) -> None:
+    write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
+    ran = headrace("run", write("p.yaml", ORDERS + AT_ONCE), "--log", "json")
+    told = [event["event"] for event in events(ran.err)]
+    assert told == ["start", "restarting", "restarting", "failure", "summary"]
 
 
 def test_skipped_records_are_rows_in_that_are_bad(headrace: Headrace) -> None:
@@ -185,7 +223,7 @@ MAPPED = TEN.replace("where: x > 6", "map: {python: f.py:f, returns: {x: bigint}
 
 def test_a_function_that_fails_is_told_with_file_line_and_row(headrace: Headrace) -> None:
     write("f.py", "def f(row):\n    return {'x': 1 // (row['x'] - 5)}\n")
-    ran = headrace("run", write("p.yaml", MAPPED))
+    ran = headrace("run", write("p.yaml", MAPPED + ONCE))
     assert (ran.status, ran.out) == (1, "")
     assert ran.err.startswith("p.yaml: ")
     assert "f.py:2: ZeroDivisionError" in ran.err

@@ -1,5 +1,6 @@
 """Signals, pipes and terminals, with a real process."""
 
+import json
 import os
 import re
 import signal
@@ -21,6 +22,15 @@ steps:
 sinks:
   screen: {from: some, stdout: {}, format: json}
   kept: {from: some, files: {path: kept}}
+"""
+
+COUNTED = """\
+name: counted
+sources:
+  numbers: {generate: {rate: 2000/s, columns: {x: id}}}
+sinks:
+  screen: {from: numbers, stdout: {}, format: json}
+  kept: {from: numbers, files: {path: kept}}
 """
 
 STUCK = """\
@@ -100,18 +110,62 @@ def starting(folder: Path) -> subprocess.Popen[str]:
     return start(folder, "p.yaml", "--quiet")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_signal_finishes_and_commits_what_was_read(tmp_path: Path, number: int) -> None:
-    (tmp_path / "p.yaml").write_text(ENDLESS)
-    process = start(tmp_path, "p.yaml")
+def numbers(folder: Path) -> list[int]:
+    """What was kept, in the order in which it was written."""
+    parts = sorted((folder / "kept").glob("part-*"), key=lambda path: int(path.stem.split("-")[3]))
+    lines = [line for part in parts for line in part.read_text().splitlines()]
+    return [json.loads(line)["x"] for line in lines]
+
+
+def asked_to_stop(folder: Path, number: int, *arguments: str) -> tuple[str, str]:
+    """Run until there is a row, and send a signal; both streams."""
+    process = start(folder, "p.yaml", *arguments)
     assert process.stdout is not None
     first = process.stdout.readline()
     process.send_signal(number)
     out, err = ended(process)
     assert process.returncode == 0
-    assert err.startswith("stopping: ")
-    assert re.search(r"^stopped after [\d.]+ s: ", err, re.MULTILINE)
-    assert kept_rows(tmp_path) == len((first + out).splitlines())
+    return first + out, err
+
+
+def test_behind_the_first_signal_the_same_command_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(COUNTED)
+    printed = ""
+    for life, number in enumerate([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]):
+        out, err = asked_to_stop(tmp_path, number)
+        printed += out
+        rows = len(printed.splitlines())
+        assert numbers(tmp_path) == list(range(rows))
+        resumed = re.search(r"^goes on from checkpoint (\d+) of ", err, re.MULTILINE)
+        assert bool(resumed) == bool(life)
+        assert "\nstopping; " in f"\n{err}"
+        assert re.search(r"^stopped after [\d.]+ s: ", err, re.MULTILINE)
+        assert re.search(
+            r"^the same command goes on from checkpoint \d+, .*--fresh", err, re.MULTILINE
+        )
+
+
+def test_where_nothing_is_kept_the_first_signal_finishes_what_was_read(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(COUNTED)
+    out, err = asked_to_stop(tmp_path, signal.SIGINT, "--limit", "1000000")
+    assert numbers(tmp_path) == list(range(len(out.splitlines())))
+    assert "goes on" not in err
+    assert not (tmp_path / ".headrace").exists()
+
+
+def test_one_job_in_one_home_is_run_by_one_process(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(COUNTED)
+    process = start(tmp_path, "p.yaml")
+    assert process.stdout is not None
+    process.stdout.readline()
+    second = finished(tmp_path, "p.yaml")
+    assert (second.returncode, second.stdout) == (3, "")
+    assert f"is held by process {process.pid} on " in second.stderr
+    assert f"kill {process.pid}" in second.stderr
+    process.send_signal(signal.SIGTERM)
+    out, err = ended(process)
+    assert (process.returncode, "stopped after" in err) == (0, True)
+    assert numbers(tmp_path) == list(range(1 + len(out.splitlines())))
 
 
 def test_behind_nohup_a_run_goes_on_when_the_terminal_is_closed(tmp_path: Path) -> None:
@@ -147,7 +201,7 @@ def stuck_and_asked_once(folder: Path) -> subprocess.Popen[str]:
     met(folder / "begun", "r").close()
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    assert process.stderr.readline().startswith("stopping: ")
+    assert process.stderr.readline().startswith("stopping; ")
     return process
 
 
@@ -157,7 +211,7 @@ def test_the_second_signal_ends_it_at_once_and_leaves_no_output(stuck: Path) -> 
     met(stuck / "release", "w").close()
     _, err = ended(process)
     assert process.returncode == 130
-    assert err == "stopped at once: what was not written yet is lost\n"
+    assert err == "stopped at once: the same command begins anew\n"
     assert not list((stuck / "out").glob("part-*"))
 
 
@@ -213,7 +267,7 @@ def test_two_signals_while_it_starts_up_end_it_there(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("signals", [1, 2])
-def test_a_signal_at_any_moment_leaves_a_whole_output_or_none(
+def test_a_signal_at_any_moment_changes_nothing_that_is_kept_in_the_end(
     tmp_path: Path, seed: int, signals: int
 ) -> None:
     chosen = Random(seed)
@@ -228,11 +282,18 @@ def test_a_signal_at_any_moment_leaves_a_whole_output_or_none(
         process.send_signal(chosen.choice([signal.SIGINT, signal.SIGTERM]))
     out, err = ended(process)
     rows += len(out.splitlines())
-    if signals == 2 and process.returncode == 130:
-        assert kept_rows(tmp_path) in (0, rows)
+    kept = numbers(tmp_path)
+    assert kept == list(range(len(kept)))
+    if process.returncode == 0:
+        assert (err, len(kept)) == ("", rows)
     else:
-        assert (process.returncode, err) == (0, "")
-        assert kept_rows(tmp_path) == rows
+        assert signals == 2
+        assert process.returncode == 130
+    if len(kept) < MANY:
+        (tmp_path / "p.yaml").unlink()
+        (tmp_path / "p.yaml").write_text(FINITE)
+        assert finished(tmp_path, "p.yaml").returncode == 0
+        assert numbers(tmp_path) == list(range(MANY))
 
 
 def test_a_reader_that_goes_away_ends_an_endless_job_well(tmp_path: Path) -> None:
@@ -259,8 +320,9 @@ def test_on_a_terminal_rows_stand_above_the_table_as_they_are(tmp_path: Path) ->
     assert len(rows) == kept_rows(tmp_path)
     assert all(re.fullmatch(r'\{"auction":\d+,"price":\d+\}', row) for row in rows)
     assert not any("backpressure" in line for line in lines)
-    assert len([line for line in lines if line.startswith("stopping: ")]) == 1
-    assert lines[-1].startswith("stopped after ")
+    assert len([line for line in lines if line.startswith("stopping; ")]) == 1
+    assert lines[-2].startswith("stopped after ")
+    assert lines[-1].startswith("the same command goes on from checkpoint ")
 
 
 def test_nothing_is_drawn_for_a_dumb_terminal(

@@ -17,15 +17,17 @@ Results go to standard output, everything said about them to standard error. So
 
 | exit status | when |
 | --- | --- |
-| 0 | done, or stopped by the first Ctrl-C or SIGTERM; for `validate`: no errors |
+| 0 | done, or stopped by the first Ctrl-C or SIGTERM, to go on later; for `validate`: no errors |
 | 1 | the job failed, or headrace itself did: then a line says where the traceback is kept |
 | 2 | the command line or a pipeline is wrong, or an input matches nothing |
-| 3 | refused because of what is there: an output folder that is not empty |
+| 3 | refused because of what is there: an output folder that is not empty, checkpoints that are \
+damaged, do not fit, or are being written by another process |
 | 130 | ended at once by a second Ctrl-C; any other command by the first |
 
 | environment | what it does |
 | --- | --- |
 | `NO_COLOR` | no colours, also on a terminal; elsewhere there are none anyway |
+| `HEADRACE_HOME` | the folder in which jobs keep what they go on from, as `--home` |
 | `HEADRACE_DEBUG=1` | a defect of headrace shows its traceback at once |
 | `HEADRACE_SECRET_<NAME>` | the secret that `${secret:NAME}` stands for |
 | `HEADRACE_SECRETS` | a folder with a file for each secret |
@@ -46,11 +48,15 @@ to standard error.
 - `--limit N` reads N rows of each source. Of files, those are the first: in the order of their
   names, one after the other. What stands behind the last of them is not looked at, so it is never
   bad.
-- The first Ctrl-C (or SIGTERM) ends reading. What was read goes through all steps, is written,
-  and is as good as the output of a run that ended by itself: exit status 0. The second ends the
-  run at once, and what it had not committed is removed. When nobody reads standard output any
-  more, as behind `| head`, or the terminal is closed, a run ends as at the first Ctrl-C; behind
-  `nohup` it goes on.
+- The first Ctrl-C (or SIGTERM) stops the run with a checkpoint: exit status 0, and the same command
+  goes on from there. The second ends it at once; then the same command goes on from the checkpoint
+  before, and nothing is lost or written twice either. When nobody reads standard output any more,
+  as behind `| head`, or the terminal is closed, a run ends as at the first Ctrl-C; behind `nohup`
+  it goes on.
+- Of a run with `--limit`, or one that reads standard input, nothing is kept. The first Ctrl-C ends
+  reading: what was read goes through all steps, is written, and is as good as the output of a run
+  that ended by itself. The second ends the run, and what it had not written is lost.
+- What happens when a run fails or is killed, and how it goes on: [recovery](recovery.md).
 - Nobody has to listen: a standard error that is closed, full or gone ends no run.
 
 ### For programs
@@ -59,6 +65,12 @@ to standard error.
 beside them, by event:
 
 - `start`: `name` and `parts`.
+- `resumed`, if it goes on from a checkpoint: its number as `checkpoint`, `taken_at`, and in
+  `sources` from where each goes on, in words; `killed` names the process that was killed before.
+- `checkpoint`, for each that is complete: `number`, `seconds`, and `bytes`, how much was new.
+- `checkpoint_failed`, for each that is not: `number` and `message`. The job goes on.
+- `restarting`, when the job has failed and begins again after `delay_s` seconds: what failed, as
+  `failure` has it.
 - `warning`, `error`, one for each problem of the file: `file`, `line`, `column`, `subject`,
   `message`, `hint`.
 - `progress`, every ten seconds: `seconds`, `rows_in`, `rows_out`, `bad`, `in_per_s`, `out_per_s`,
@@ -68,8 +80,9 @@ beside them, by event:
 - `stopping`, at the first Ctrl-C or SIGTERM: nothing more.
 - `failure`, where the job is refused or cannot go on: `message`, `hint`, `exit_status`; where it
   ran, `step`, `split` and `position`, and as `defect` a traceback if headrace is at fault.
-- `summary`, at the end: `status` (`done`, `stopped` or `failed`), and what `progress` holds, over
-  the whole run.
+- `summary`, at the end: `status` (`done`, `stopped` or `failed`), `checkpoint` if the same command
+  goes on from one, and what `progress` holds, over the whole run. Of a job that had come to its
+  end before, `finished_before` is all there is.
 
 Not built yet, and refused by name: {later}.
 """

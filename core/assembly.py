@@ -12,7 +12,7 @@ from headrace.core.freezing import Freezer
 from headrace.core.gate import Gate
 from headrace.core.intake import Intake
 from headrace.core.messages import Snapshot, SubtaskId, ToCoordinator, WatermarkReport
-from headrace.core.outlets import Outlet
+from headrace.core.outlets import Outlet, share
 from headrace.core.plan import nodes
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import Document, Frozen
@@ -219,6 +219,8 @@ class Assembly:
         for at, edge in enumerate(self.plan.edges):
             if edge.producer in task.parts and not self._inside(edge):
                 outlets.setdefault(edge.stream, []).append(self._outlet(at, edge, index))
+        for each in outlets.values():
+            share(each)
         if isinstance(last, nodes.Sink):
             writer = self._ends.sinks[last.name].writer(index, begun)
             return Foot(outlets, writer, last.input, last.name)

@@ -30,6 +30,7 @@ from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import job_of
 from tests.simulation import SimulatedLoop
 
+MOST_TURNS = 50_000
 NOW = "2026-01-31T08:00:00Z"
 PATIENT = FixedRestart.model_construct(attempts=100, delay=timedelta(seconds=1))
 
@@ -55,6 +56,7 @@ class MortalLoop(SimulatedLoop):
         self.turns += 1
         if self.last is not None and self.turns > self.last:
             raise Crashed
+        assert self.turns < MOST_TURNS, "it does not come to an end"
         super()._run_once()
 
 
@@ -164,7 +166,7 @@ class Life:
                 if fate.stopped_at is not None:
                     loop.call_later(fate.stopped_at, job.stop)
                 return loop.run_until_complete(job.run())
-        except Crashed:
+        except (Crashed, AssertionError):
             self._bury(loop)
             raise
         finally:
@@ -206,7 +208,7 @@ class Life:
     def _bury(self, loop: MortalLoop) -> None:
         """Let the tasks of a dead process end; the world does not hear of it."""
         left = self._left or self._outputs()
-        self._dead, loop.last = True, None
+        self._dead, loop.last, loop.turns = True, None, 0
         loop.run_until_complete(_ended(asyncio.all_tasks(loop)))
         self.memory.outputs, self.memory.prepared = left  # type: ignore[assignment]
 

@@ -101,6 +101,8 @@ class Failure:
     hint: str = ""
     defect: str = ""
     """The traceback, when it is a defect of ours rather than of the data or the user's code."""
+    may_pass: bool = False
+    """Whether it is trouble of the outside world, at no place in the data: it may pass by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ restart will change: a ConnectorError whose exit status is 2 or 3.
 
 The same failure three times running is the end under every strategy: a record that cannot be read,
 or a function that raises, would fail for ever. It is the same if its text, its part, its split and
-its position are. One without a position may also be a trouble of the outside world that comes and
-goes, so an attempt that kept well in between begins the count anew; at a position it does not, for
-to get there may take long.
+its position are. Trouble of the outside world that may pass (a full disk, a broker that is away) is
+left to the strategy. Without a position, an attempt that kept well in between begins the count
+anew; at a position it does not, for to get there may take long.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class Restarts:
     def _is_again(self, failure: Failure, *, well: bool) -> bool:
         """Whether this failure has come too often running."""
         place = (failure.message, failure.step, failure.split, failure.position)
-        goes_on = place == self._last and (failure.position is not None or not well)
+        same = place == self._last and not failure.may_pass
+        goes_on = same and (failure.position is not None or not well)
         self._times = self._times + 1 if goes_on else 1
         self._last = place
         return self._times >= SAME

@@ -16,9 +16,11 @@ def failure(error: BaseException, *parts: str) -> Failure:
     where = part_of(error) or " > ".join(parts)
     match error:
         case SnapshotError():
-            return Failure(error.message, where, hint=error.hint)
+            return Failure(error.message, where, hint=error.hint, may_pass=True)
         case ConnectorError():
-            return Failure(error.message, where, error.split, error.position, error.hint)
+            may_pass = error.split is None
+            place = error.split, error.position
+            return Failure(error.message, where, *place, error.hint, may_pass=may_pass)
         case UserCodeError():
             return Failure(error.message, where, hint=error.hint)
     trace = "".join(traceback.format_exception(error))

@@ -79,6 +79,7 @@ def test_without_settings_the_time_grows_to_a_minute_and_no_more() -> None:
 A = Failure("ValueError: x", "map", "orders-0", 17)
 B = Failure("KeyError: y", "map", "orders-0", 17)
 NOWHERE = Failure("cannot write: no space left on device", "out")
+AWAY = Failure("the disk is full", "out", may_pass=True)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,7 @@ NOWHERE = Failure("cannot write: no space left on device", "out")
     [
         ([A, A, A], [True, True, False]),
         ([NOWHERE, NOWHERE, NOWHERE], [True, True, False]),
+        ([AWAY, AWAY, AWAY, AWAY], [True, True, True, True]),
         ([A, A, B, A, A, A], [True, True, True, True, True, False]),
         ([A, A, Failure(A.message, "map", "orders-0", 18)], [True, True, True]),
         ([A, A, Failure(A.message, "map", "orders-1", 17)], [True, True, True]),

@@ -11,7 +11,8 @@ from __future__ import annotations
 import io
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.snapshots import Blob, DamagedSnapshot, SnapshotStore
 
@@ -38,29 +39,40 @@ def decoded(data: bytes | memoryview) -> pl.DataFrame:
         raise DamagedSnapshot(f"wanted a frame of state, got {len(data)} bytes: {error}") from error
 
 
+Blobs: TypeAlias = tuple[Blob, ...]
+"""Those of one frame: one, or more of a large one."""
+
+PART_BYTES = 1 << 26
+"""So much of a frame becomes a blob: its bytes need memory beside the frame."""
+
+
 class FrameBlobs:
     """Which frames are stored as which blobs. Threads use it at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[int, tuple[weakref.ref[pl.DataFrame], Blob]] = {}
+        self._known: dict[int, tuple[weakref.ref[pl.DataFrame], Blobs]] = {}
 
-    def put(self, frame: pl.DataFrame, store: SnapshotStore) -> Blob:
+    def put(self, frame: pl.DataFrame, store: SnapshotStore) -> Blobs:
         """Have the frame in the store."""
         known = self._known.get(id(frame))
-        if known is not None and known[0]() is frame and store.has(known[1]):
+        # All of them are asked for: the store spares those that are.
+        if known is not None and known[0]() is frame and all([store.has(b) for b in known[1]]):
             return known[1]
-        blob = store.put(encoded(frame))
-        self._remember(frame, blob)
-        return blob
+        blobs = tuple(store.put(encoded(part)) for part in _parts(frame))
+        self._remember(frame, blobs)
+        return blobs
 
-    def read(self, blob: Blob, store: SnapshotStore) -> pl.DataFrame:
-        """The frame that this blob is. Raises DamagedSnapshot."""
-        frame = decoded(store.read(blob))
-        self._remember(frame, blob)
+    def read(self, blobs: Blobs, store: SnapshotStore) -> pl.DataFrame:
+        """The frame that these blobs are. Raises DamagedSnapshot."""
+        import polars as pl
+
+        parts = [decoded(store.read(blob)) for blob in blobs]
+        frame = pl.concat(parts, rechunk=True) if len(parts) > 1 else parts[0]
+        self._remember(frame, blobs)
         return frame
 
-    def _remember(self, frame: pl.DataFrame, blob: Blob) -> None:
+    def _remember(self, frame: pl.DataFrame, blobs: Blobs) -> None:
         number = id(frame)
 
         def forget(gone: weakref.ref[pl.DataFrame]) -> None:
@@ -70,4 +82,12 @@ class FrameBlobs:
                 self._known.pop(number, None)
 
         with self._lock:
-            self._known[number] = weakref.ref(frame, forget), blob
+            self._known[number] = weakref.ref(frame, forget), blobs
+
+
+def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The frame in parts that are not too large, of which there is one at least."""
+    count = int(frame.estimated_size()) // PART_BYTES + 1
+    rows = -(-frame.height // count)
+    yield frame.head(rows)
+    yield from (frame.slice(start, rows) for start in range(rows, frame.height, rows or 1))

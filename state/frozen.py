@@ -55,6 +55,13 @@ class Unopened:
         return [part for part in parts if part is not None]
 
     @property
+    def log(self) -> FrozenTable | None:
+        """If it is a table, of which all is in one log that was stored: that."""
+        if len(self._restored) != 1 or not isinstance(self._restored[0], MemoryFrozen):
+            return None
+        return self._restored[0].log(self._name, self._groups)
+
+    @property
     def columns(self) -> Mapping[str, pl.DataType] | None:
         """The columns that the operator gave it; None without rows."""
         own = (SLOT, KEY, UNTIL)
@@ -67,7 +74,7 @@ class Unopened:
         shape = self._restored[0].shape(self._name)
         if not shape.is_table:
             return FrozenRuns(shape.key or (), tuple(map(Part, self.frames)))
-        return FrozenTable(_alike(self.tables), (), NO_CLOCK_US, shape.key)
+        return self.log or FrozenTable(_alike(self.tables), (), NO_CLOCK_US, shape.key)
 
 
 Kept: TypeAlias = FrozenRuns | FrozenTable | Unopened
@@ -109,6 +116,11 @@ class MemoryFrozen:
         if not isinstance(kept, FrozenTable):
             return None
         return kept.of_groups(self._part(groups), self.key_groups)
+
+    def log(self, name: str, groups: range) -> FrozenTable | None:
+        """That state, if it is a table, and nothing of it is of other key groups."""
+        kept = _kept(self.states[name])
+        return kept if isinstance(kept, FrozenTable) and self._part(groups) is None else None
 
     def stored(self, store: SnapshotStore) -> Document:
         """Have its frames in the store."""

@@ -59,8 +59,11 @@ class MemoryState:
         """Open a table."""
         table = self._tables[name] = MemoryTable(columns, group)
         if unopened := self._unopened.pop(name, None):
-            for rows in unopened.tables:
-                table.put(rows)
+            if log := unopened.log:
+                table.adopt(log)
+            else:
+                for rows in unopened.tables:
+                    table.put(rows)
         return table
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:

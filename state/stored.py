@@ -5,25 +5,26 @@ from in between, whose numbers are in a blob; a table is its log and the numbers
 were removed from it. So what is written is what was added, and what was merged since: rows move
 from frame to frame a few times, and then rest.
 
+A frame is the blobs of its parts, most often one.
+
     {"format": "frames", "groups": [0, 128], "key_groups": 128, "clock_us": 12000000,
      "late": 3, "unfilled": 0, "states": {
        "windows": {"shape": "runs", "key": ["k"],
-                   "frames": [{"frame": BLOB, "skip": 10, "gone": null}]},
+                   "frames": [{"frame": [BLOB], "skip": 10, "gone": null}]},
        "keys": {"shape": "table", "group": null, "now_us": 12000000,
-                "frames": [{"frame": BLOB, "skip": 0, "gone": null}],
-                "removed": null}}}
+                "frames": [{"frame": [BLOB], "skip": 0, "gone": null}], "removed": null}}}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from headrace.core.snapshots import Blob, DamagedSnapshot, SnapshotStore
 from headrace.core.state import Document
-from headrace.state.framing import FrameBlobs
+from headrace.state.framing import Blobs, FrameBlobs
 from headrace.state.run import Part, marks
 from headrace.state.runs import FrozenRuns
 from headrace.state.table import FrozenTable
@@ -39,12 +40,16 @@ class BlobName(msgspec.Struct):
     bytes: int
 
 
-class Piece(msgspec.Struct):
-    """The rows of a frame behind its first ones, but for those whose numbers are in a blob."""
+Named: TypeAlias = tuple[BlobName, ...]
+"""A frame, as the blobs that it is."""
 
-    frame: BlobName
+
+class Piece(msgspec.Struct):
+    """The rows of a frame behind its first ones, but for those whose numbers are in another."""
+
+    frame: Named
     skip: int
-    gone: BlobName | None = None
+    gone: Named | None = None
 
 
 class RunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
@@ -60,7 +65,7 @@ class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
     group: tuple[str, ...] | None
     now_us: int
     frames: list[Piece]
-    removed: BlobName | None
+    removed: Named | None
 
 
 class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
@@ -96,7 +101,7 @@ def document_of(
     if isinstance(kept, FrozenRuns):
         return RunsDocument(kept.key, [_piece(part, store, blobs) for part in kept.parts])
     pieces = [_piece(Part(frame), store, blobs) for frame in kept.frames]
-    removed = _name(blobs.put(_numbers(kept), store)) if kept.removed else None
+    removed = named(blobs.put(_numbers(kept), store)) if kept.removed else None
     return TableDocument(kept.group, kept.now_us, pieces, removed)
 
 
@@ -110,29 +115,31 @@ def frozen_of(
     frames = tuple(part.frame for part in parts)
     removed: tuple[pl.Series, ...] = ()
     if document.removed is not None:
-        removed = (blobs.read(_blob(document.removed), store)["row"],)
+        removed = (blobs.read(blobs_of(document.removed), store)["row"],)
     return FrozenTable(frames, removed, document.now_us, document.group)
 
 
 def _piece(part: Part, store: SnapshotStore, blobs: FrameBlobs) -> Piece:
     gone = None if part.gone is None else (part.gone == 1).arg_true().to_frame("row")
-    frame = _name(blobs.put(part.whole, store))
-    return Piece(frame, part.skip, None if gone is None else _name(blobs.put(gone, store)))
+    frame = named(blobs.put(part.whole, store))
+    return Piece(frame, part.skip, None if gone is None else named(blobs.put(gone, store)))
 
 
 def _part(piece: Piece, store: SnapshotStore, blobs: FrameBlobs) -> Part:
-    whole = blobs.read(_blob(piece.frame), store)
+    whole = blobs.read(blobs_of(piece.frame), store)
     if piece.gone is None:
         return Part(whole, piece.skip)
-    return Part(whole, piece.skip, marks(whole, blobs.read(_blob(piece.gone), store)["row"]))
+    return Part(whole, piece.skip, marks(whole, blobs.read(blobs_of(piece.gone), store)["row"]))
 
 
-def _name(blob: Blob) -> BlobName:
-    return BlobName(blob.hash, blob.bytes)
+def named(blobs: Blobs) -> Named:
+    """How a document names the blobs of a frame."""
+    return tuple(BlobName(blob.hash, blob.bytes) for blob in blobs)
 
 
-def _blob(name: BlobName) -> Blob:
-    return Blob(name.blob, name.bytes)
+def blobs_of(names: Named) -> Blobs:
+    """The blobs that a document names."""
+    return tuple(Blob(name.blob, name.bytes) for name in names)
 
 
 def _numbers(table: FrozenTable) -> pl.DataFrame:

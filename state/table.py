@@ -24,6 +24,8 @@ from headrace.state.index import Index
 if TYPE_CHECKING:
     import polars as pl
 
+_ROW = "__row"
+
 LEAST_GARBAGE = 4096
 FEWER = 4
 """A frame of the log is joined to the one before if that is at most so many times as long."""
@@ -126,6 +128,22 @@ class MemoryTable:
     def live(self) -> tuple[pl.DataFrame, pl.Series]:
         """The log, and the numbers in it of the rows of all keys, oldest first."""
         return self._log(), self._index.rows(self._index.occupied()).sort()
+
+    def adopt(self, frozen: FrozenTable) -> None:
+        """Begin with a log of these columns that was frozen; its frames stay as they are."""
+        names = {KEY, *self._columns}
+        if any(set(frame.columns) - {UNTIL} != names for frame in frozen.frames):
+            raise ValueError(f"wanted the columns {sorted(names)}, got others")
+        self._times = any(UNTIL in frame.columns for frame in frozen.frames)
+        order = list(self._names)
+        self._frames = [
+            frame if frame.columns == order else frame[order] for frame in frozen.frames
+        ]
+        self._height = sum(frame.height for frame in self._frames)
+        self._removed, self._now_us = list(frozen.removed), frozen.now_us
+        if self._frames:
+            log = frozen.last_rows()
+            self._index.insert(hashes_of(log[KEY]), log[_ROW].cast(int))
 
     def freeze(self) -> FrozenTable:
         """What is kept now."""
@@ -260,15 +278,24 @@ class FrozenTable:
 
         if not self.frames:
             return None
-        log = pl.concat(self.frames).with_row_index("__row")
-        log = log.unique(KEY, keep="last", maintain_order=True)
-        if self.removed:
-            log = log.filter(~pl.col("__row").is_in(pl.concat(self.removed).implode()))
+        rows = self.last_rows()[_ROW]
+        log = pl.concat(self.frames)
+        log = log if len(rows) == log.height else log[rows]
         if UNTIL in log.columns:
             log = log.filter(pl.col(UNTIL).is_null() | (pl.col(UNTIL) >= self.now_us))
         if groups is not None and len(groups) < key_groups:
             log = log.filter(self._within(log, groups, key_groups))
-        return log.drop("__row") if log.height else None
+        return log if log.height else None
+
+    def last_rows(self) -> pl.DataFrame:
+        """The key and the number of the last row of each that was not removed; there are rows."""
+        import polars as pl
+
+        keys = pl.concat([frame[[KEY]] for frame in self.frames])
+        last = keys.with_row_index(_ROW).unique(KEY, keep="last", maintain_order=True)
+        if not self.removed:
+            return last
+        return last.filter(~pl.col(_ROW).is_in(pl.concat(self.removed).implode()))
 
     def _within(self, log: pl.DataFrame, groups: range, key_groups: int) -> pl.Series:
         of = (

@@ -23,6 +23,9 @@ MOST_AT_ONCE = 1024
 """So many entries are asked for or written in one call, which holds the interpreter's lock."""
 
 FILTER_BITS = 10
+TRIGGER = 8
+"""So many files of a size are compacted together."""
+
 JOBS = 2
 """Threads that compact, of all databases together."""
 
@@ -55,6 +58,7 @@ class Caches:
         options.set_write_buffer_manager(self.buffers)
         options.set_max_background_jobs(JOBS)
         options.set_keep_log_file_num(1)
+        options.set_level_zero_file_num_compaction_trigger(TRIGGER)
         return options
 
 
@@ -110,7 +114,7 @@ class Database:
 
     def entries(self, family: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """All keys from one on, in their order, and their values."""
-        return self._families[family].items(from_key=start)
+        return self._families[family].items(from_key=start)  # type: ignore[return-value]
 
     def count(self, family: str) -> int:
         """About how many entries there are."""

@@ -18,7 +18,7 @@ import msgspec
 
 from headrace.core.snapshots import DamagedSnapshot
 from headrace.core.state import Document
-from headrace.state.stored import BlobName, RunsDocument, TableDocument
+from headrace.state.stored import BlobName, Named, RunsDocument, TableDocument
 
 FORMAT = "rocksdb"
 
@@ -48,9 +48,9 @@ class SpillingTableDocument(msgspec.Struct, tag_field="shape", tag="table"):
 
     group: tuple[str, ...] | None
     generations: list[TableDocument]
-    gone: BlobName | None
+    gone: Named | None
     """The keys whose rows in the database are no more."""
-    columns: BlobName | None
+    columns: Named | None
     """An empty frame with the columns of the rows in the database, if there are any."""
 
 

@@ -23,7 +23,7 @@ from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.runs import FrozenSpillingRuns
 from headrace.state.rocks.shelf import Shelf
 from headrace.state.runs import FrozenRuns
-from headrace.state.stored import BlobName, RunsDocument, TableDocument, document_of
+from headrace.state.stored import BlobName, RunsDocument, TableDocument, document_of, named
 
 if TYPE_CHECKING:
     import polars as pl
@@ -198,9 +198,9 @@ def _table(
         generations.append(document)
     gone = columns = None
     if state.gone:
-        gone = _name(blobs.put(pl.concat(state.gone).to_frame(), store))
+        gone = named(blobs.put(pl.concat(state.gone).to_frame(), store))
     if state.cold is not None:
-        columns = _name(blobs.put(pl.DataFrame(schema=state.cold.columns), store))
+        columns = named(blobs.put(pl.DataFrame(schema=state.cold.columns), store))
     return SpillingTableDocument(state.group, generations, gone, columns)
 
 

@@ -72,8 +72,11 @@ class RocksState:
         if isinstance(adopted, FrozenSpillingTable):
             table.adopt(adopted)
         elif unopened := self._unopened.pop(name, None):
-            for rows in unopened.tables:
-                table.restore(rows)
+            if log := unopened.log:
+                table.adopt(FrozenSpillingTable(log.group, (log,), (), None))
+            else:
+                for rows in unopened.tables:
+                    table.restore(rows)
         return table
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:

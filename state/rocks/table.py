@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from headrace.core.state import ASKED, KEY, NO_CLOCK_US, UNTIL
 from headrace.state.rocks.budget import Budget, Gate
 from headrace.state.rocks.cold import ColdRows
-from headrace.state.rocks.frozen_table import FrozenSpillingTable, whole
+from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.table import MemoryTable
 
 if TYPE_CHECKING:
@@ -143,14 +143,15 @@ class SpillingTable:
             self.put(rows.slice(start, FASTER * LEAST_DRAINED))
 
     def adopt(self, frozen: FrozenSpillingTable) -> None:
-        """Begin with what was frozen, and whose rows on disk are there."""
+        """Begin with what was frozen, whose frames stay as they are; its rows on disk are there."""
+        young, *older = frozen.generations
         self._gone.extend(frozen.gone)
-        for generation in reversed(frozen.generations):
-            rows = whole(generation)
-            if rows is not None:
-                self._young.put(rows)
-            self._now_us = max(self._now_us, generation.now_us)
-        self._young.forget(self._now_us)
+        self._young.adopt(young)
+        self._now_us = young.now_us
+        if older and older[0].frames:
+            table = self._new()
+            table.adopt(older[0])
+            self._older = Older(table, *table.live())
         self._tell()
 
     def close(self) -> None:

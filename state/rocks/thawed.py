@@ -17,7 +17,7 @@ from headrace.state.rocks.runs import FrozenSpillingRuns
 from headrace.state.rocks.shelf import Shelf
 from headrace.state.rocks.spilled import Spilled
 from headrace.state.runs import FrozenRuns
-from headrace.state.stored import BlobName, frozen_of
+from headrace.state.stored import BlobName, blobs_of, frozen_of
 from headrace.state.table import FrozenTable
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ class RocksThawed:
             generations.append(generation)
         gone: tuple[pl.Series, ...] = ()
         if document.gone is not None:
-            gone = (blobs.read(_blob(document.gone), self.store).to_series(),)
+            gone = (blobs.read(blobs_of(document.gone), self.store).to_series(),)
         cold = None
         if document.columns is not None:
-            columns = dict(blobs.read(_blob(document.columns), self.store).schema)
+            columns = dict(blobs.read(blobs_of(document.columns), self.store).schema)
             columns.pop(UNTIL)
             cold = ColdRows(self._database, name, columns, self.key_groups, are_there=True)
         return FrozenSpillingTable(document.group, tuple(generations), gone, cold)

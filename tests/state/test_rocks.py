@@ -51,6 +51,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which everything happens that else takes millions of rows."""
     monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
     monkeypatch.setattr("headrace.state.table.LEAST_GARBAGE", 3)
+    monkeypatch.setattr("headrace.state.framing.PART_BYTES", 100)
     monkeypatch.setattr("headrace.state.rocks.table.LEAST_DRAINED", 2)
     monkeypatch.setattr("headrace.state.rocks.table.FASTER", 1)
     monkeypatch.setattr("headrace.state.rocks.table.MANY_GONE", 3)

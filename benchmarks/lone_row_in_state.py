@@ -55,7 +55,7 @@ def main(rows: str = "500", keys: str = "1000000") -> None:
     """Print the figure."""
     more = []
     for kind, window in KINDS.items():
-        few, many = (_took(window, kept, int(rows)) for kept in (THOUSAND, int(keys)))
+        few, many = _in_turn(window, (THOUSAND, int(keys)), int(rows))
         least, most = median(few.rows), median(many.rows)
         more.append(most - least)
         print(
@@ -66,18 +66,25 @@ def main(rows: str = "500", keys: str = "1000000") -> None:
     print(f"lone_row_in_state {max(more):.2f} ms")
 
 
-def _took(window: Window | None, keys: int, count: int) -> Took:
-    """So many rows behind one of each key."""
-    operator, took = _operator(window), Took()
+def _in_turn(window: Window | None, kept: tuple[int, int], count: int) -> tuple[Took, Took]:
+    """So many rows for each of two operators that keep so many keys; a busy machine slows both."""
+    took, operators = (Took(), Took()), [_filled(window, keys) for keys in kept]
+    for number in range(count):
+        for keys, operator, each in zip(kept, operators, took, strict=True):
+            key = number * 997 % keys
+            each.rows.append(_answered(operator, _rows(key, key + 1), each))
+    return took
+
+
+def _filled(window: Window | None, keys: int) -> Operator:
+    """One to which a row of each key has come."""
+    operator = _operator(window)
     for at in range(0, keys, TOGETHER):
         for _ in operator.process(_rows(at, min(at + TOGETHER, keys))):
             pass
     for _ in operator.advance(2000):
         pass
-    for number in range(count):
-        key = number * 997 % keys
-        took.rows.append(_answered(operator, _rows(key, key + 1), took))
-    return took
+    return operator
 
 
 def _answered(operator: Operator, frame: pl.DataFrame, took: Took) -> float:

@@ -13,7 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.core.frames import projected, together
-from headrace.state.places import MOST_NUMBERS, Places, entries_of, numbers_of
+from headrace.state.places import MOST_NUMBERS, Places, entries_of, in_order, numbers_of
 from headrace.state.run import Run
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Finding:
         entries = self._places.find(_hashes(keys, self._key))
         found = [
             (run.order, run.whole[there].insert_column(0, (there + run.base).alias(NUMBER)))
-            for run, rows in self._by_run(numbers_of(entries).sort())
+            for run, rows in self._by_run(in_order(numbers_of(entries)))
             if len(there := run.behind(rows, after))
         ]
         if not found:
@@ -77,7 +77,7 @@ class Finding:
         """These rows, which were found, are gone; of which runs."""
         numbers = found[NUMBER]
         runs = []
-        for run, rows in self._by_run(numbers.sort()):
+        for run, rows in self._by_run(in_order(numbers)):
             run.take(rows)
             runs.append(run)
         self._places.forget(entries_of(_hashes(found, self._key), numbers))

@@ -14,6 +14,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from headrace.core.frames import FEW_ROWS
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -44,11 +46,11 @@ class Places:
         """Entries of rows that have none yet."""
         import polars as pl
 
-        self._levels.append(entries.sort())
+        self._levels.append(in_order(entries))
         while len(self._levels) > 1 and self._joins(len(self._levels[-2]), len(self._levels[-1])):
             last = self._levels.pop()
             both = pl.concat([self._levels[-1], last])
-            self._levels[-1] = both.filter(both & 1 == 0).sort()
+            self._levels[-1] = in_order(both.filter(both & 1 == 0))
 
     def sorted_by(self, rows: int) -> int:
         """How many entries are sorted when so many are added."""
@@ -62,7 +64,9 @@ class Places:
         """The entries of these keys that are not gone, and perhaps of some others."""
         import polars as pl
 
-        low = (hashes & HIGH).unique().sort()
+        low = hashes & HIGH
+        if len(low) > 1:
+            low = in_order(low.unique())
         found = [part for level in self._levels for part in _between(level, low, low | LOW)]
         if not found:
             return low.clear()
@@ -93,6 +97,12 @@ def numbers_of(entries: pl.Series) -> pl.Series:
     import polars as pl
 
     return ((entries & LOW) // 2).cast(pl.UInt32)
+
+
+def in_order(numbers: pl.Series) -> pl.Series:
+    """These numbers sorted; to wake threads takes longer than to sort a few."""
+    few = len(numbers) < FEW_ROWS
+    return numbers if len(numbers) < 2 else numbers.sort(multithreaded=not few)
 
 
 def _between(level: pl.Series, low: pl.Series, high: pl.Series) -> Iterator[pl.Series]:

@@ -13,7 +13,7 @@ OPTIONS_NOT_BUILT_YET = {
     "run": frozenset(
         (
             *("--from-savepoint", "--batch", "--master", "--conf"),
-            *("--allow-lost-state", "--reset-state", "--resume-drained", "--http"),
+            *("--resume-drained", "--http"),
         )
     ),
     "validate": frozenset(("--connect",)),

@@ -36,6 +36,10 @@ class Start:
     root: str
     fresh: bool = False
     number: int | None = None
+    anew: frozenset[str] = frozenset()
+    """The steps and sources that are to forget what is kept of them."""
+    lose: bool = False
+    """Whether what a changed pipeline does not go on with may go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,9 @@ def resuming(
     plan: Plan, settings: Settings, start: Start, tell: Callable[[News], None]
 ) -> Iterator[Resuming | None]:
     """Hold the home, and find what to go on from; None: the job had come to its end."""
+    from headrace.core import manifest
+    from headrace.core.fitting import Wishes, check_fits
+
     home = Home(LocalDisk(), start.root, str(plan.name))
     with home.held(now()) as killed:
         if start.fresh:
@@ -70,10 +77,16 @@ def resuming(
             return
         job = home.job(now())
         store = home.store(job)
-        restored = _restored(plan, store, start)
-        if restored is not None:
-            tell(_resumed(restored, killed))
-        yield Resuming(home, job, _keeping(home, store, settings, tell), restored)
+        keeping = _keeping(home, store, settings, tell)
+        restored = None
+        if (number := _number(store, start)) is not None:
+            document = store.manifest(number)
+            changes = check_fits(number, document, plan, Wishes(start.anew, start.lose))
+            _discard_newer(store, number)
+            keeping.resumed, keeping.anew = number, start.anew
+            restored = manifest.read(number, document, plan, start.anew)
+            tell(_resumed(restored, killed, changes))
+        yield Resuming(home, job, keeping, restored)
 
 
 def now() -> str:
@@ -114,29 +127,28 @@ def _keeping(
     )
 
 
-def _restored(plan: Plan, store: SnapshotStore, start: Start) -> Checkpoint | None:
-    """The checkpoint to go on from; those that are newer than the one that was asked for go."""
-    from headrace.core import manifest
-    from headrace.core.fitting import check_fits
-
+def _number(store: SnapshotStore, start: Start) -> int | None:
+    """The checkpoint to go on from, if there is one."""
     numbers = store.manifests()
-    number = start.number if start.number is not None else max(numbers, default=None)
-    if number is None:
-        return None
-    if number not in numbers:
+    if start.number is None:
+        return max(numbers, default=None)
+    if start.number not in numbers:
         there = ", ".join(map(str, numbers)) or "none"
-        raise RefusedSnapshot(f"there is no checkpoint {number}", f"there are: {there}")
-    document = store.manifest(number)
-    check_fits(number, document, plan)
-    for newer in numbers:
+        raise RefusedSnapshot(f"there is no checkpoint {start.number}", f"there are: {there}")
+    return start.number
+
+
+def _discard_newer(store: SnapshotStore, number: int) -> None:
+    """Those that are newer than the one that was asked for go."""
+    for newer in store.manifests():
         if newer > number:
             store.discard(newer)
-    return manifest.read(number, document, plan)
 
 
-def _resumed(restored: Checkpoint, killed: Holder | None) -> Resumed:
+def _resumed(restored: Checkpoint, killed: Holder | None, changes: tuple[str, ...]) -> Resumed:
     sources = tuple((name, _place(splits)) for name, splits in restored.sources.items())
-    return Resumed(restored.number, restored.taken_at, sources, str(killed) if killed else None)
+    killer = str(killed) if killed else None
+    return Resumed(restored.number, restored.taken_at, sources, killer, changes)
 
 
 def _place(splits: Mapping[Split, Progress]) -> str:

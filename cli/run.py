@@ -37,6 +37,17 @@ if TYPE_CHECKING:
     help="Go on from this checkpoint; those that are newer are removed.",
 )
 @click.option(
+    "--reset-state",
+    metavar="STEP",
+    multiple=True,
+    help="Forget what is kept of this step, or how far this source was read; may be repeated.",
+)
+@click.option(
+    "--allow-lost-state",
+    is_flag=True,
+    help="Forget what the pipeline, as it is now, does not go on with.",
+)
+@click.option(
     "--home",
     type=click.Path(file_okay=False),
     default=".headrace",
@@ -61,6 +72,8 @@ def run(
     limit: int | None,
     fresh: bool,
     from_checkpoint: int | None,
+    reset_state: Sequence[str],
+    allow_lost_state: bool,
     home: str,
     quiet: bool,
     log: str,
@@ -94,8 +107,9 @@ def run(
     if limit is None and _replays(checked.plan):
         from headrace.cli.resuming import Start
 
-        start = Start(home, fresh, from_checkpoint)
-    elif from_checkpoint is not None:
+        _check_kept(checked.plan, reset_state, ctx)
+        start = Start(home, fresh, from_checkpoint, frozenset(reset_state), allow_lost_state)
+    elif from_checkpoint is not None or reset_state or allow_lost_state:
         raise click.UsageError("nothing is kept of a run with --limit, or of standard input", ctx)
     settings = checked.pipeline.settings
     how = _how(settings.buffer, Path(pipeline).parent, limit, checked.plan, report)
@@ -110,6 +124,22 @@ def _replays(plan: Plan) -> bool:
 
     sides = (REGISTRY[part.connector].source for part in plan if isinstance(part, nodes.Source))
     return all(side is not None and side.replays for side in sides)
+
+
+def _check_kept(plan: Plan, names: Sequence[str], ctx: click.Context) -> None:
+    """Whether something is kept of these steps and sources."""
+    if not names:
+        return
+    from headrace.core.plan import nodes
+    from headrace.core.plan.fingerprint import fingerprints
+    from headrace.core.problems import did_you_mean
+
+    kept = [*(part.name for part in plan if isinstance(part, nodes.Source)), *fingerprints(plan)]
+    for name in names:
+        if name not in kept:
+            message = f'--reset-state: wanted a source or a step that keeps state, got "{name}"'
+            hint = did_you_mean(name, kept) or f"there are {', '.join(kept)}"
+            raise click.UsageError(f"{message}: {hint}", ctx)
 
 
 def _how(buffer: Buffer, folder: Path, limit: int | None, plan: Plan, report: Report) -> Launch:

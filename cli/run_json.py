@@ -59,9 +59,9 @@ class JsonReport:
     def news(self, news: News) -> None:
         """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting`, which says what failed."""
         match news:
-            case Resumed(number, taken_at, sources, killed) if not self._quiet:
+            case Resumed(number, taken_at, sources, killed, changes) if not self._quiet:
                 said = {"checkpoint": number, "taken_at": taken_at, "sources": dict(sources)}
-                self._tell("resumed", **said, killed=killed)
+                self._tell("resumed", **said, killed=killed, changes=list(changes))
             case CheckpointTaken(number, seconds, size) if not self._quiet:
                 self._tell("checkpoint", number=number, seconds=round(seconds, 3), bytes=size)
             case CheckpointFailed(number, why):

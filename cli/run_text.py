@@ -94,7 +94,8 @@ class TextReport:
 
     def refusal(self, message: str, hint: str, status: int) -> None:
         """What, and what to do."""
-        self.say("\n".join([f"{self.pipeline}: {printable(message)}", *_hints(hint)]))
+        lines = "\n".join(map(printable, message.splitlines()))
+        self.say("\n".join([f"{self.pipeline}: {lines}", *_hints(hint)]))
 
     def failure(self, failure: Failure) -> None:
         """What, where, and what to do, unless that has been told."""
@@ -144,6 +145,8 @@ def resumed_lines(resumed: Resumed) -> Iterable[str]:
     yield f"goes on from checkpoint {resumed.number} of {resumed.taken_at}"
     for source, place in resumed.sources:
         yield f"  {source}: {printable(place)}"
+    for change in resumed.changes:
+        yield f"  {printable(change)}"
 
 
 def place(failure: Failure) -> str:

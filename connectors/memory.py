@@ -47,6 +47,8 @@ Happening: TypeAlias = "pl.DataFrame | float"
 class MemoryOptions(Part):
     """Which data, how often to look for more splits, and whether they sort by time."""
 
+    origin = ("data",)
+
     data: Words
     watch: Annotated[timedelta | None, positive] = None
     ordered: Flag = False

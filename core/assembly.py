@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.core.channel import Bounds, Channel
@@ -92,8 +92,12 @@ class Assembly:
         store: SnapshotStore | None = None,
         *,
         aligned: bool = True,
+        changed: Collection[str] = (),
     ) -> None:
-        """With a store, subtasks have parts in checkpoints; `aligned`: each exactly once."""
+        """With a store, subtasks have parts in checkpoints; `aligned`: each exactly once.
+
+        `changed`: the steps that keep something else than what is restored of them.
+        """
         self.plan = plan
         self._ends = ends
         self._surroundings = surroundings
@@ -101,6 +105,7 @@ class Assembly:
         self._bounds = bounds
         self._store = store
         self._aligned = aligned
+        self._changed = changed
         self._tasks: Mapping[str, nodes.Task] = {
             name: task for task in plan.tasks for name in task.parts
         }
@@ -142,7 +147,15 @@ class Assembly:
             for step, documents in snapshot.states.items():
                 frozen = (self._setting.backend.thawed(each, self._store) for each in documents)
                 thawed.setdefault(step, []).extend(frozen)
-        return {step: tuple(frozen) for step, frozen in thawed.items()}
+        return {step: tuple(self._fitted(step, frozen)) for step, frozen in thawed.items()}
+
+    def _fitted(self, step: str, thawed: Iterable[Frozen]) -> Iterable[Frozen]:
+        if step not in self._changed:
+            return thawed
+        # Loaded when a pipeline was changed, with all that aggregates.
+        from headrace.core.operators.fitted import fitted
+
+        return [fitted(self.plan.part(step), self.plan, each) for each in thawed]
 
     def _inside(self, edge: nodes.Edge) -> bool:
         return self._tasks[edge.producer] is self._tasks[edge.consumer]

@@ -78,6 +78,7 @@ class Attempt:
             self.setting,
             keeping.store if keeping else None,
             aligned=keeping is None or keeping.aligned,
+            changed=self.restored.changed if self.restored else frozenset(),
         )
         self._worker = Worker(self._assembly, ends, self.surroundings.bench, self._tell)
         coordinator = Coordinator(

@@ -1,43 +1,247 @@
-"""Whether a job can go on from a checkpoint: only where nothing in it would be lost or misread."""
+"""Whether a job can go on from a checkpoint of a pipeline that was changed since.
+
+Only where nothing that is kept would be lost or misread, unless somebody says so. What the states
+mean is compared by what the checkpoint has of it (`plan/fingerprint`), never guessed:
+
+    the same                       goes on, however it is written now, and whatever is downstream
+    a call or a column is new      begins with what comes now (`operators/fitted`)
+    it means something else        refused with both texts, unless the step begins anew
+    it is gone: a step, a call,    refused, unless lost state is allowed. Positions of a source, and
+    a column, a source, a sink     output that is not known to be committed, are state as well
+    a source reads elsewhere       refused, unless it begins anew, from its start
+    something upstream of a state  goes on, and is told
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.core.manifest import described
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import differences, fingerprints
+from headrace.core.plan.fingerprint import call_said, fingerprints, said
 from headrace.core.snapshots import Manifest, RefusedSnapshot
+from headrace.core.types import quoted
 
 FRESH = "--fresh begins anew, without what was kept"
+BACK = "put it back"
+RESCALE = "a job cannot be rescaled yet"
+LOSE = "--allow-lost-state goes on without it"
 
 
-def check_fits(number: int, document: Manifest, plan: nodes.Plan) -> None:
-    """Raise RefusedSnapshot if the plan cannot go on from the checkpoint of that document."""
-    for message, hint in _misfits(document, plan):
-        raise RefusedSnapshot(f"checkpoint {number} does not fit: {message}", f"{hint}; {FRESH}")
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What somebody allows."""
+
+    anew: frozenset[str] = frozenset()
+    """The steps and sources that are to forget what is kept of them."""
+    lose: bool = False
+    """Whether what nothing goes on with may go."""
 
 
-def _misfits(document: Any, plan: nodes.Plan) -> Iterator[tuple[str, str]]:
-    """What does not fit, and what to do about it."""
-    parts = {part.name: part.parallelism for part in plan}
-    if document["key_groups"] != plan.key_groups:
-        was = document["key_groups"]
+@dataclass(slots=True)
+class Findings:
+    """What was found: why not, each with what to do about it, and what is to be told if so."""
+
+    wishes: Wishes
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def refuse(self, message: str, *hints: str) -> None:
+        """It cannot go on like this."""
+        self.refusals.append((message, "; ".join(hints)))
+
+    def lost(self, what: str, where: str, *hints: str) -> None:
+        """Something is kept that nothing goes on with."""
+        if self.wishes.lose:
+            self.notes.append(f"goes on without {what}")
+        else:
+            self.refuse(f"it has {what}, {where}", *hints, LOSE)
+
+
+def check_fits(
+    number: int, document: Manifest, plan: nodes.Plan, wishes: Wishes | None = None
+) -> tuple[str, ...]:
+    """What to tell of the changes since that checkpoint; RefusedSnapshot if it does not fit."""
+    findings = Findings(wishes or Wishes())
+    said_of: Any = document
+    _check_subtasks(said_of, plan, findings)
+    _check_states(said_of["kept"], plan, findings)
+    _check_ends(said_of, plan, findings)
+    if findings.refusals:
+        messages = "\n  and ".join(message for message, _ in findings.refusals)
+        hints = dict.fromkeys([hint for _, hint in findings.refusals if hint] + [FRESH])
+        raise RefusedSnapshot(f"checkpoint {number} does not fit: {messages}", "; ".join(hints))
+    return (*findings.notes, *_upstream(said_of, plan, findings.wishes))
+
+
+def _check_subtasks(document: Any, plan: nodes.Plan, findings: Findings) -> None:
+    """How states are divided, and among how many."""
+    was, going_on = document["key_groups"], fingerprints(plan).keys() & document["kept"].keys()
+    if was != plan.key_groups and going_on - findings.wishes.anew:
         message = f"it has {was} key groups, and the pipeline {plan.key_groups}"
-        yield message, f"key_groups is fixed for the life of a state: say key_groups: {was}"
-    for name, was in document["parts"].items():
-        if name in parts and was != parts[name]:
-            message = f"{name} had parallelism {was}, and now has {parts[name]}"
-            yield message, f"say --parallelism {was}: a job cannot be rescaled yet"
-    for step, was, now in differences(document["kept"], fingerprints(plan)):
-        message = f"the state of {step} means something else\n      was: {was}\n      is:  {now}"
-        yield message, "put it back, or give the step another name and begin it anew"
-    for step in document["kept"]:
-        if step not in parts:
-            yield f"it has the state of {step}, which is not in the pipeline", "put it back"
-    for source in document["sources"]:
-        if source not in parts:
-            yield f"{source} has been read, and is not in the pipeline", "put it back"
+        fixed = "key_groups is fixed for the life of a state"
+        findings.refuse(message, f"{fixed}: say key_groups: {was}")
+    for part in plan:
+        before = document["parts"].get(part.name)
+        if before is not None and before["subtasks"] != part.parallelism:
+            subtasks = before["subtasks"]
+            message = f"{part.name} had parallelism {subtasks}, and now has {part.parallelism}"
+            findings.refuse(message, f"say --parallelism {subtasks}: {RESCALE}")
+
+
+def _check_states(kept: Mapping[str, Any], plan: nodes.Plan, findings: Findings) -> None:
+    now, names = fingerprints(plan), {part.name for part in plan}
+    for step, was in kept.items():
+        if step in findings.wishes.anew:
+            findings.notes.append(f"{step} begins anew, without what was kept of it")
+        elif step in now:
+            _check_state(step, was, now[step], findings)
+        else:
+            gone = "which keeps nothing now" if step in names else "which is not in the pipeline"
+            findings.lost(f"the state of {step}", gone, BACK)
+    for step in now:
+        if step not in kept:
+            begins = "it begins with the rows that come now"
+            findings.notes.append(f"{step} keeps nothing yet: {begins}")
+
+
+def _check_state(
+    step: str, was: Mapping[str, Any], now: Mapping[str, Any], findings: Findings
+) -> None:
+    anew = f"--reset-state {step} begins it anew"
+    if why := _difference(was, now):
+        texts = f"      was: {said(was)}\n      is:  {said(now)}"
+        findings.refuse(f"the state of {step} {why}\n{texts}", anew)
+        return
+    gone = [call_said(t, call) for t, call in was["calls"].items() if t not in now["calls"]]
+    gone += [f"column {quoted(name)}" for name in was["columns"] if name not in now["columns"]]
+    gone += ["what was put out and may change"] if _is_gone("shown", was, now) else []
+    for what in gone:
+        where = f"which it does not keep now\n      was: {said(was)}\n      is:  {said(now)}"
+        findings.lost(f"{what} in the state of {step}", where, BACK, anew)
+    new = [call_said(t, call) for t, call in now["calls"].items() if t not in was["calls"]]
+    new += [f"column {quoted(name)}" for name in now["columns"] if name not in was["columns"]]
+    findings.notes += [f"{step} keeps {what} only of the rows that come now" for what in new]
+
+
+def _is_gone(state: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    return state in was["states"] and state not in now["states"]
+
+
+def _difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What of it means something else, if anything does."""
+    if was["key"] != now["key"]:
+        return "has another key"
+    if was["window"] != now["window"]:
+        return "has another window"
+    if was["does"] != now["does"]:
+        return "is of something else"
+    if was["ttl"] and now["ttl"] and was["ttl"] != now["ttl"]:
+        return "is remembered by another time"
+    if was["lateness_us"] < now["lateness_us"] or (was["lateness_us"] and not now["lateness_us"]):
+        return "has another lateness: of windows that are over nothing is left"
+    for kind in ("calls", "columns"):
+        for text, of in now[kind].items():
+            if was[kind].get(text, of) != of:
+                return f"has {text} of another type"
+    return _mixed(was, now)
+
+
+def _mixed(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """An aggregate is made of calls that all are kept, or that all begin now.
+
+    Else a sum of all rows would stand beside the count of the last ones. And one whose name stays
+    has not been added, so it may not begin now.
+    """
+    for name, calls in now["aggregates"].items():
+        new = [call for call in calls if call not in was["calls"]]
+        if new and name in was["aggregates"]:
+            return f"has another {name}"
+        if new and len(new) < len(calls):
+            kept = next(call for call in calls if call in was["calls"])
+            return f"has {kept} of all rows, and {new[0]} of none yet: {name} is made of both"
+    return ""
+
+
+def _check_ends(document: Any, plan: nodes.Plan, findings: Findings) -> None:
+    """What was read, and what was written."""
+    now = described(plan)
+    parts = document["parts"]
+    for source, splits in document["sources"].items():
+        if source in findings.wishes.anew:
+            findings.notes.append(f"{source} is read from its start")
+        elif source not in now:
+            if splits:
+                findings.lost(f"how far {source} was read", "which is not in the pipeline", BACK)
+        elif splits and (was := parts[source]["origin"]) != (is_ := now[source]["origin"]):
+            message = f"{source} was read elsewhere\n      was: {was}\n      is:  {is_}"
+            findings.refuse(message, f"--reset-state {source} reads it from its start")
+    for part in plan:
+        if isinstance(part, nodes.Source) and part.name not in document["sources"]:
+            findings.notes.append(f"{part.name} is new, and read from its start")
+    commit = "run the pipeline as it was once more, which commits it"
     for sink, kept in document["sinks"].items():
-        if sink not in parts and kept["handles"]:
-            yield f"{sink} has output to commit, and is not in the pipeline", "put it back"
+        if not kept["handles"]:
+            continue
+        if sink not in now:
+            what = f"output to commit for {sink}"
+            findings.lost(what, "which is not in the pipeline", commit)
+        elif (was := parts[sink]["origin"]) != (is_ := now[sink]["origin"]):
+            where = f"which writes elsewhere now\n      was: {was}\n      is:  {is_}"
+            findings.lost(f"output to commit for {sink}", where, commit)
+
+
+def _upstream(document: Any, plan: nodes.Plan, wishes: Wishes) -> Iterator[str]:
+    """What has changed on the way to states that go on."""
+    before, now = document["parts"], described(plan)
+    going_on = [step for step in fingerprints(plan) if step in document["kept"]]
+    affected: dict[str, list[str]] = {}
+    for step in going_on:
+        if step not in wishes.anew:
+            for part in (step, *_behind(step, before), *_behind(step, now)):
+                behind = affected.setdefault(part, [])
+                behind += [step] if step not in behind else []
+    for part, steps in affected.items():
+        was, is_ = before.get(part), now.get(part)
+        inside = part in steps
+        whole = ("before",) if steps == [part] else ("before", "then")
+        difference = _changed(_texts(was, whole), _texts(is_, whole))
+        others = ", ".join(step for step in steps if step != part)
+        where = " and ".join(filter(None, ("before its state" * inside, others)))
+        if is_ is None:
+            yield f"upstream of {where}: {part} is gone"
+        elif was is None:
+            yield f"upstream of {where}: {part} is new"
+        elif difference:
+            yield f"upstream of {where}: {part} has changed: {difference}"
+
+
+def _behind(step: str, parts: Mapping[str, Any]) -> Iterable[str]:
+    """The parts from which rows come to a step."""
+    found: dict[str, None] = {}
+    pending = list(parts[step]["from"]) if step in parts else []
+    while pending:
+        part = pending.pop()
+        if part not in found and part in parts:
+            found[part] = None
+            pending.extend(parts[part]["from"])
+    return found
+
+
+def _texts(part: Mapping[str, Any] | None, which: Iterable[str]) -> list[str]:
+    return [text for each in which for text in part[each]] if part else []
+
+
+def _changed(was: list[str], now: list[str]) -> str:
+    """The clauses that differ.
+
+    >>> _changed(["from a", "where (x > 1)"], ["from a", "where (x > 2)"])
+    'was where (x > 1), is where (x > 2)'
+    """
+    gone = "; ".join(text for text in was if text not in now)
+    new = "; ".join(text for text in now if text not in was)
+    if not gone and not new:
+        return "their order" if was != now else ""
+    return ", ".join(filter(None, (f"was {gone}" if gone else "", f"is {new}" if new else "")))

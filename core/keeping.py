@@ -35,6 +35,10 @@ class Keeping:
     tell: Callable[[News], None] = lambda news: None
     finish: Callable[[], None] = lambda: None
     """Called when all has been read, put out and committed."""
+    resumed: int = 0
+    """The checkpoint that a run began with."""
+    anew: frozenset[str] = frozenset()
+    """The steps and sources that begin anew behind that one; a later one has what they kept."""
     _bytes: int = 0
 
     def last_number(self) -> int:
@@ -52,7 +56,10 @@ class Keeping:
     def newest(self, plan: nodes.Plan) -> Checkpoint | None:
         """The newest checkpoint. Raises SnapshotError."""
         number = self.last_number()
-        return manifest.read(number, self.store.manifest(number), plan) if number else None
+        if not number:
+            return None
+        anew = self.anew if number <= self.resumed else ()
+        return manifest.read(number, self.store.manifest(number), plan, anew)
 
     def told(self, news: News) -> None:
         """Tell, with what it cost the store."""

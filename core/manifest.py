@@ -1,25 +1,31 @@
 """A checkpoint as the document that its manifest holds, and back: parts by name, never by number.
 
     {"version": ..., "pipeline": ..., "ended": false, "key_groups": 128,
-     "parts": {"clean": 2, ...},                      subtasks of each part
+     "parts": {"clean": {"subtasks": 2, "from": ["orders"], "origin": "",      (`described`)
+                         "before": ["from orders", "where (price > 0)"], "then": []}, ...},
      "kept": {"totals": {"key": ..., ...}},           what a step's state means (plan/fingerprint)
      "sources": {"orders": [{"split": "in/a.jsonl", "number": 0, "position": 120, ...}]},
      "states": {"totals": [[...], [...]]},            by subtask, what the state backend said
      "sinks": {"out": {"handles": [...], "writers": [...]}},
-     "counts": {"orders": [...]}}                     by a task's first part and subtask
+     "counts": {"orders": {"parts": ["orders", "clean"], "subtasks": [...]}}}  of tasks
 
 Handles are in the order in which they were prepared; each says which subtask prepared it.
+
+The pipeline may have changed since: whether a job may go on is said by `core/fitting`. What is read
+is what there is a place for in the plan. States of a step that keeps something else now are to be
+fitted to it. Counts of rows begin anew where a task is of other parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.core.messages import Handle, Keep, Progress, Snapshot, Split, SubtaskId
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import fingerprints
+from headrace.core.plan.canonical import clauses, origin
+from headrace.core.plan.fingerprint import fingerprints, is_laid_out_anew
 from headrace.core.snapshots import Manifest
 from headrace.core.state import Document
 
@@ -34,6 +40,8 @@ class Checkpoint:
     handles: tuple[tuple[str, Handle], ...] = ()
     """What is to be committed, by sink, in this order."""
     taken_at: str = ""
+    changed: frozenset[str] = frozenset()
+    """The steps whose states are to be fitted to what they keep now (`operators/fitted`)."""
     sources: Mapping[str, Mapping[Split, Progress]] = field(default_factory=dict)
 
 
@@ -45,7 +53,7 @@ def written(keep: Keep, plan: nodes.Plan, version: str, taken_at: str) -> dict[s
         "time": taken_at,
         "ended": keep.ended,
         "key_groups": plan.key_groups,
-        "parts": {part.name: part.parallelism for part in plan},
+        "parts": described(plan),
         "kept": fingerprints(plan),
         "sources": {
             part.name: sorted(_splits(part.name, keep.snapshots), key=lambda each: each["number"])
@@ -57,26 +65,66 @@ def written(keep: Keep, plan: nodes.Plan, version: str, taken_at: str) -> dict[s
             part.name: _sink(part.name, plan, keep) for part in plan if isinstance(part, nodes.Sink)
         },
         "counts": {
-            task.parts[0]: [keep.snapshots[id].counts for id in ids] for task, ids in _tasks(plan)
+            task.parts[0]: {
+                "parts": list(task.parts),
+                "subtasks": [keep.snapshots[id].counts for id in ids],
+            }
+            for task, ids in _tasks(plan)
         },
     }
 
 
-def read(number: int, document: Manifest, plan: nodes.Plan) -> Checkpoint:
-    """The checkpoint of a document; `plan` has the same parts, each with as many subtasks."""
+def described(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
+    """Each part: its subtasks, whose rows come to it, where it reads or writes, what it does.
+
+    `before` is what it does to rows before they come to what it keeps, `then` is the rest.
+    """
+    parts = {}
+    for part in plan:
+        before, then = clauses(part)
+        parts[part.name] = {
+            "subtasks": part.parallelism,
+            "from": list(dict.fromkeys(e.producer for e in plan.edges if e.consumer == part.name)),
+            "origin": origin(part),
+            "before": before,
+            "then": then,
+        }
+    return parts
+
+
+def read(
+    number: int, document: Manifest, plan: nodes.Plan, anew: Collection[str] = ()
+) -> Checkpoint:
+    """The checkpoint of a document; what is kept of steps and sources that begin anew is left out.
+
+    Parts that are still in the plan have as many subtasks as before.
+    """
     said: Any = document
+    parts, kept = described(plan), fingerprints(plan)
+    stays = {n for n, was in said["parts"].items() if was["origin"] == _origin(parts, n)} - {*anew}
     sources = {
         source: {Split(source, each["split"], each["number"]): _progress(each) for each in splits}
         for source, splits in said["sources"].items()
+        if source in stays
     }
+    states = {step: by for step, by in said["states"].items() if step in kept and step in stays}
+    sinks = {sink: kept for sink, kept in said["sinks"].items() if sink in stays}
+    rest = {**said, "states": states, "sinks": sinks}
     snapshots: dict[SubtaskId, Snapshot] = {}
     for task, ids in _tasks(plan):
         for id in ids:
-            snapshots[id] = _snapshot(task, id, said, sources)
+            snapshots[id] = _snapshot(task, id, rest, sources)
     handles = tuple(
-        (sink, each["handle"]) for sink, kept in said["sinks"].items() for each in kept["handles"]
+        (sink, each["handle"]) for sink, kept in sinks.items() for each in kept["handles"]
     )
-    return Checkpoint(number, said["ended"], snapshots, handles, said["time"], sources)
+    changed = (step for step in states if is_laid_out_anew(said["kept"][step], kept[step]))
+    return Checkpoint(
+        number, said["ended"], snapshots, handles, said["time"], frozenset(changed), sources
+    )
+
+
+def _origin(parts: Mapping[str, Mapping[str, Any]], name: str) -> object:
+    return parts[name]["origin"] if name in parts else None
 
 
 def _splits(source: str, snapshots: Mapping[SubtaskId, Snapshot]) -> Iterator[dict[str, Any]]:
@@ -127,7 +175,10 @@ def _snapshot(
     for step in task.parts:
         if documents := _at(said["states"].get(step), id.index):
             states[step] = tuple(documents)
-    counts = _at(said["counts"].get(task.parts[0]), id.index)
+    counted = said["counts"].get(task.parts[0], {})
+    counts = None
+    if counted.get("parts") == list(task.parts):
+        counts = _at(counted["subtasks"], id.index)
     sink = said["sinks"].get(task.parts[-1], {})
     writer = _at(sink.get("writers"), id.index)
     return Snapshot(splits, states, counts or {}, None, writer)

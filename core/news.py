@@ -18,6 +18,8 @@ class Resumed:
     """From where each source goes on, in words."""
     killed: str | None = None
     """Which process was killed before, if one was."""
+    changes: tuple[str, ...] = ()
+    """What it goes on with differently, because the pipeline was changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ location = Reads("a path", _path, SCALAR)
 class FilesSource(Part):
     """Files by a glob or in a folder, read in the order of their names."""
 
+    origin = ("path",)
+
     path: Annotated[Text, location] = Field(
         description="A glob such as `in/*.jsonl` (`*`, `?`, `[...]`, and `**` for folders of any "
         "depth), or a folder, whose files are read with those in its folders, but for names that "
@@ -64,6 +66,8 @@ class Roll(Part):
 
 class FilesSink(Part):
     """Parts in a folder, each under its name only when it is whole."""
+
+    origin = ("path",)
 
     path: Annotated[Text, location] = Field(
         description="The folder; relative to the pipeline's file. It is made if it is not there."

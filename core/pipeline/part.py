@@ -44,6 +44,9 @@ class Part(BaseModel):
     one_of: ClassVar[tuple[str, ...]] = ()
     """Keys of which exactly one is there; the loader sees to it."""
 
+    origin: ClassVar[tuple[str, ...]] = ()
+    """Keys of a connector's options that say where it reads or writes; others say how."""
+
     habits: ClassVar[Mapping[str, str]] = {}
     """What others call a key of this part."""
 

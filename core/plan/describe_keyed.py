@@ -50,7 +50,7 @@ def _key(key: Iterable[Computed]) -> str:
 
 
 def _window(window: Window) -> Iterator[str]:
-    yield _shape(window.shape)
+    yield shape_said(window.shape)
     if window.processing:
         yield "by the wall clock"
     if window.lateness_us:
@@ -64,10 +64,11 @@ def _window(window: Window) -> Iterator[str]:
     elif not window.accumulate:
         yield "forgets what it fired"
     if window.evict:
-        yield f"sees {_evict(window.evict)}"
+        yield f"sees {evict_said(window.evict)}"
 
 
-def _shape(shape: Shape) -> str:
+def shape_said(shape: Shape) -> str:
+    """Which windows there are."""
     match shape:
         case Tumble(size, offset):
             return f"tumble {_length(size)}{_offset(offset)}"
@@ -93,7 +94,8 @@ def _trigger(trigger: Trigger) -> str:
     return f"every {_length(trigger.every_us)}" + (_CLOCK if trigger.processing else "")
 
 
-def _evict(evict: Evict) -> str:
+def evict_said(evict: Evict) -> str:
+    """Which rows of a window are seen."""
     if evict.within_us is None:
         return f"the last {evict.last} rows"
     return f"the last {_length(evict.within_us)}"

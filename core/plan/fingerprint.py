@@ -1,45 +1,149 @@
-"""What the state of a step means, as texts that can be compared: by what key it is kept, in which
-windows, of what. A checkpoint has them, and state is only restored where they are the same."""
+"""What the state of a step means, as plain data that can be compared and shown.
+
+A checkpoint has it, and a state is restored only where it means the same.
+
+    {"key": [["auction", "bigint"]],                   by place: a column's name is no matter
+     "window": "window tumble 10s", "does": "aggregate",
+     "calls": {"sum(price)": {"of": ["double"], "keeps": [["sum", "double"], ["count", "bigint"]]}},
+     "aggregates": {"total": ["sum(price)"]},
+     "columns": {},                                    of rows that are kept as they came
+     "states": ["windows"], "lateness_us": 0, "ttl": "", "having": false}
+
+Aggregates are kept by call: `total: sum(price) / count(*)` keeps a sum and a count, whatever it is
+called and whatever else is made of them. Not part of it, because no state depends on it, is:
+
+    select, what reads it    they come behind
+    having                   its condition; whether there is one is kept, for a running aggregate
+                             remembers which of its rows were put out
+    late_to                  late rows are counted, whoever reads them
+    ttl                      how long: what is remembered has its end with it, and a row that comes
+                             renews it. Whether it is by event time or by the wall clock counts
+    trigger: every           the windows that changed since it fired are kept; without them it only
+                             fires later. Sessions that were put out are a state of their own
+    trigger: count           of sessions, which always count their rows
+    lateness                 a shorter one: what is kept for too long is dropped. But nothing is
+                             left of windows that a longer one would still want
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
-from headrace.core.plan.describe_keyed import keyed_lines
-from headrace.core.plan.layout import keyed_operation
-from headrace.core.plan.nodes import Plan
-from headrace.core.plan.states import kept_by
+from headrace.core.pipeline.text import MASK
+from headrace.core.plan import nodes
+from headrace.core.plan.canonical import column_text, ranking_text, window_text
+from headrace.core.plan.layout import inputs, keyed_operation
+from headrace.core.plan.states import call_state, kept_by, read_of_rows
+from headrace.core.plan.wording import duration_said
+from headrace.core.types import Array, Field, Schema, quoted
 
-NO_STATE = ("having", "lateness", "late rows", "ttl")
-"""How lines begin that say what is put out, or for how long it is kept, and not what it means."""
+if TYPE_CHECKING:
+    from headrace.core.aggregates.calls import AggregateCall
+
+IN_STATE = ("calls", "columns", "states", "having", "ttl")
+"""What of it says how a state is laid out."""
 
 
-def fingerprints(plan: Plan) -> dict[str, dict[str, Any]]:
+def fingerprints(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
     """By step, for those that keep anything."""
     return {part.name: _of(part, plan) for part in plan if kept_by(part, plan.key_groups)}
 
 
-def _of(part: Any, plan: Plan) -> dict[str, Any]:
-    keyed = keyed_operation(part)
-    kept = kept_by(part, plan.key_groups)
-    assert keyed is not None and kept is not None
+def _of(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
+    keyed, kept = keyed_operation(part), kept_by(part, plan.key_groups)
+    assert isinstance(part, nodes.Step) and keyed is not None and kept is not None
+    window = None if isinstance(keyed, nodes.Dedup) else keyed.window
+    ttl = "the wall clock" if keyed.ttl and keyed.ttl.processing else "event time"
     return {
-        "does": [line for line in keyed_lines(keyed) if not line.startswith(NO_STATE)],
-        "key": [[column.name, str(column.value.type)] for column in keyed.key],
-        "states": {state.name: [list(column) for column in state.columns] for state in kept.states},
+        "key": [[column_text(column), str(column.value.type)] for column in keyed.key],
+        "window": window_text(window) if window else "",
+        "does": _does(keyed),
+        **_made_of(part, keyed, plan),
+        "states": [state.name for state in kept.states],
+        "lateness_us": window.lateness_us if window else 0,
+        "ttl": ttl if keyed.ttl else "",
+        "having": isinstance(keyed, nodes.Aggregate) and not window and keyed.having is not None,
     }
 
 
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """The steps whose state means something else now: step, what it was, what it is."""
-    found = []
-    for step in [*before, *(step for step in now if step not in before)]:
-        if step in before and step in now and before[step] != now[step]:
-            found.append((step, _said(before[step]), _said(now[step])))
-    return found
+def _does(keyed: nodes.Keyed) -> str:
+    match keyed:
+        case nodes.Top(rows=rows, by=by):
+            return f"top {rows} by {', '.join(map(ranking_text, by))}"
+        case nodes.Dedup(keep=keep):
+            return f"dedup, keep {keep}"
+    return "aggregate"
 
 
-def _said(kept: Mapping[str, Any]) -> str:
-    key = ", ".join(f"{name} {type}" for name, type in kept["key"])
-    return "; ".join([*kept["does"], *([f"keys {key}"] if key else [])])
+def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str, Any]:
+    """Which calls, or which columns of rows, are kept."""
+    if isinstance(keyed, nodes.Top):
+        columns = {f.name: str(f.type) for f in kept_of_rows(step, keyed, plan)}
+        return {"calls": {}, "aggregates": {}, "columns": columns}
+    if isinstance(keyed, nodes.Dedup):
+        return {"calls": {}, "aggregates": {}, "columns": {}}
+    if keyed.window and keyed.window.evict:
+        columns = {name: str(type) for name, type in read_of_rows(keyed).items()}
+        return {"calls": {}, "aggregates": {}, "columns": columns}
+    secret = {call.name for c in keyed.columns if MASK in c.text for call in c.expression.calls}
+
+    def text(call: AggregateCall) -> str:
+        shown = call.name.removeprefix("__")
+        return f"{MASK} {sha256(shown.encode()).hexdigest()[:8]}" if call.name in secret else shown
+
+    calls = {c.name: [text(call) for call in c.expression.calls] for c in keyed.columns}
+    states = {text(call): call_state(call) for c in keyed.columns for call in c.expression.calls}
+    return {"calls": states, "aggregates": calls, "columns": {}}
+
+
+def kept_of_rows(step: nodes.Step, top: nodes.Top, plan: nodes.Plan) -> Schema:
+    """The columns of the rows that a top keeps."""
+    schema = plan.streams[inputs(step)[0]].schema
+    for operation in step.operations[: step.operations.index(top)]:
+        match operation:
+            case nodes.Project(columns=columns):
+                made = (Field(c.name, c.value.type, c.value.nullable) for c in columns)
+                schema = Schema(tuple(made))
+            case nodes.Explode(name, array):
+                assert isinstance(array.type, Array)
+                element = Field(name, array.type.element, True)
+                schema = Schema((*(f for f in schema if f.name != name), element))
+            case nodes.Map(returns=returns):
+                schema = returns
+    return Schema(tuple(field for field in schema if top.keeps(field.name)))
+
+
+def is_laid_out_anew(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether a state is kept in other columns, or in another order of them."""
+    return any(
+        list(was[key].items()) != list(now[key].items())
+        if isinstance(now[key], dict)
+        else was[key] != now[key]
+        for key in IN_STATE
+    )
+
+
+def said(kept: Mapping[str, Any]) -> str:
+    """What a state means, in a line."""
+    key = ", ".join(f"{text} {type}" for text, type in kept["key"])
+    calls = [call_said(text, call) for text, call in kept["calls"].items()]
+    columns = [f"{quoted(name)} {type}" for name, type in kept["columns"].items()]
+    ttl = f"ttl by {kept['ttl']}" if kept["ttl"] else ""
+    lateness = timedelta(microseconds=kept["lateness_us"])
+    late = f"lateness {duration_said(lateness)}" if lateness else ""
+    made = ", ".join([*calls, *columns])
+    does = f"{kept['does']}{f' of {made}' if made else ''}"
+    by = f"key {key}" if key else "no key"
+    return "; ".join(filter(None, (by, kept["window"], late, does, ttl)))
+
+
+def call_said(text: str, call: Mapping[str, Any]) -> str:
+    """A call with the types of what it is of.
+
+    >>> call_said("sum(price)", {"of": ["double"]}), call_said("count(*)", {"of": []})
+    ('sum(price) of double', 'count(*)')
+    """
+    return f"{text} of {', '.join(call['of'])}" if call["of"] else text

@@ -157,7 +157,9 @@ class Operations:
         replaces: bool = False,
     ) -> Iterator[Operation]:
         said = ", ".join(map(value_said, written))
-        yield Project(clause, tuple(Computed(n, c) for n, c in columns if c is not None), said)
+        texts = {str(each.name): each.expression.shown for each in written if each.expression}
+        made = (Computed(n, c, texts.get(n, "")) for n, c in columns if c is not None)
+        yield Project(clause, tuple(made), said)
         self._becomes(columns, replaces=replaces)
 
     def _becomes(self, columns: list[tuple[str, Typed | None]], *, replaces: bool = False) -> None:

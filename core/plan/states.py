@@ -17,6 +17,7 @@ from headrace.core.plan.nodes import Aggregate, Dedup, Keyed, PlanPart, Top
 from headrace.core.plan.windows import Count, Session
 
 if TYPE_CHECKING:
+    from headrace.core.aggregates.calls import AggregateCall
     from headrace.core.types import Type
 
 Shape = Literal["runs", "table"]
@@ -100,14 +101,27 @@ def _partial(keyed: Aggregate) -> Iterator[tuple[str, str]]:
 
 def _raw(keyed: Aggregate) -> Iterator[tuple[str, str]]:
     """The columns of rows as they came: nobody knows yet which of them will be seen."""
+    yield from ((name, str(type)) for name, type in read_of_rows(keyed).items())
+
+
+def read_of_rows(keyed: Aggregate) -> dict[str, Type]:
+    """The columns that the aggregates read, with their types."""
     from headrace.core.aggregates import distinct_calls
 
     calls = distinct_calls(column.expression for column in keyed.columns)
     read = (each.typed for call in calls for each in (*call.inputs, call.condition) if each)
-    found = {
+    return {
         node.name: node.type for typed in read for node in walk(typed) if isinstance(node, Column)
     }
-    yield from ((name, str(type)) for name, type in found.items())
+
+
+def call_state(call: AggregateCall) -> dict[str, object]:
+    """The types that a call is of, and what it keeps of them."""
+    parts = call.state(ORDER_TYPE)
+    return {
+        "of": [str(each.typed.type) for each in call.read],
+        "keeps": [[name.removeprefix(f"{call.name}."), str(type)] for name, type in parts.items()],
+    }
 
 
 def ranges(owners: tuple[range, ...]) -> str:

@@ -1,0 +1,161 @@
+"""What is written in a pipeline, in one way for all the ways of writing the same.
+
+A checkpoint has these texts, so that a pipeline that was changed can be told from one that was only
+written differently: in spaces, the case of keywords, parentheses, other names of a function, and
+`60s` for `1m`. An expression is printed from its tree; one with a secret shows none of it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import replace
+
+from headrace.core.aggregates.identity import identity
+from headrace.core.expressions import syntax
+from headrace.core.expressions.functions import TABLE
+from headrace.core.expressions.parser import parse
+from headrace.core.expressions.typed import Column, ExpressionError
+from headrace.core.plan import nodes
+from headrace.core.plan.describe_keyed import evict_said, shape_said
+from headrace.core.plan.rankings import ordering
+from headrace.core.plan.windows import Session, Window
+from headrace.core.plan.wording import said, value_said
+from headrace.core.types import quoted
+
+
+def canonical(text: str) -> str:
+    """An expression.
+
+    >>> canonical("UCASE( a )||'x'"), canonical("price*2 > (1)")
+    ("(upper(a) || 'x')", '((price * 2) > 1)')
+    """
+    try:
+        return identity(_plain(parse(text)))
+    except ExpressionError:  # a secret is shown as what is no expression
+        return text
+
+
+def _plain(node: syntax.Node) -> syntax.Node:
+    """The tree with each function under its own name."""
+    match node:
+        case syntax.Call():
+            row = TABLE.get(node.name)
+            return replace(
+                node,
+                name=row.name if row else node.name,
+                arguments=tuple(map(_plain, node.arguments)),
+                filter=_plain(node.filter) if node.filter else None,
+            )
+        case syntax.Member():
+            return replace(node, base=_plain(node.base))
+        case syntax.Cast():
+            return replace(node, operand=_plain(node.operand))
+        case syntax.Lambda():
+            return replace(node, body=_plain(node.body))
+    return node
+
+
+def column_text(column: nodes.Computed) -> str:
+    """What a column is made of."""
+    if column.text:
+        return canonical(column.text)
+    return quoted(column.value.name) if isinstance(column.value, Column) else column.name
+
+
+def window_text(window: Window) -> str:
+    """Which rows are put together, and how much of them is kept.
+
+    A number of rows after which a window fires is part of it, but for sessions, because what is
+    kept then counts up to that number.
+    """
+    parts = [shape_said(window.shape)]
+    if window.processing:
+        parts.append("by the wall clock")
+    if window.trigger and window.trigger.count and not isinstance(window.shape, Session):
+        parts.append(f"fires every {window.trigger.count} rows")
+    if not window.accumulate and (window.trigger or window.lateness_us):
+        parts.append("forgets what it fired")
+    if window.evict:
+        parts.append(f"sees {evict_said(window.evict)}")
+    return f"window {', '.join(parts)}"
+
+
+def ranking_text(ranking: nodes.Ranking) -> str:
+    """What `top` ranks by."""
+    end = ordering(ranking.text)[0]
+    end_first = "desc" if ranking.descending else "asc"
+    nulls = "last" if ranking.nulls_last else "first"
+    return f"{canonical(ranking.text[:end])} {end_first} nulls {nulls}"
+
+
+def origin(part: nodes.PlanPart) -> str:
+    """Where a source reads or a sink writes, and in which format: what positions are of."""
+    if isinstance(part, nodes.Step):
+        return ""
+    keys = part.options.written()
+    where = (value_said(getattr(part.options, keys[key])) for key in part.options.origin)
+    said_so = " ".join([part.connector, *map(posixpath.normpath, where)])
+    return f"{said_so}, {part.format}" if part.format else said_so
+
+
+def clauses(part: nodes.PlanPart) -> tuple[list[str], list[str]]:
+    """What a part does to rows, clause by clause: before they come to what it keeps, and then."""
+    if isinstance(part, nodes.Source):
+        return list(_source(part)), []
+    if isinstance(part, nodes.Sink):
+        return [], []
+    before, then = [f"from {', '.join(part.inputs)}"], list[str]()
+    for operation in part.operations:
+        into = then if then or isinstance(operation, nodes.Keyed) else before
+        into.extend(_operation(operation))
+    return before, then
+
+
+def _source(source: nodes.Source) -> Iterator[str]:
+    yield f"{source.connector} {said(source.options)}".strip()
+    if source.format:
+        options = said(source.format.options) if source.format.options else ""
+        yield f"format {source.format} {options}".strip()
+    for column in source.schema:
+        yield f"column {quoted(column.name)} {column.type}{'' if column.nullable else ' not null'}"
+    if source.event_time:
+        marks = f", watermark {said(source.watermark)}" if source.watermark else ""
+        yield f"event time {source.event_time}{marks}"
+    if source.on_error != "fail":
+        yield f"on_error {source.on_error}"
+
+
+def _operation(operation: nodes.Operation) -> Iterator[str]:
+    match operation:
+        case nodes.Explode(name, array, outer):
+            of = array.name if isinstance(array, Column) else ""
+            yield f"explode {quoted(name)} from {quoted(of)}{' outer' if outer else ''}"
+        case nodes.Filter(_, text):
+            yield f"where {canonical(text)}"
+        case nodes.Project():
+            yield from (f"{quoted(c.name)} = {column_text(c)}" for c in operation.columns)
+        case nodes.Map():
+            function = f"{operation.file}:{operation.function}"
+            returns = ", ".join(f"{f.name} {f.type}" for f in operation.returns)
+            yield f"map {function} by {operation.mode}, returns {returns}"
+        case nodes.Route(branches):
+            yield from (f"route {name} where {canonical(text)}" for name, _, text in branches)
+        case nodes.Aggregate() | nodes.Top() | nodes.Dedup():
+            yield from _keyed(operation)
+
+
+def _keyed(operation: nodes.Keyed) -> Iterator[str]:
+    yield from (f"key {quoted(column.name)} = {column_text(column)}" for column in operation.key)
+    window = None if isinstance(operation, nodes.Dedup) else operation.window
+    if window:
+        yield window_text(window)
+    match operation:
+        case nodes.Top(rows=rows, by=by):
+            yield f"top {rows} by {', '.join(map(ranking_text, by))}"
+        case nodes.Dedup(keep=keep):
+            yield f"dedup, keep {keep}"
+        case nodes.Aggregate(columns=columns, having=having):
+            yield from (f"{quoted(c.name)} = {canonical(c.text)}" for c in columns)
+            if having:
+                yield f"having {canonical(having.text)}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.core.snapshots import SnapshotStore
+from headrace.core.snapshots import RefusedSnapshot, SnapshotStore
 from headrace.core.state import Document, Owner, RunsLayout
 from headrace.state.framing import FrameBlobs
 from headrace.state.frozen import Kept, MemoryFrozen, Unopened, thawed
@@ -15,6 +15,9 @@ from headrace.state.table import MemoryTable
 
 if TYPE_CHECKING:
     import polars as pl
+
+SPILLED = "rocksdb"
+"""The format of documents of state that is partly on disk."""
 
 
 class MemoryBackend:
@@ -28,7 +31,12 @@ class MemoryBackend:
         return MemoryState(owner, self._blobs)
 
     def thawed(self, document: Document, store: SnapshotStore) -> MemoryFrozen:
-        """What was stored, read at once."""
+        """What was stored, read at once. Raises SnapshotError."""
+        if document.get("format") == SPILLED:
+            raise RefusedSnapshot(
+                "wanted state that is all in memory, got some that is partly on disk",
+                "it was written with `state: {backend: rocksdb}`, which can read it",
+            )
         return thawed(document, store, self._blobs)
 
 

@@ -83,14 +83,23 @@ def _round(root: Path, work: str) -> dict[str, float]:
     python, source = sys.executable, str(root / "bids.jsonl")
     shutil.rmtree(root / "out", ignore_errors=True)
     commands = {
-        "headrace": ["-m", "headrace.cli", "run", str(root / "p.yaml"), "--quiet"],
+        "headrace": run(root),
         "duckdb": ["-m", "benchmarks.references", "duckdb", work, source, str(root / "d")],
         "loop": ["-m", "benchmarks.references", "loop", work, source, str(root / "l")],
     }
-    return {name: _cpu_s([python, *command]) for name, command in commands.items()}
+    return {name: cpu_s([python, *command]) for name, command in commands.items()}
 
 
-def _cpu_s(command: list[str]) -> float:
+def run(root: Path, checkpoints: str = "never") -> list[str]:
+    """The command that runs the pipeline of a folder, with a checkpoint every so often."""
+    return [
+        *("-m", "headrace.cli", "run", str(root / "p.yaml"), "--quiet", "--fresh"),
+        *("--home", str(root / "home"), "--set", f"settings.checkpoint.every={checkpoints}"),
+    ]
+
+
+def cpu_s(command: list[str]) -> float:
+    """What a command takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, cwd=Path(__file__).parent.parent)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

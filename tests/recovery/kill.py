@@ -1,0 +1,132 @@
+"""A real process, killed again and again, and what is seen of its output in between.
+
+    python -m tests.recovery.kill 200 [SEED]
+
+kills as often as that and says which seed it is at; CI does so a few times.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from tests.cli.processes import RUN, limited
+from tests.recovery.jobs import Output, write_job
+
+LONGEST_S = 3.0
+"""A life that is not ended before that is ended then."""
+LOOK_S = 0.002
+
+
+@dataclass(slots=True)
+class Killed:
+    """A job that is killed and run again."""
+
+    folder: Path
+    chance: Random
+    output: Output = field(init=False)
+    lives: list[str] = field(default_factory=list)
+    """What ended each."""
+    said: str = ""
+
+    def __post_init__(self) -> None:
+        self.output = Output(self.folder)
+
+    def kill(self) -> bool:
+        """Run it, and end it somehow, somewhere; whether it had come to its end before."""
+        how = self.chance.choice(["time", "time", "manifest", "part", "hidden", "stop", "at once"])
+        process = self._begun()
+        moments = self._moments(how)
+        while process.poll() is None and not next(moments):
+            time.sleep(LOOK_S)
+        ended = process.poll() is not None
+        match how:
+            case "stop":
+                process.terminate()
+            case "at once":
+                process.send_signal(signal.SIGINT)
+                process.send_signal(signal.SIGINT)
+            case _:
+                process.kill()
+        status = self._ended(process)
+        self.lives.append(f"{how}: {status}")
+        assert status in {"stop": (0,), "at once": (0, 130)}.get(how, (0, -9)), self.said
+        self.output.look()
+        self.output.judge(whole=False)
+        return ended and "done in" in self.said
+
+    def finish(self) -> None:
+        """Run it to its end: all is there, and nothing else."""
+        status = self._ended(self._begun())
+        assert status == 0, self.said
+        self.output.look()
+        self.output.judge(whole=True)
+        self.output.assert_nothing_is_left()
+
+    def _begun(self) -> subprocess.Popen[str]:
+        with (self.folder / "said").open("w") as said:
+            process = subprocess.Popen([*RUN, "p.yaml"], cwd=self.folder, stderr=said, text=True)
+        return limited(process)
+
+    def _ended(self, process: subprocess.Popen[str]) -> int:
+        status = process.wait()
+        self.said = (self.folder / "said").read_text()
+        return status
+
+    def _moments(self, how: str) -> Iterator[bool]:
+        """Whether the moment has come, again and again."""
+        begin = time.monotonic()
+        until = begin + self.chance.uniform(0, LONGEST_S)
+        pattern = {
+            "manifest": ".headrace/killed/checkpoints/manifests/*",
+            "part": "*/part-*",
+            "hidden": "*/.inprogress-*",
+        }.get(how)
+        before = self._seen(pattern)
+        after_s = self.chance.choice([0.0, 0.0, 0.003, 0.03])
+        while True:
+            if pattern and self._seen(pattern) - before:
+                until, pattern = time.monotonic() + after_s, None
+            yield time.monotonic() >= (begin + 2 * LONGEST_S if pattern else until)
+
+    def _seen(self, pattern: str | None) -> set[str]:
+        return {str(path) for path in self.folder.glob(pattern)} if pattern else set()
+
+
+def kill_often(folder: Path, seed: int, times: int) -> Killed:
+    """Kill a job as often as that, or to its end, and finish it."""
+    chance = Random(seed)
+    write_job(folder, chance.choice([1, 2]))
+    killed = Killed(folder, chance)
+    for _ in range(times):
+        if killed.kill():
+            return killed
+    killed.finish()
+    return killed
+
+
+def resumed(said: str) -> int | None:
+    """From which checkpoint a run says that it goes on."""
+    found = re.search(r"^goes on from checkpoint (\d+) of", said, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def main(times: int, seed: int) -> None:
+    """Jobs, one after the other, until there were so many lives."""
+    while times > 0:
+        with TemporaryDirectory() as folder:
+            lives = kill_often(Path(folder), seed, min(times, 12)).lives
+        print(f"seed {seed}: {', '.join(lives)}", flush=True)
+        times, seed = times - max(1, len(lives)), seed + 1
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)

@@ -1,0 +1,17 @@
+"""A process that is killed at any instant, and run again, gives each row once.
+
+Two hundred kills: `python -m tests.recovery.kill 200`.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.recovery.kill import kill_often
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_process_that_is_killed_at_any_instant_gives_each_row_once(
+    tmp_path: Path, seed: int
+) -> None:
+    kill_often(tmp_path, seed, 6)

@@ -14,7 +14,7 @@ mean is compared by what the checkpoint has of it (`plan/fingerprint`), never gu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import call_said, fingerprints, said
 from headrace.core.snapshots import Manifest, RefusedSnapshot
 from headrace.core.types import quoted
+from headrace.core.upstream import upstream_changes
 
 FRESH = "--fresh begins anew, without what was kept"
 BACK = "put it back"
@@ -73,7 +74,9 @@ def check_fits(
         messages = "\n  and ".join(message for message, _ in findings.refusals)
         hints = dict.fromkeys([hint for _, hint in findings.refusals if hint] + [FRESH])
         raise RefusedSnapshot(f"checkpoint {number} does not fit: {messages}", "; ".join(hints))
-    return (*findings.notes, *_upstream(said_of, plan, findings.wishes))
+    goes_on = fingerprints(plan).keys() & said_of["kept"].keys() - findings.wishes.anew
+    upstream = upstream_changes(goes_on, said_of["parts"], described(plan))
+    return (*findings.notes, *upstream)
 
 
 def _check_subtasks(document: Any, plan: nodes.Plan, findings: Findings) -> None:
@@ -191,57 +194,3 @@ def _check_ends(document: Any, plan: nodes.Plan, findings: Findings) -> None:
         elif (was := parts[sink]["origin"]) != (is_ := now[sink]["origin"]):
             where = f"which writes elsewhere now\n      was: {was}\n      is:  {is_}"
             findings.lost(f"output to commit for {sink}", where, commit)
-
-
-def _upstream(document: Any, plan: nodes.Plan, wishes: Wishes) -> Iterator[str]:
-    """What has changed on the way to states that go on."""
-    before, now = document["parts"], described(plan)
-    going_on = [step for step in fingerprints(plan) if step in document["kept"]]
-    affected: dict[str, list[str]] = {}
-    for step in going_on:
-        if step not in wishes.anew:
-            for part in (step, *_behind(step, before), *_behind(step, now)):
-                behind = affected.setdefault(part, [])
-                behind += [step] if step not in behind else []
-    for part, steps in affected.items():
-        was, is_ = before.get(part), now.get(part)
-        inside = part in steps
-        whole = ("before",) if steps == [part] else ("before", "then")
-        difference = _changed(_texts(was, whole), _texts(is_, whole))
-        others = ", ".join(step for step in steps if step != part)
-        where = " and ".join(filter(None, ("before its state" * inside, others)))
-        if is_ is None:
-            yield f"upstream of {where}: {part} is gone"
-        elif was is None:
-            yield f"upstream of {where}: {part} is new"
-        elif difference:
-            yield f"upstream of {where}: {part} has changed: {difference}"
-
-
-def _behind(step: str, parts: Mapping[str, Any]) -> Iterable[str]:
-    """The parts from which rows come to a step."""
-    found: dict[str, None] = {}
-    pending = list(parts[step]["from"]) if step in parts else []
-    while pending:
-        part = pending.pop()
-        if part not in found and part in parts:
-            found[part] = None
-            pending.extend(parts[part]["from"])
-    return found
-
-
-def _texts(part: Mapping[str, Any] | None, which: Iterable[str]) -> list[str]:
-    return [text for each in which for text in part[each]] if part else []
-
-
-def _changed(was: list[str], now: list[str]) -> str:
-    """The clauses that differ.
-
-    >>> _changed(["from a", "where (x > 1)"], ["from a", "where (x > 2)"])
-    'was where (x > 1), is where (x > 2)'
-    """
-    gone = "; ".join(text for text in was if text not in now)
-    new = "; ".join(text for text in now if text not in was)
-    if not gone and not new:
-        return "their order" if was != now else ""
-    return ", ".join(filter(None, (f"was {gone}" if gone else "", f"is {new}" if new else "")))

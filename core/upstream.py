@@ -1,0 +1,56 @@
+"""What has changed on the way to states that go on: nothing is misread, but what comes may differ.
+
+Parts are described as in a manifest: whose rows come to each, and what it does, clause by clause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeAlias
+
+Parts: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+
+def upstream_changes(steps: Collection[str], before: Parts, now: Parts) -> Iterator[str]:
+    """A line for each part that is not the same before the states of these steps."""
+    for part in {**now, **before}:
+        of = [step for step in now if step in steps and part in _behind(step, before, now)]
+        if part in steps and not of:  # what it does to its rows before they come to its state
+            if text := _changed(before[part]["before"], now[part]["before"]):
+                yield f"upstream of its own state: {part} has changed: {text}"
+        elif of:
+            text = _different(before.get(part), now.get(part))
+            if text:
+                yield f"upstream of {', '.join(of)}: {part} {text}"
+
+
+def _behind(step: str, *graphs: Parts) -> set[str]:
+    """The parts from which rows come to a step."""
+    found: set[str] = set()
+    for parts in graphs:
+        pending = [*parts[step]["from"]]
+        while pending:
+            part = pending.pop()
+            found.add(part)
+            pending.extend(parts[part]["from"])
+    return found
+
+
+def _different(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    if now is None or was is None:
+        return "is gone" if now is None else "is new"
+    text = _changed([*was["before"], *was["then"]], [*now["before"], *now["then"]])
+    return f"has changed: {text}" if text else ""
+
+
+def _changed(was: list[str], now: list[str]) -> str:
+    """The clauses that differ.
+
+    >>> _changed(["from a", "where (x > 1)"], ["from a", "where (x > 2)"])
+    'was where (x > 1), is where (x > 2)'
+    """
+    gone = "; ".join(text for text in was if text not in now)
+    new = "; ".join(text for text in now if text not in was)
+    if not gone and not new:
+        return "their order" if was != now else ""
+    return ", ".join(filter(None, (f"was {gone}" if gone else "", f"is {new}" if new else "")))

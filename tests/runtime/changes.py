@@ -1,0 +1,71 @@
+"""Pipelines that are changed between two runs, and checkpoints of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from headrace.connectors.memory import Memory
+from headrace.core.fitting import Wishes, check_fits
+from headrace.core.manifest import written
+from headrace.core.messages import Keep, Progress, Snapshot, Split, SubtaskId
+from headrace.core.plan import Plan, nodes
+from headrace.core.snapshots import RefusedSnapshot
+from tests.runtime.running import plan_of
+
+HEAD = """
+sources:
+  rows:
+    memory: {data: in}
+    schema: {k: bigint, s: string, v: bigint, x: double, at: timestamp}
+    event_time: at
+    watermark: {delay: 0s}
+"""
+
+
+def pipeline(step: str, more: str = "", head: str = HEAD) -> str:
+    """A pipeline of a step, written in one line, and others."""
+    sinks = "sinks: {o: {from: step, memory: {data: out}}}\n"
+    return f"{head}steps:\n  step: {{{step}}}\n{more}{sinks}"
+
+
+def plan(folder: Path, text: str) -> Plan:
+    """The plan of a text."""
+    return plan_of(folder, text, {"memory": Memory().connector()})
+
+
+def document(plan: Plan, handles: bool = False) -> dict[str, Any]:
+    """A checkpoint in which each split of a source has been read a little."""
+    ids = [
+        SubtaskId(number, index)
+        for number, task in enumerate(plan.tasks)
+        for index in range(task.parallelism)
+    ]
+    snapshots = {id: Snapshot(_splits(plan, id)) for id in ids}
+    prepared = tuple((id, {"parts": ["p"]}) for id in _writers(plan)) if handles else ()
+    return written(Keep(1, snapshots, prepared), plan, "0", "")
+
+
+def _splits(plan: Plan, id: SubtaskId) -> dict[Split, Progress]:
+    first = plan.tasks[id.task].parts[0]
+    is_source = isinstance(plan.part(first), nodes.Source)
+    return {Split(first, "0", id.index): Progress(12)} if is_source else {}
+
+
+def _writers(plan: Plan) -> list[SubtaskId]:
+    last = [plan.part(task.parts[-1]) for task in plan.tasks]
+    return [SubtaskId(at, 0) for at, part in enumerate(last) if isinstance(part, nodes.Sink)]
+
+
+def refusal(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> str:
+    """Why a pipeline cannot go on, and what to do about it; "" if it can."""
+    try:
+        check_fits(1, was, now, Wishes(frozenset(anew), lose))
+    except RefusedSnapshot as refused:
+        return f"{refused.message}\n{refused.hint}"
+    return ""
+
+
+def notes(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> tuple[str, ...]:
+    """What is told when it goes on."""
+    return check_fits(1, was, now, Wishes(frozenset(anew), lose))

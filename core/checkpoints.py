@@ -12,7 +12,9 @@ A subtask answers by Acknowledged, or by having Finished without having seen the
 never will, and those behind it take its end for the barrier.
 
 What sinks have prepared is carried until a manifest that names it is there, whatever becomes of the
-checkpoint that it was prepared for: so a checkpoint that fails takes nothing with it.
+checkpoint that it was prepared for: so a checkpoint that fails takes nothing with it. What a sink
+prepares at its end, with its answer to a checkpoint given already, is for the next one: its rows
+are behind the barrier, and whoever went on from that checkpoint would read them again.
 """
 
 from __future__ import annotations
@@ -65,6 +67,8 @@ class Checkpoints:
     _came: dict[SubtaskId, Snapshot] = field(default_factory=dict)
     _finished: dict[SubtaskId, Snapshot] = field(default_factory=dict)
     _prepared: list[Prepared] = field(default_factory=list)
+    _behind: list[Prepared] = field(default_factory=list)
+    """What was prepared behind the barrier of the checkpoint that is being taken."""
     _named: int = 0
     """How many of them the manifest names that is being written."""
     _since: float = 0.0
@@ -107,7 +111,7 @@ class Checkpoints:
 
     def acknowledged(self, message: Acknowledged) -> list[ToAnybody]:
         """A subtask's part is in the store."""
-        self._prepare(message.subtask, message.snapshot.handle)
+        self._prepare(message.subtask, message.snapshot.handle, self._prepared)
         if self.state != "taking" or message.number != self.number:
             return []
         self._came[message.subtask] = _bare(message.snapshot)
@@ -115,14 +119,17 @@ class Checkpoints:
 
     def abandoned(self, message: Abandoned, now: float) -> list[ToAnybody]:
         """A subtask's part is not there."""
-        self._prepare(message.subtask, message.handle)
+        self._prepare(message.subtask, message.handle, self._prepared)
         if self.state != "taking" or message.number != self.number:
             return []
         return self._give_up(message.why, now)
 
     def finished(self, subtask: SubtaskId, snapshot: Snapshot) -> list[ToAnybody]:
         """A subtask has ended, and is from now on as it is."""
-        self._prepare(subtask, snapshot.handle)
+        if self.state == "taking" and subtask in self._came:
+            self._prepare(subtask, snapshot.handle, self._behind)
+        else:
+            self._prepare(subtask, snapshot.handle, self._prepared)
         self._finished[subtask] = _bare(snapshot)
         if self.state != "taking":
             return []
@@ -152,17 +159,17 @@ class Checkpoints:
     @property
     def unnamed(self) -> tuple[Prepared, ...]:
         """What was prepared and is in no manifest, nor in one that may be there."""
-        return tuple(self._prepared[self._named :])
+        return (*self._prepared[self._named :], *self._behind)
 
-    def _prepare(self, subtask: SubtaskId, handle: Handle | None) -> None:
+    def _prepare(self, subtask: SubtaskId, handle: Handle | None, carried: list[Prepared]) -> None:
         if handle is not None:
-            self._prepared.append((subtask, handle))
+            carried.append((subtask, handle))
 
     def _complete(self) -> list[ToAnybody]:
         if len(self._came) < len(self.subtasks):
             return []
         self.state, self._named = "keeping", len(self._prepared)
-        ended = self._came == self._finished
+        ended = self._came == self._finished and not self._behind
         return [Keep(self.number, dict(self._came), tuple(self._prepared), ended)]
 
     def _give_up(self, why: str, now: float) -> list[ToAnybody]:
@@ -172,6 +179,8 @@ class Checkpoints:
 
     def _rest(self, now: float) -> None:
         self.state = "resting"
+        self._prepared += self._behind
+        self._behind.clear()
         every_s = self.rhythm.every_s
         if every_s is not None:
             self._due = max(self._since + every_s, now + self.rhythm.min_pause_s)

@@ -148,6 +148,33 @@ def test_a_subtask_that_has_ended_answers_all_that_it_has_not_answered() -> None
     ]
 
 
+def test_what_a_subtask_writes_behind_its_answer_and_before_its_end_is_of_the_next_checkpoint() -> (
+    None
+):
+    coordinator = job()
+    coordinator.tick(110)
+    coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 111)
+    coordinator.receive(Finished(SINK, wrote("b")), 112)
+    assert coordinator.receive(Acknowledged(SOURCE, 1, READ), 113) == [
+        Keep(1, {SOURCE: READ, SINK: BARE}, ((SINK, {"file": "a"}),))
+    ]
+    assert coordinator.receive(Kept(1), 114)[1:] == [Commit(SINK, {"file": "a"})]
+    coordinator.receive(Committed(SINK), 115)
+    coordinator.tick(120)
+    assert coordinator.receive(Acknowledged(SOURCE, 2, READ), 121) == [
+        Keep(2, {SOURCE: READ, SINK: BARE}, ((SINK, {"file": "b"}),))
+    ]
+
+
+def test_what_is_written_behind_an_answer_is_aborted_when_the_job_fails() -> None:
+    coordinator = job()
+    coordinator.tick(110)
+    coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 111)
+    coordinator.receive(Finished(SINK, wrote("b")), 112)
+    failed = coordinator.receive(Failed(SOURCE, Failure("bad", "s")), 113)
+    assert failed == [Cancel(), Abort(SINK, {"file": "a"}), Abort(SINK, {"file": "b"})]
+
+
 def test_the_end_takes_a_last_checkpoint_and_is_over_when_its_output_is_committed() -> None:
     coordinator = job(every_s=None)
     coordinator.receive(Finished(SOURCE, READ), 111)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -55,6 +56,8 @@ class Job:
     _attempt: Attempt | None = None
     _before: Mapping[str, PartCounts] | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended: bool = False
+    """Whether there is nothing left to do."""
     _stopped: bool = False
     """Whether it ended because somebody asked for it."""
 
@@ -62,14 +65,14 @@ class Job:
         """Run to the end. What is refused before anything is read is raised."""
         loop = asyncio.get_running_loop()
         start = loop.time()
-        failed, checkpoint = await self._attempts()
+        failed = await self._attempts()
         return Outcome(
             failed,
             self._stopped,
             self.counts(),
             loop.time() - start,
             self._before or {},
-            checkpoint,
+            await self._last(),
         )
 
     def stop(self) -> None:
@@ -87,27 +90,33 @@ class Job:
         """What had gone through every part when this run began."""
         return self._before or {}
 
-    async def _attempts(self) -> tuple[Failure | None, int | None]:
-        """Attempts until one comes to an end or it is no use; the checkpoint to go on from."""
-        restored, number = self.restored, 0
+    async def _attempts(self) -> Failure | None:
+        """Attempts until one comes to an end, or it is no use: what the last one failed of."""
+        number = 1
         while True:
-            number += 1
-            failed, ended = await self._try(restored, number)
-            if ended:
-                return None, None
-            restored = await self._newest()
-            at = restored.number if restored else None
+            failed = await self._try(number)
             if failed is None:
-                return None, at
+                return None
             delay_s = self._delay(failed)
             if delay_s is None:
-                return failed, at
+                return failed
             if await self._stopped_within(delay_s):
                 self._stopped = True
-                return None, at
+                return None
+            number += 1
 
-    async def _try(self, restored: Checkpoint | None, number: int) -> tuple[Failure | None, bool]:
-        """One attempt: what it failed of, and whether there is nothing left to do."""
+    async def _try(self, number: int) -> Failure | None:
+        """One attempt: what it failed of."""
+        try:
+            restored = self.restored if number == 1 else await self._newest()
+            return await self._run(restored, number)
+        except (ConnectorError, SnapshotError) as error:
+            if number == 1 or error.exit_status != 1:
+                raise
+            return failure(error, "restart")
+
+    async def _run(self, restored: Checkpoint | None, number: int) -> Failure | None:
+        """One attempt from there on."""
         attempt = self._attempt = Attempt(
             self.plan,
             self.connectors,
@@ -120,16 +129,13 @@ class Job:
         )
         if self._stop.is_set():
             attempt.stop()
-        try:
-            coordinator = await attempt.run(self._began)
-        except (ConnectorError, SnapshotError) as error:
-            if number == 1 or error.exit_status != 1:
-                raise
-            return failure(error, "restart"), False
+        coordinator = await attempt.run(self._began)
         self._stopped = coordinator.stopped and coordinator.failure is None
-        if coordinator.ended and self.keeping is not None:
-            await self.surroundings.bench.blocking(self.keeping.finish)
-        return coordinator.failure, coordinator.failure is None and coordinator.ended
+        if coordinator.failure is None and coordinator.ended:
+            self._ended = True
+            if self.keeping is not None:
+                await self.surroundings.bench.blocking(self.keeping.finish)
+        return coordinator.failure
 
     def _began(self) -> None:
         if self._before is None:
@@ -153,6 +159,14 @@ class Job:
         except TimeoutError:
             return False
         return True
+
+    async def _last(self) -> int | None:
+        """The checkpoint to go on from, if there is one, and if the store can tell."""
+        if self.keeping is None or self._ended:
+            return None
+        with suppress(SnapshotError):
+            return await self.surroundings.bench.blocking(self.keeping.last_number) or None
+        return None
 
     async def _newest(self) -> Checkpoint | None:
         if self.keeping is None:

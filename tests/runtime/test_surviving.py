@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from headrace.connectors.memory import Happening
 from headrace.core.checkpoints import Rhythm
+from headrace.state.rocks.backend import RocksBackend
 from tests.reference import pipelines
 from tests.reference.interpreter import interpret
 from tests.runtime.outputs import ended, shown
@@ -53,6 +55,8 @@ def compare(text: str, splits: list[list[dict[str, Any]]], chance: random.Random
     with TemporaryDirectory() as folder:
         rhythm = Rhythm(every_s=chance.choice([0.3, 1.0, 3.0]), tolerable=1000)
         life = Life(Path(folder), text, memory, rhythm)
+        if chance.random() < 0.3:
+            life.backend = partial(RocksBackend, f"{folder}/state", chance.choice([1, 1 << 20]))
         fates = [Fate.drawn(chance) for _ in range(chance.randrange(LIVES))]
         outcome = live(life, fates, chance)
     assert outcome.failure is None, outcome.failure

@@ -23,8 +23,13 @@ MOST_AT_ONCE = 1024
 """So many entries are asked for or written in one call, which holds the interpreter's lock."""
 
 FILTER_BITS = 10
-TRIGGER = 8
-"""So many files of a size are compacted together."""
+MANY_RUNS, MOST_RUNS = 16, 6
+"""From so many sorted runs on they are compacted, so many at a time, the newest first."""
+
+NO_LIMIT = 100_000
+"""The percentage of room for what is not needed any more from which on everything is compacted: never.
+The checkpoint behind that has to write everything, which is what it was to save. The oldest run is
+compacted when the newer ones have come to its size, so the room is about twice what is needed."""
 
 JOBS = 2
 """Threads that compact, of all databases together."""
@@ -54,12 +59,24 @@ class Caches:
         options.create_missing_column_families(True)
         options.set_block_based_table_factory(tables)
         options.set_compaction_style(rocksdict.DBCompactionStyle.universal())
+        options.set_universal_compaction_options(_compaction())
         options.set_compression_type(rocksdict.DBCompressionType.lz4())
         options.set_write_buffer_manager(self.buffers)
         options.set_max_background_jobs(JOBS)
         options.set_keep_log_file_num(1)
-        options.set_level_zero_file_num_compaction_trigger(TRIGGER)
+        options.set_level_zero_file_num_compaction_trigger(MANY_RUNS)
+        options.set_level_zero_slowdown_writes_trigger(3 * MANY_RUNS)
+        options.set_level_zero_stop_writes_trigger(4 * MANY_RUNS)
         return options
+
+
+def _compaction() -> rocksdict.UniversalCompactOptions:
+    import rocksdict
+
+    universal = rocksdict.UniversalCompactOptions()
+    universal.max_merge_width = MOST_RUNS
+    universal.max_size_amplification_percent = NO_LIMIT
+    return universal
 
 
 class Database:

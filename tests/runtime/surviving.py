@@ -26,6 +26,7 @@ from headrace.core.plan import nodes
 from headrace.core.restart import Restarts
 from headrace.core.state import StateBackend
 from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import job_of
 from tests.simulation import SimulatedLoop
@@ -143,7 +144,11 @@ class Life:
     bounds: Bounds = field(default_factory=lambda: Bounds(rows=7))
     aligned: bool = True
     backend: Callable[[], StateBackend] | None = None
-    disk: MemoryDisk = field(default_factory=MemoryDisk)
+    anew: frozenset[str] = frozenset()
+    """The steps and sources that forget what is kept of them."""
+    disk: MemoryDisk | LocalDisk = field(default_factory=MemoryDisk)
+    """Trouble is made of the one in memory."""
+    root: str = "/home"
     news: list[News] = field(default_factory=list)
     finished: bool = False
     job: Job | None = None
@@ -158,11 +163,11 @@ class Life:
         loop = MortalLoop(seed, fate.last_turn)
         self._operations, self._dead, self._left = 0, False, None
         self.memory.unread = fate.unread
-        home = Home(self.disk, "/home", "test")
+        home = Home(self.disk, self.root, "test")
         try:
             with home.held(NOW):
                 job = self._job(home, fate.restart)
-                self.disk.before = lambda operation, path: self._before(loop, fate)
+                self._trouble(lambda operation, path: self._before(loop, fate))
                 if fate.stopped_at is not None:
                     loop.call_later(fate.stopped_at, job.stop)
                 return loop.run_until_complete(job.run())
@@ -170,15 +175,20 @@ class Life:
             self._bury(loop)
             raise
         finally:
-            self.disk.before = _nothing
+            self._trouble(_nothing)
             loop.close()
 
     def end(self, chance: random.Random) -> None:
         """What a crash leaves: perhaps the power went as well."""
+        assert isinstance(self.disk, MemoryDisk)
         if chance.random() < 0.5:
             self.disk.kill()
         else:
             self.disk.lose_power(chance)
+
+    def _trouble(self, before: Callable[[str, str], None]) -> None:
+        if isinstance(self.disk, MemoryDisk):
+            self.disk.before = before
 
     def _job(self, home: Home, restart: Restart) -> Job:
         job = job_of(self.folder, self.text, self.memory, Bench(), self.bounds, self.backend)
@@ -190,7 +200,9 @@ class Life:
             tell=self.news.append,
             finish=self._finish,
             time=lambda: NOW,
+            anew=self.anew,
         )
+        job.keeping.resumed = job.keeping.last_number()
         job.restored = job.keeping.newest(job.plan)
         self.job = job
         return job

@@ -109,26 +109,32 @@ class LiveReport(TextReport):
 
     def progress(self, look: Look) -> None:
         """Draw the table."""
-        self._foot.show(rendered(look))
+        self._foot.show(rendered(look, self._checkpoint))
 
 
-def rendered(look: Look) -> str:
+def rendered(look: Look, checkpoint: int | None = None) -> str:
     """The lines of the table, as many as the terminal has room for."""
     from rich.console import Console
 
     console = Console(file=sys.stderr, force_terminal=True, highlight=False)
     with console.capture() as capture:
-        console.print(table(look))
+        console.print(table(look, checkpoint))
     lines = capture.get().splitlines(keepends=True)
     return "".join(lines[: max(1, console.height - 1)])
 
 
-def table(look: Look) -> Table:
-    """The parts, and all of them together."""
+def table(look: Look, checkpoint: int | None = None) -> Table:
+    """The parts, all of them together, and the newest checkpoint."""
     from rich.table import Table
 
     shown = Table(
-        box=None, pad_edge=False, show_footer=True, header_style="dim", footer_style="dim"
+        box=None,
+        pad_edge=False,
+        show_footer=True,
+        header_style="dim",
+        footer_style="dim",
+        caption=None if checkpoint is None else f"checkpoint {checkpoint}",
+        caption_justify="left",
     )
     shown.add_column("", f"{look.seconds:.0f} s", no_wrap=True)
     heads = ["rows in", "/s", "rows out", "/s", "bad"]

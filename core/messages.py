@@ -102,7 +102,7 @@ class Failure:
     defect: str = ""
     """The traceback, when it is a defect of ours rather than of the data or the user's code."""
     may_pass: bool = False
-    """Whether it is trouble of the outside world, at no place in the data: it may pass by itself."""
+    """Whether it is trouble of the outside world, at no place in the data, and may pass."""
 
 
 @dataclass(frozen=True, slots=True)

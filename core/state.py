@@ -6,6 +6,9 @@ A subtask of a stateful step has one `StepState`. It is made of named states of 
             merged by and by; what is due is taken in one go, or read and dropped later. Windows.
     Table   one row a key, found and replaced in bulk. Running aggregates, dedup.
 
+Beside them an operator may keep *entries*, rows that are of no key, such as where a reader is. At a
+restart those of all subtasks are dealt out as their `Spread` says.
+
 Keys are divided into key groups (`core/keygroups`), and a backend can hand out, and take back, the
 state of any range of them; so both shapes know which columns are the key. Frames that go in are
 never changed afterwards, so that a generation is frozen by keeping references: `freeze` takes
@@ -26,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.alignment import BEGINNING_US
@@ -153,6 +157,13 @@ class Table(Protocol):
         ...
 
 
+class Entries(Protocol):
+    """Rows that are of no key; frames are never changed, but put in the place of others."""
+
+    rows: pl.DataFrame | None
+    """What is kept, of the same columns in all subtasks; None: nothing."""
+
+
 @dataclass(slots=True)
 class Counts:
     """What a step did with rows beside putting them out; kept through restarts."""
@@ -163,13 +174,26 @@ class Counts:
     """Rows in count windows that never filled."""
 
 
+class Spread(StrEnum):
+    """Who has the entries of all subtasks after a restart."""
+
+    LIST = "list"
+    """Each has an even share of them, in their order."""
+    UNION = "union"
+    """Each has all of them."""
+    BROADCAST = "broadcast"
+    """All had the same, and each has those."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which of the two shapes a state has, and which columns say of what key group a row is."""
+    """Which shape a state has, and which columns say of what key group a row is."""
 
     is_table: bool
     key: tuple[str, ...] | None
-    """None: a table whose rows are of the groups of their KEYs."""
+    """None: a table whose rows are of the groups of their KEYs, or entries."""
+    spread: Spread | None = None
+    """Only entries have one."""
 
 
 class Frozen(Protocol):
@@ -214,6 +238,10 @@ class Frozen(Protocol):
         """The rows of that state, reduced to the keys of those key groups; None if none."""
         ...
 
+    def entries(self, name: str) -> pl.DataFrame | None:
+        """The entries of that name; None if none."""
+        ...
+
     def stored(self, store: SnapshotStore) -> Document:
         """Have all of it in the store, and tell of it; once, in any thread. Raises SnapshotError.
 
@@ -248,6 +276,10 @@ class StepState(Protocol):
         A row is of the key group of its KEY. Where KEY says more than the step's key (a key and a
         number, say), `group` names the columns that are the step's key; () is that of no key.
         """
+        ...
+
+    def entries(self, name: str, spread: Spread) -> Entries:
+        """Open entries, with those that fall to this subtask; each name once."""
         ...
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:

@@ -15,10 +15,11 @@ from headrace.core.state import (
     UNTIL,
     Counts,
     Document,
-    Frozen,
+    Owner,
     Shape,
     shared,
 )
+from headrace.state.entries import FrozenEntries, dealt
 from headrace.state.framing import FrameBlobs
 from headrace.state.run import Part
 from headrace.state.runs import FrozenRuns
@@ -29,13 +30,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+Known: TypeAlias = FrozenRuns | FrozenTable | FrozenEntries
+
+
 class Unopened:
     """A state that was restored, and that nobody has opened since."""
 
-    def __init__(self, name: str, groups: range, restored: tuple[Frozen, ...]) -> None:
+    def __init__(self, name: str, owner: Owner) -> None:
         self._name = name
-        self._groups = groups
-        self._restored = tuple(each for each in restored if name in each.names)
+        self._owner = owner
+        self._groups = owner.groups
+        self._all = tuple(each for each in owner.restored if name in each.names)
+        self._restored = tuple(each for each in self._all if owner.holds(each))
 
     @property
     def frames(self) -> list[pl.DataFrame]:
@@ -65,19 +71,38 @@ class Unopened:
     def columns(self) -> Mapping[str, pl.DataType] | None:
         """The columns that the operator gave it; None without rows."""
         own = (SLOT, KEY, UNTIL)
-        schemas = (frame.schema for frame in self.kept.frames)
+        frames = () if isinstance(self.kept, FrozenEntries) else self.kept.frames
+        schemas = (frame.schema for frame in frames)
         return next(({n: t for n, t in each.items() if n not in own} for each in schemas), None)
 
+    @property
+    def rows(self) -> pl.DataFrame | None:
+        """If it is one of entries: those of this owner."""
+        return dealt(self._name, self._all, self._owner)
+
     @cached_property
-    def kept(self) -> FrozenRuns | FrozenTable:
+    def kept(self) -> Known:
         """The same as if it had been opened and frozen."""
-        shape = self._restored[0].shape(self._name)
+        shape = self._all[0].shape(self._name)
+        if shape.spread is not None:
+            return FrozenEntries(shape.spread, self.rows)
         if not shape.is_table:
             return FrozenRuns(shape.key or (), tuple(map(Part, self.frames)))
         return self.log or FrozenTable(_alike(self.tables), (), NO_CLOCK_US, shape.key)
 
 
-Kept: TypeAlias = FrozenRuns | FrozenTable | Unopened
+def unopened(owner: Owner) -> dict[str, Unopened]:
+    """All that was restored, by name: entries are dealt out to all, the rest by key group."""
+    names = {
+        name
+        for each in owner.restored
+        for name in each.names
+        if owner.holds(each) or each.shape(name).spread is not None
+    }
+    return {name: Unopened(name, owner) for name in sorted(names)}
+
+
+Kept: TypeAlias = Known | Unopened
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +126,8 @@ class MemoryFrozen:
         kept = _kept(self.states[name])
         if isinstance(kept, FrozenRuns):
             return Shape(is_table=False, key=kept.key)
+        if isinstance(kept, FrozenEntries):
+            return Shape(is_table=False, key=None, spread=kept.spread)
         return Shape(is_table=True, key=kept.group)
 
     def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
@@ -116,6 +143,11 @@ class MemoryFrozen:
         if not isinstance(kept, FrozenTable):
             return None
         return kept.of_groups(self._part(groups), self.key_groups)
+
+    def entries(self, name: str) -> pl.DataFrame | None:
+        """The entries of that name."""
+        kept = _kept(self.states[name]) if name in self.states else None
+        return kept.rows if isinstance(kept, FrozenEntries) else None
 
     def log(self, name: str, groups: range) -> FrozenTable | None:
         """That state, if it is a table, and nothing of it is of other key groups."""
@@ -156,7 +188,7 @@ def thawed(document: Document, store: SnapshotStore, blobs: FrameBlobs) -> Memor
     )
 
 
-def _kept(state: Kept) -> FrozenRuns | FrozenTable:
+def _kept(state: Kept) -> Known:
     return state.kept if isinstance(state, Unopened) else state
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.snapshots import RefusedSnapshot, SnapshotStore
-from headrace.core.state import Document, Owner, RunsLayout
+from headrace.core.state import Document, Owner, RunsLayout, Spread
+from headrace.state.entries import MemoryEntries
 from headrace.state.framing import FrameBlobs
-from headrace.state.frozen import Kept, MemoryFrozen, Unopened, thawed
+from headrace.state.frozen import Kept, MemoryFrozen, thawed, unopened
 from headrace.state.runs import MemoryRuns
 from headrace.state.table import MemoryTable
 
@@ -48,17 +49,16 @@ class MemoryState:
         self.counts = owner.counts
         self._owner = owner
         self._blobs = blobs
-        restored = tuple(each for each in owner.restored if owner.holds(each))
-        names = frozenset[str]().union(*(each.names for each in restored))
-        self._unopened = {name: Unopened(name, owner.groups, restored) for name in names}
+        self._unopened = unopened(owner)
+        self._entries: dict[str, MemoryEntries] = {}
         self._runs: dict[str, MemoryRuns] = {}
         self._tables: dict[str, MemoryTable] = {}
 
     def runs(self, name: str, layout: RunsLayout) -> MemoryRuns:
         """Open a state of runs."""
         runs = self._runs[name] = MemoryRuns(layout)
-        if unopened := self._unopened.pop(name, None):
-            runs.restore(unopened.frames)
+        if kept := self._unopened.pop(name, None):
+            runs.restore(kept.frames)
         return runs
 
     def table(
@@ -66,24 +66,32 @@ class MemoryState:
     ) -> MemoryTable:
         """Open a table."""
         table = self._tables[name] = MemoryTable(columns, group)
-        if unopened := self._unopened.pop(name, None):
-            if log := unopened.log:
+        if kept := self._unopened.pop(name, None):
+            if log := kept.log:
                 table.adopt(log)
             else:
-                for rows in unopened.tables:
+                for rows in kept.tables:
                     table.put(rows)
         return table
 
+    def entries(self, name: str, spread: Spread) -> MemoryEntries:
+        """Open entries."""
+        kept = self._unopened.pop(name, None)
+        entries = MemoryEntries(spread, kept.rows if kept else None)
+        self._entries[name] = entries
+        return entries
+
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         """The columns of a state that is not opened yet."""
-        unopened = self._unopened.get(name)
-        return None if unopened is None else unopened.columns
+        kept = self._unopened.get(name)
+        return None if kept is None else kept.columns
 
     def freeze(self) -> MemoryFrozen:
         """What is kept now: references to frames that nobody changes."""
         runs = {name: runs.freeze() for name, runs in self._runs.items()}
         tables = {name: table.freeze() for name, table in self._tables.items()}
-        states: Mapping[str, Kept] = {**self._unopened, **runs, **tables}
+        entries = {name: entries.freeze() for name, entries in self._entries.items()}
+        states: Mapping[str, Kept] = {**self._unopened, **runs, **tables, **entries}
         groups, key_groups = self._owner.groups, self._owner.key_groups
         counts = replace(self.counts)
         return MemoryFrozen(groups, key_groups, self.clock_us, counts, states, self._blobs)
@@ -92,4 +100,5 @@ class MemoryState:
         """Let go of everything."""
         self._runs.clear()
         self._tables.clear()
+        self._entries.clear()
         self._unopened.clear()

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from headrace.core.snapshots import Blob, DamagedSnapshot, SnapshotStore
-from headrace.core.state import Document
+from headrace.core.state import Document, Spread
+from headrace.state.entries import FrozenEntries
 from headrace.state.framing import Blobs, FrameBlobs
 from headrace.state.run import Part, marks
 from headrace.state.runs import FrozenRuns
@@ -68,6 +69,13 @@ class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
     removed: Named | None
 
 
+class EntriesDocument(msgspec.Struct, tag_field="shape", tag="entries"):
+    """Entries."""
+
+    spread: Spread
+    rows: Named | None
+
+
 class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
     """All that a step keeps."""
 
@@ -76,7 +84,7 @@ class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
     clock_us: int
     late: int
     unfilled: int
-    states: dict[str, RunsDocument | TableDocument]
+    states: dict[str, RunsDocument | TableDocument | EntriesDocument]
 
 
 def plain(document: StepDocument) -> Document:
@@ -95,9 +103,12 @@ def typed(document: Document) -> StepDocument:
 
 
 def document_of(
-    kept: FrozenRuns | FrozenTable, store: SnapshotStore, blobs: FrameBlobs
-) -> RunsDocument | TableDocument:
+    kept: FrozenRuns | FrozenTable | FrozenEntries, store: SnapshotStore, blobs: FrameBlobs
+) -> RunsDocument | TableDocument | EntriesDocument:
     """Have a frozen state in the store."""
+    if isinstance(kept, FrozenEntries):
+        rows = None if kept.rows is None else named(blobs.put(kept.rows, store))
+        return EntriesDocument(kept.spread, rows)
     if isinstance(kept, FrozenRuns):
         return RunsDocument(kept.key, [_piece(part, store, blobs) for part in kept.parts])
     pieces = [_piece(Part(frame), store, blobs) for frame in kept.frames]
@@ -106,9 +117,14 @@ def document_of(
 
 
 def frozen_of(
-    document: RunsDocument | TableDocument, store: SnapshotStore, blobs: FrameBlobs
-) -> FrozenRuns | FrozenTable:
+    document: RunsDocument | TableDocument | EntriesDocument,
+    store: SnapshotStore,
+    blobs: FrameBlobs,
+) -> FrozenRuns | FrozenTable | FrozenEntries:
     """The frozen state that a document tells of. Raises DamagedSnapshot."""
+    if isinstance(document, EntriesDocument):
+        rows = None if document.rows is None else blobs.read(blobs_of(document.rows), store)
+        return FrozenEntries(document.spread, rows)
     parts = tuple(_part(piece, store, blobs) for piece in document.frames)
     if isinstance(document, RunsDocument):
         return FrozenRuns(document.key, parts)

@@ -27,7 +27,7 @@ MANY_RUNS, MOST_RUNS = 16, 6
 """From so many sorted runs on they are compacted, so many at a time, the newest first."""
 
 NO_LIMIT = 100_000
-"""The percentage of room for what is not needed any more from which on everything is compacted: never.
+"""The percentage of room for what is not needed any more from which on all is compacted: never.
 The checkpoint behind that has to write everything, which is what it was to save. The oldest run is
 compacted when the newer ones have come to its size, so the room is about twice what is needed."""
 

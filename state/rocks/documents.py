@@ -18,7 +18,7 @@ import msgspec
 
 from headrace.core.snapshots import DamagedSnapshot
 from headrace.core.state import Document
-from headrace.state.stored import BlobName, Named, RunsDocument, TableDocument
+from headrace.state.stored import BlobName, EntriesDocument, Named, RunsDocument, TableDocument
 
 FORMAT = "rocksdb"
 
@@ -62,7 +62,7 @@ class RocksDocument(msgspec.Struct, tag_field="format", tag=FORMAT):
     clock_us: int
     late: int
     unfilled: int
-    states: dict[str, SpillingRunsDocument | SpillingTableDocument]
+    states: dict[str, SpillingRunsDocument | SpillingTableDocument | EntriesDocument]
     database: dict[str, BlobName]
     """Its files by their names."""
 

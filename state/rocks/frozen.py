@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.core.keygroups import key_group
 from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.core.state import Counts, Document, Shape, shared
+from headrace.state.entries import FrozenEntries
 from headrace.state.framing import FrameBlobs
 from headrace.state.frozen import Kept, MemoryFrozen, Unopened
 from headrace.state.rocks.budget import Gate
@@ -23,12 +24,20 @@ from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.runs import FrozenSpillingRuns
 from headrace.state.rocks.shelf import Shelf
 from headrace.state.runs import FrozenRuns
-from headrace.state.stored import BlobName, RunsDocument, TableDocument, document_of, named
+from headrace.state.stored import (
+    BlobName,
+    EntriesDocument,
+    RunsDocument,
+    TableDocument,
+    document_of,
+    named,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
-Spillable: TypeAlias = Kept | FrozenSpillingRuns | FrozenSpillingTable
+Spilling: TypeAlias = FrozenSpillingRuns | FrozenSpillingTable | FrozenEntries
+Spillable: TypeAlias = Kept | Spilling
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,8 @@ class SpillingStates:
         state = known(self.states[name])
         if isinstance(state, FrozenSpillingTable):
             return Shape(is_table=True, key=state.group)
+        if isinstance(state, FrozenEntries):
+            return Shape(is_table=False, key=None, spread=state.spread)
         return Shape(is_table=False, key=state.memory.key)
 
     def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
@@ -69,16 +80,23 @@ class SpillingStates:
             return None
         return state.of_groups(self._part(groups), self.key_groups)
 
+    def entries(self, name: str) -> pl.DataFrame | None:
+        """The entries of that name."""
+        state = known(self.states[name]) if name in self.states else None
+        return state.rows if isinstance(state, FrozenEntries) else None
+
     def _part(self, groups: range) -> range | None:
         """The key groups to look for; None if all that it has are among them."""
         return None if shared(groups, self.groups) == self.groups else groups
 
 
-def known(state: Spillable) -> FrozenSpillingRuns | FrozenSpillingTable:
+def known(state: Spillable) -> Spilling:
     """A state that is in memory alone is one of which nothing is on disk."""
-    if isinstance(state, FrozenSpillingRuns | FrozenSpillingTable):
+    if isinstance(state, FrozenSpillingRuns | FrozenSpillingTable | FrozenEntries):
         return state
     kept = state.kept if isinstance(state, Unopened) else state
+    if isinstance(kept, FrozenEntries):
+        return kept
     if isinstance(kept, FrozenRuns):
         return FrozenSpillingRuns(kept, (), None)
     return FrozenSpillingTable(kept.group, (kept,), (), None)
@@ -117,6 +135,10 @@ class RocksFrozen:
         """The rows of that state, of those key groups."""
         return self._states.table(name, groups)
 
+    def entries(self, name: str) -> pl.DataFrame | None:
+        """The entries of that name."""
+        return self._states.entries(name)
+
     def stored(self, store: SnapshotStore) -> Document:
         """Have the database, the files and the frames in the store; the database waits for it."""
         try:
@@ -132,20 +154,15 @@ class RocksFrozen:
         """The files may change."""
         self._gate.open()
 
-    def _as_in_memory(
-        self, states: Mapping[str, FrozenSpillingRuns | FrozenSpillingTable]
-    ) -> MemoryFrozen:
+    def _as_in_memory(self, states: Mapping[str, Spilling]) -> MemoryFrozen:
         """The same as a state of the memory backend, which can then go on with it."""
-        kept: dict[str, Kept] = {
-            name: state.memory if isinstance(state, FrozenSpillingRuns) else state.generations[0]
-            for name, state in states.items()
-        }
+        kept: dict[str, Kept] = {name: _memory(state) for name, state in states.items()}
         key_groups = self._states.key_groups
         return MemoryFrozen(self.groups, key_groups, self.clock_us, self.counts, kept, self._blobs)
 
     def _document(
         self,
-        states: Mapping[str, FrozenSpillingRuns | FrozenSpillingTable],
+        states: Mapping[str, Spilling],
         database: Mapping[str, Blob],
         store: SnapshotStore,
     ) -> RocksDocument:
@@ -155,20 +172,36 @@ class RocksFrozen:
             self.clock_us,
             self.counts.late,
             self.counts.unfilled,
-            {
-                name: _runs(state, store, self._blobs)
-                if isinstance(state, FrozenSpillingRuns)
-                else _table(state, store, self._blobs)
-                for name, state in states.items()
-            },
+            {name: _stored(state, store, self._blobs) for name, state in states.items()},
             {name: _name(blob) for name, blob in database.items()},
         )
 
 
-def _in_memory(state: FrozenSpillingRuns | FrozenSpillingTable) -> bool:
+def _in_memory(state: Spilling) -> bool:
+    if isinstance(state, FrozenEntries):
+        return True
     if isinstance(state, FrozenSpillingRuns):
         return not state.spilled
     return state.cold is None and len(state.generations) == 1
+
+
+def _memory(state: Spilling) -> Kept:
+    """What of it is in memory, which is all."""
+    if isinstance(state, FrozenEntries):
+        return state
+    return state.memory if isinstance(state, FrozenSpillingRuns) else state.generations[0]
+
+
+def _stored(
+    state: Spilling, store: SnapshotStore, blobs: FrameBlobs
+) -> SpillingRunsDocument | SpillingTableDocument | EntriesDocument:
+    if isinstance(state, FrozenSpillingRuns):
+        return _runs(state, store, blobs)
+    if isinstance(state, FrozenSpillingTable):
+        return _table(state, store, blobs)
+    document = document_of(state, store, blobs)
+    assert isinstance(document, EntriesDocument)
+    return document
 
 
 def _runs(

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.core.state import KEY, SLOT, UNTIL, Owner, RunsLayout
+from headrace.core.state import KEY, SLOT, UNTIL, Owner, RunsLayout, Spread
+from headrace.state.entries import FrozenEntries, MemoryEntries
 from headrace.state.framing import FrameBlobs
-from headrace.state.frozen import Unopened
+from headrace.state.frozen import Unopened, unopened
 from headrace.state.rocks.budget import Budget, Gate
 from headrace.state.rocks.cold import ColdRows
 from headrace.state.rocks.frozen import RocksFrozen, Spillable, SpillingStates
@@ -37,14 +38,14 @@ class RocksState:
         self._blobs, self._budget, self._shelf, self._gate = blobs, budget, shelf, gate
         self._runs: dict[str, SpillingRuns] = {}
         self._tables: dict[str, SpillingTable] = {}
+        self._entries: dict[str, MemoryEntries] = {}
         self._unopened: dict[str, Unopened] = {}
         self._adopted: dict[str, FrozenSpillingRuns | FrozenSpillingTable] = {}
         restored = tuple(each for each in owner.restored if owner.holds(each))
         if len(restored) == 1 and self._fits(restored[0]):
             self._adopt(restored[0])
         else:
-            names = frozenset[str]().union(*(each.names for each in restored))
-            self._unopened = {name: Unopened(name, owner.groups, restored) for name in names}
+            self._unopened = unopened(owner)
 
     def runs(self, name: str, layout: RunsLayout) -> SpillingRuns:
         """Open a state of runs."""
@@ -55,8 +56,8 @@ class RocksState:
         adopted = self._adopted.pop(name, None)
         if isinstance(adopted, FrozenSpillingRuns):
             runs.adopt(adopted)
-        elif unopened := self._unopened.pop(name, None):
-            runs.restore(unopened.frames)
+        elif kept := self._unopened.pop(name, None):
+            runs.restore(kept.frames)
         return runs
 
     def table(
@@ -71,29 +72,37 @@ class RocksState:
         self._tables[name] = table
         if isinstance(adopted, FrozenSpillingTable):
             table.adopt(adopted)
-        elif unopened := self._unopened.pop(name, None):
-            if log := unopened.log:
+        elif kept := self._unopened.pop(name, None):
+            if log := kept.log:
                 table.adopt(FrozenSpillingTable(log.group, (log,), (), None))
             else:
-                for rows in unopened.tables:
+                for rows in kept.tables:
                     table.restore(rows)
         return table
+
+    def entries(self, name: str, spread: Spread) -> MemoryEntries:
+        """Open entries; they are always in memory."""
+        kept = self._unopened.pop(name, None)
+        entries = self._entries[name] = MemoryEntries(spread, kept.rows if kept else None)
+        return entries
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         """The columns of a state that is not opened yet."""
         adopted = self._adopted.get(name)
         if adopted is not None:
             own = (SLOT, KEY, UNTIL)
-            kept = adopted.columns()
-            return kept and {name: type for name, type in kept.items() if name not in own}
-        unopened = self._unopened.get(name)
-        return None if unopened is None else unopened.columns
+            columns = adopted.columns()
+            return columns and {name: type for name, type in columns.items() if name not in own}
+        kept = self._unopened.get(name)
+        return None if kept is None else kept.columns
 
     def freeze(self) -> RocksFrozen:
         """What is kept now: references to frames and files; the database waits to be copied."""
         runs = {name: runs.freeze() for name, runs in self._runs.items()}
         tables = {name: table.freeze() for name, table in self._tables.items()}
-        states: Mapping[str, Spillable] = {**self._unopened, **self._adopted, **runs, **tables}
+        entries = {name: entries.freeze() for name, entries in self._entries.items()}
+        closed: Mapping[str, Spillable] = {**self._unopened, **self._adopted}
+        states = {**closed, **runs, **tables, **entries}
         every = SpillingStates(self._owner.groups, self._owner.key_groups, states)
         self._gate.shut()
         counts = replace(self.counts)
@@ -107,6 +116,7 @@ class RocksState:
             table.close()
         self._runs.clear()
         self._tables.clear()
+        self._entries.clear()
         self._unopened.clear()
         self._adopted.clear()
         self._shelf.close()
@@ -122,7 +132,10 @@ class RocksState:
         """Take over files and frames of a state with the same key groups."""
         assert isinstance(thawed, RocksThawed)
         self._shelf.adopt(thawed.files, thawed.store)
+        every = unopened(self._owner)
         for name, state in thawed.states.items():
+            if isinstance(state, FrozenEntries):
+                continue
             if isinstance(state, FrozenSpillingRuns):
                 self._adopted[name] = self._runs_of(state)
             elif state.cold is None:
@@ -130,6 +143,7 @@ class RocksState:
             else:
                 cold = state.cold.elsewhere(self._shelf.database)
                 self._adopted[name] = replace(state, cold=cold)
+        self._unopened = {name: kept for name, kept in every.items() if name not in self._adopted}
 
     def _runs_of(self, state: FrozenSpillingRuns) -> FrozenSpillingRuns:
         if not state.spilled:

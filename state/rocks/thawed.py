@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.core.state import UNTIL, Counts, Document, Shape
+from headrace.state.entries import FrozenEntries
 from headrace.state.framing import FrameBlobs, decoded
 from headrace.state.rocks.cold import ColdRows
 from headrace.state.rocks.database import Database
 from headrace.state.rocks.documents import SpillingRunsDocument, SpillingTableDocument, typed
-from headrace.state.rocks.frozen import SpillingStates
+from headrace.state.rocks.frozen import Spilling, SpillingStates
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.runs import FrozenSpillingRuns
 from headrace.state.rocks.shelf import Shelf
 from headrace.state.rocks.spilled import Spilled
 from headrace.state.runs import FrozenRuns
-from headrace.state.stored import BlobName, blobs_of, frozen_of
+from headrace.state.stored import BlobName, EntriesDocument, blobs_of, frozen_of
 from headrace.state.table import FrozenTable
 
 if TYPE_CHECKING:
@@ -58,11 +59,8 @@ class RocksThawed:
         self.files = {name: _blob(blob) for name, blob in whole.database.items()}
         self.groups, self.key_groups = range(*whole.groups), whole.key_groups
         self.clock_us, self.counts = whole.clock_us, Counts(whole.late, whole.unfilled)
-        self.states: dict[str, FrozenSpillingRuns | FrozenSpillingTable] = {
-            name: _runs(state, store, blobs)
-            if isinstance(state, SpillingRunsDocument)
-            else self._table(name, state, blobs)
-            for name, state in whole.states.items()
+        self.states: dict[str, Spilling] = {
+            name: self._state(name, state, blobs) for name, state in whole.states.items()
         }
         self._readable = SpillingStates(self.groups, self.key_groups, self.states)
 
@@ -83,6 +81,10 @@ class RocksThawed:
         """The rows of that state, of those key groups."""
         return self._readable.table(name, groups)
 
+    def entries(self, name: str) -> pl.DataFrame | None:
+        """The entries of that name."""
+        return self._readable.entries(name)
+
     def stored(self, store: SnapshotStore) -> Document:
         """It is stored."""
         return self._document
@@ -94,6 +96,20 @@ class RocksThawed:
         if not self._shelf.has_database:
             self._shelf.adopt(self.files, self.store)
         return self._shelf.database()
+
+    def _state(
+        self,
+        name: str,
+        document: SpillingRunsDocument | SpillingTableDocument | EntriesDocument,
+        blobs: FrameBlobs,
+    ) -> Spilling:
+        if isinstance(document, SpillingRunsDocument):
+            return _runs(document, self.store, blobs)
+        if isinstance(document, SpillingTableDocument):
+            return self._table(name, document, blobs)
+        entries = frozen_of(document, self.store, blobs)
+        assert isinstance(entries, FrozenEntries)
+        return entries
 
     def _table(
         self, name: str, document: SpillingTableDocument, blobs: FrameBlobs

@@ -57,6 +57,7 @@ to standard error.
   reading: what was read goes through all steps, is written, and is as good as the output of a run
   that ended by itself. The second ends the run, and what it had not written is lost.
 - What happens when a run fails or is killed, and how it goes on: [recovery](recovery.md).
+- What happens when a pipeline with state is changed: [changing a pipeline](changing-pipelines.md).
 - Nobody has to listen: a standard error that is closed, full or gone ends no run.
 
 ### For programs

@@ -90,6 +90,10 @@ class Fitted:
         rows = self._frozen.table(name, groups) if name in self.names else None
         return None if rows is None else self._change(rows)
 
+    def entries(self, name: str) -> pl.DataFrame | None:
+        """The entries of that name."""
+        return self._frozen.entries(name)
+
     def stored(self, store: SnapshotStore) -> Document:
         """It is read, and never stored: what was restored of it is."""
         raise AssertionError("what was fitted to a step is not stored as it was")

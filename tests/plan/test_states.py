@@ -17,7 +17,17 @@ from headrace.core.ordinals import placed
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import keyed_operation
 from headrace.core.plan.states import kept_by
-from headrace.core.state import Counts, Frozen, Owner, Runs, RunsLayout, StepState, Table
+from headrace.core.state import (
+    Counts,
+    Entries,
+    Frozen,
+    Owner,
+    Runs,
+    RunsLayout,
+    Spread,
+    StepState,
+    Table,
+)
 from headrace.state.memory import MemoryBackend
 from tests.plan.pipelines import over_orders, plan_of
 
@@ -43,6 +53,9 @@ class Noted:
     ) -> Table:
         self.opened[name] = "table", frozenset(columns)
         return self.inner.table(name, columns, group)
+
+    def entries(self, name: str, spread: Spread) -> Entries:
+        return self.inner.entries(name, spread)
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         return self.inner.columns(name)

@@ -56,7 +56,8 @@ def found(
         again = state.freeze().entries("read")
         state.freeze().release()
         rows = state.entries("read", Spread.LIST).rows
-        assert (rows is None and again is None) or (rows is not None and rows.equals(again))
+        assert (rows is None) == (again is None)
+        assert rows is None or again is None or rows.equals(again)
         begun.append([] if rows is None else rows["n"].to_list())
         state.close()
     return begun

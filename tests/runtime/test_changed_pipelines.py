@@ -181,6 +181,22 @@ def test_windows_of_every_shape(
         assert {(1, 3, 2.0), (2, 1, None), (2, 1, 4.0), (3, 1, 3.0)} <= {*came}
 
 
+@pytest.mark.parametrize(
+    "clause", ["", "window: {slide: 10s, every: 5s}, ", "window: {count: 2}, "]
+)
+def test_aggregates_in_another_order(tmp_path: Path, backend: Backend, clause: str) -> None:
+    head = f"from: rows, key: k, {clause}aggregate:"
+    now = pipeline(f"{head} {{a: max(x), t: sum(v), n: count(*)}}")
+    (tmp_path / "same").mkdir()
+    (tmp_path / "changed").mkdir()
+    same, changed = Job(tmp_path / "same", backend), Job(tmp_path / "changed", backend)
+    same.before(now)
+    changed.before(pipeline(f"{head} {{n: count(*), all: sum(v), b: max(x)}}"))
+    names = "k n window_start" if "slide" in clause else "k n"
+    assert changed.after(now, names) == same.after(now, names)
+    assert changed.told == ()
+
+
 def test_a_running_aggregate(tmp_path: Path, backend: Backend) -> None:
     job = Job(tmp_path, backend)
     job.before(pipeline(EVER))

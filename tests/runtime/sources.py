@@ -31,8 +31,8 @@ from headrace.core.messages import (
     Finished,
     Hold,
     SubtaskId,
+    ToAnybody,
     ToCoordinator,
-    ToWorker,
     WatermarkReport,
 )
 from headrace.core.outlets import Outlet
@@ -133,7 +133,7 @@ class Alone:
         loop = asyncio.get_running_loop()
         loop.call_soon(lambda: self.carry(self.coordinator.receive(message)))
 
-    def carry(self, messages: Sequence[ToWorker]) -> None:
+    def carry(self, messages: Sequence[ToAnybody]) -> None:
         """The coordinator says something."""
         for message in messages:
             if isinstance(message, Assign):

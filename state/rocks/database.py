@@ -23,7 +23,7 @@ MOST_AT_ONCE = 1024
 """So many entries are asked for or written in one call, which holds the interpreter's lock."""
 
 FILTER_BITS = 10
-MANY_RUNS, MOST_RUNS = 16, 6
+MANY_RUNS, MOST_RUNS = 16, 4
 """From so many sorted runs on they are compacted, so many at a time, the newest first."""
 
 NO_LIMIT = 100_000

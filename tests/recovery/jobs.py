@@ -26,48 +26,48 @@ PAD = "x" * 4_000
 BAD = 10
 """So often a line is bad."""
 
-PIPELINE = f"""\
+PIPELINE = """\
 name: killed
 settings:
-  parallelism: {{parallelism}}
-  checkpoint: {{{{every: 300ms}}}}
+  parallelism: PARALLELISM
+  checkpoint: {every: 300ms}
 sources:
   numbers:
     generate:
-      rows: {ROWS}
-      rate: {RATE}/s
+      rows: ROWS
+      rate: RATE/s
       columns:
         id: id
         at: timestamp_millis(1767225600000 + id - if(id % 20 = 0, 400, 0))
     event_time: at
-    watermark: {{{{delay: 100ms}}}}
+    watermark: {delay: 100ms}
   lines:
-    files: {{{{path: "in/*.jsonl"}}}}
-    schema: {{{{id: bigint, user: bigint, at: timestamp}}}}
+    files: {path: "in/*.jsonl"}
+    schema: {id: bigint, user: bigint, at: timestamp}
     event_time: at
-    on_error: {{{{to: rejected}}}}
+    on_error: {to: rejected}
 steps:
   windows:
     from: numbers
-    key: {{{{k: id % 7}}}}
-    window: {{{{tumble: 1s, late_to: late}}}}
-    aggregate: {{{{n: count(*), ids: collect_list(id)}}}}
+    key: {k: id % 7}
+    window: {tumble: 1s, late_to: late}
+    aggregate: {n: count(*), ids: collect_list(id)}
   totals:
     from: numbers
-    key: {{{{k: id % 11}}}}
-    aggregate: {{{{n: count(*), total: sum(id)}}}}
-  groups: {{{{from: numbers, select: {{{{g: id div 5}}}}}}}}
-  firsts: {{{{from: groups, dedup: {{{{key: [g], keep: first}}}}}}}}
-  slow: {{{{from: lines, map: {{{{python: slow.py:slow, returns: {{{{id: bigint, user: bigint}}}}}}}}}}}}
-  sessions: {{{{from: slow, key: user, window: {{{{session: 5s}}}}, aggregate: {{{{n: count(*)}}}}}}}}
+    key: {k: id % 11}
+    aggregate: {n: count(*), total: sum(id)}
+  groups: {from: numbers, select: {g: id div 5}}
+  firsts: {from: groups, dedup: {key: [g], keep: first}}
+  slow: {from: lines, map: {python: slow.py:slow, returns: {id: bigint, user: bigint}}}
+  sessions: {from: slow, key: user, window: {session: 5s}, aggregate: {n: count(*)}}
 sinks:
-  windows_out: {{{{from: windows, files: {{{{path: windows}}}}}}}}
-  late_out: {{{{from: late, files: {{{{path: late}}}}, format: parquet}}}}
-  totals_out: {{{{from: totals, files: {{{{path: totals}}}}}}}}
-  firsts_out: {{{{from: firsts, files: {{{{path: firsts}}}}, format: parquet}}}}
-  sessions_out: {{{{from: sessions, files: {{{{path: sessions}}}}}}}}
-  slow_out: {{{{from: slow, files: {{{{path: slow, partition_by: user, compression: gzip}}}}}}}}
-  rejected_out: {{{{from: rejected, files: {{{{path: rejected, roll: {{{{rows: 20}}}}}}}}}}}}
+  windows_out: {from: windows, files: {path: windows}}
+  late_out: {from: late, files: {path: late}, format: parquet}
+  totals_out: {from: totals, files: {path: totals}}
+  firsts_out: {from: firsts, files: {path: firsts}, format: parquet}
+  sessions_out: {from: sessions, files: {path: sessions}}
+  slow_out: {from: slow, files: {path: slow, partition_by: user, compression: gzip}}
+  rejected_out: {from: rejected, files: {path: rejected, roll: {rows: 20}}}
 """
 
 SLOW = """\
@@ -83,7 +83,10 @@ SINKS = ("windows", "late", "totals", "firsts", "sessions", "slow", "rejected")
 
 def write_job(folder: Path, parallelism: int) -> None:
     """The pipeline, its function and its input."""
-    (folder / "p.yaml").write_text(PIPELINE.format(parallelism=parallelism))
+    text = PIPELINE
+    for name, value in (("PARALLELISM", parallelism), ("ROWS", ROWS), ("RATE", RATE)):
+        text = text.replace(name, str(value))
+    (folder / "p.yaml").write_text(text)
     (folder / "slow.py").write_text(SLOW)
     (folder / "in").mkdir()
     for number in range(FILES):
@@ -165,7 +168,7 @@ class Output:
         hidden = [path for sink in SINKS for path in (self.folder / sink).rglob(".*")]
         assert not hidden, hidden
         kept = [path for path in (self.folder / ".headrace").rglob("*") if path.is_file()]
-        assert [(path.name, path.stat().st_size) for path in kept] == [("lock", 0)]
+        assert [path.name for path in kept] == ["lock"]
 
 
 def pairs(ids: Iterable[int]) -> list[tuple[int, int]]:

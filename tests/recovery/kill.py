@@ -2,7 +2,7 @@
 
     python -m tests.recovery.kill 200 [SEED]
 
-kills as often as that and says which seed it is at; CI does so a few times.
+kills as often as that and tells of each; CI does so a few times.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 
 from tests.cli.processes import RUN, limited
 from tests.recovery.jobs import Output, write_job
@@ -24,6 +25,8 @@ from tests.recovery.jobs import Output, write_job
 LONGEST_S = 3.0
 """A life that is not ended before that is ended then."""
 LOOK_S = 0.002
+ENDS = {"stop": (-signal.SIGTERM,), "at once": (130, -signal.SIGINT)}
+"""How a process ends that is killed in another way; by the signal itself if it was too early."""
 
 
 @dataclass(slots=True)
@@ -36,18 +39,18 @@ class Killed:
     lives: list[str] = field(default_factory=list)
     """What ended each."""
     said: str = ""
+    tell: bool = False
 
     def __post_init__(self) -> None:
         self.output = Output(self.folder)
 
     def kill(self) -> bool:
-        """Run it, and end it somehow, somewhere; whether it had come to its end before."""
+        """Run it, and end it somehow, somewhere; whether it had said its last word before."""
         how = self.chance.choice(["time", "time", "manifest", "part", "hidden", "stop", "at once"])
         process = self._begun()
         moments = self._moments(how)
         while process.poll() is None and not next(moments):
             time.sleep(LOOK_S)
-        ended = process.poll() is not None
         match how:
             case "stop":
                 process.terminate()
@@ -58,15 +61,21 @@ class Killed:
                 process.kill()
         status = self._ended(process)
         self.lives.append(f"{how}: {status}")
-        assert status in {"stop": (0,), "at once": (0, 130)}.get(how, (0, -9)), self.said
+        if self.tell:
+            print(f"  {self.lives[-1]}", flush=True)
+        assert status in (*ENDS.get(how, (-9,)), 0), self.said
         self.output.look()
         self.output.judge(whole=False)
-        return ended and "done in" in self.said
+        return "done in" in self.said and not (self.folder / ".headrace/killed/finished").exists()
 
     def finish(self) -> None:
         """Run it to its end: all is there, and nothing else."""
         status = self._ended(self._begun())
         assert status == 0, self.said
+        self.end()
+
+    def end(self) -> None:
+        """It has come to its end."""
         self.output.look()
         self.output.judge(whole=True)
         self.output.assert_nothing_is_left()
@@ -101,13 +110,14 @@ class Killed:
         return {str(path) for path in self.folder.glob(pattern)} if pattern else set()
 
 
-def kill_often(folder: Path, seed: int, times: int) -> Killed:
+def kill_often(folder: Path, seed: int, times: int, *, tell: bool = False) -> Killed:
     """Kill a job as often as that, or to its end, and finish it."""
     chance = Random(seed)
     write_job(folder, chance.choice([1, 2]))
-    killed = Killed(folder, chance)
+    killed = Killed(folder, chance, tell=tell)
     for _ in range(times):
         if killed.kill():
+            killed.end()
             return killed
     killed.finish()
     return killed
@@ -120,11 +130,12 @@ def resumed(said: str) -> int | None:
 
 
 def main(times: int, seed: int) -> None:
-    """Jobs, one after the other, until there were so many lives."""
+    """Jobs, one after the other, until there were so many lives; one that failed stays there."""
     while times > 0:
-        with TemporaryDirectory() as folder:
-            lives = kill_often(Path(folder), seed, min(times, 12)).lives
-        print(f"seed {seed}: {', '.join(lives)}", flush=True)
+        folder = Path(mkdtemp(prefix=f"headrace-killed-{seed}-"))
+        print(f"seed {seed}, {folder}:", flush=True)
+        lives = kill_often(folder, seed, min(times, 12), tell=True).lives
+        rmtree(folder)
         times, seed = times - max(1, len(lives)), seed + 1
 
 

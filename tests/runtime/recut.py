@@ -2,10 +2,13 @@
 
 What comes out must not depend on how rows come in batches, and a connector alone never cuts an
 input as small as a test's. The bad records of a chunk come behind its rows.
+
+A position within a chunk is where the chunk began, and how many of its rows have been given.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -89,10 +92,14 @@ class CutReading:
     cut: Cut
     chance: random.Random
     waiting: deque[Chunk] = field(default_factory=deque)
+    begun: dict[Split, tuple[Position, int]] = field(default_factory=dict)
+    """Where the next chunk of a split begins, and how many of its rows have been given before."""
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Let the other read these."""
-        self.reading.assign(splits, last=last)
+        for split, position in splits:
+            self.begun[split] = (None, 0) if position is None else json.loads(str(position))
+        self.reading.assign([(split, self.begun[split][0]) for split, _ in splits], last=last)
 
     def hold(self, splits: Collection[Split]) -> None:
         """Let the other give nothing of these."""
@@ -112,11 +119,13 @@ class CutReading:
         return self.waiting.popleft()
 
     def _pieces(self, chunk: Chunk) -> Iterator[Chunk]:
-        at = 0
-        for size in sizes(chunk.frame.height, self.cut, self.chance):
-            yield replace(chunk, frame=chunk.frame.slice(at, size), bad=())
+        begin, at = self.begun[chunk.split]
+        for size in sizes(chunk.frame.height - at, self.cut, self.chance):
+            rows = chunk.frame.slice(at, size)
             at += size
-        yield replace(chunk, frame=chunk.frame.clear())
+            yield replace(chunk, frame=rows, bad=(), position=json.dumps([begin, at]))
+        self.begun[chunk.split] = chunk.position, 0
+        yield replace(chunk, frame=chunk.frame.clear(), position=json.dumps([chunk.position, 0]))
 
     async def close(self) -> None:
         """Close the other one."""

@@ -1,0 +1,105 @@
+"""The pipelines that ship: what is set for a test, and the rows that one has put out."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import polars as pl
+
+from docs.snippets import ROOT
+
+CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
+BIDS = "sources.bids.nexmark.events={}"
+EVENTS = {"demo.yaml": BIDS, "windows.yaml": BIDS, "changes.yaml": BIDS}
+"""How many rows a pipeline reads, where that is more than a test needs."""
+CHANGES = {
+    "changes/totals": ("channel",),
+    "changes/dearest": ("rank",),
+    "demo/totals": ("channel",),
+}
+"""Folders of changes, with the key that tells them apart: the last row of a key counts."""
+NOT_STEADY = {"late.yaml": "which rows are late depends on how watermarks and rows interleave"}
+ORDERS = 5000
+"""So many rows late.yaml reads."""
+STEADY = [name for name in CONFIGS if name not in NOT_STEADY]
+
+Row = tuple[object, ...]
+Rows = Counter[Row]
+
+
+def overrides(name: str, events: str, parallelism: int) -> tuple[str, ...]:
+    """What is set otherwise than the file says."""
+    fewer = (EVENTS[name].format(events),) if name in EVENTS else ()
+    return (*fewer, f"settings.parallelism={parallelism}")
+
+
+def output(config: Path, printed: str) -> Rows:
+    """The rows of all sinks: those on the screen by their words, those in files by their folder."""
+    rows: Rows = Counter(("console", *line.split()) for line in printed.splitlines())
+    return rows + files(config)
+
+
+def files(config: Path) -> Rows:
+    """The rows of the sinks that write files."""
+    rows: Rows = Counter()
+    build = config.parent.parent / "build"
+    for folder in build.rglob("*"):
+        name = folder.relative_to(build).as_posix()
+        parts = sorted(folder.glob("part-*"), key=in_order)
+        found = (row for part in parts for row in written(part))
+        rows.update(
+            (name, *row) for row in (ended(found, CHANGES[name]) if name in CHANGES else found)
+        )
+    return rows
+
+
+def in_order(part: Path) -> tuple[str, int]:
+    """The parts of a subtask in the order in which it wrote them."""
+    _, _, subtask, sequence = part.name.partition(".")[0].split("-")
+    return subtask, int(sequence)
+
+
+def named(row: Row) -> dict[str, object]:
+    """The values of a row of JSON by their names."""
+    return dict(cast("tuple[tuple[str, object], ...]", row))
+
+
+def ended(changes: Iterator[tuple[object, ...]], key: tuple[str, ...]) -> Iterator[Row]:
+    """The table that changes end as: those of a key are all of one subtask."""
+    table: dict[Row, Row] = {}
+    for row in changes:
+        values = named(row)
+        name = tuple(values[column] for column in key)
+        if values.pop("_delete", False):
+            table.pop(name, None)
+        else:
+            table[name] = tuple(values.items())
+    yield from table.values()
+
+
+def written(path: Path) -> Iterator[tuple[object, ...]]:
+    """The rows of a file; when a dead letter was written is not part of it."""
+    match path.suffix:
+        case ".jsonl":
+            for line in path.read_text("utf-8").splitlines():
+                row = json.loads(line)
+                if "raw" in row:
+                    del row["at"]
+                yield tuple(row.items())
+        case ".csv":
+            yield from ((line,) for line in path.read_text("utf-8").splitlines()[1:])
+        case ".parquet":
+            yield from pl.read_parquet(path).rows()
+
+
+def accounted(config: Path) -> int:
+    """How many orders are in a window of late.yaml, or came too late for theirs."""
+    build = config.parent.parent / "build" / "late"
+    days = ended(
+        (row for path in sorted(build.glob("days/part-*"), key=in_order) for row in written(path)),
+        ("shop", "window_start", "window_end"),
+    )
+    late = sum(1 for path in build.glob("rest/part-*") for _ in written(path))
+    return sum(int(str(named(row)["orders"])) for row in days) + late

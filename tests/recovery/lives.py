@@ -1,0 +1,147 @@
+"""A pipeline that ships, on the simulated loop: killed behind a checkpoint, and run again.
+
+Its home is on a disk in memory, its files are real. What the tasks of a killed process do to files
+while they are taken down is undone: a process that is killed does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.cli.pipelines import check
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
+from headrace.core.checkpoints import Rhythm
+from headrace.core.compile import Setting
+from headrace.core.contracts import Connectors, Surroundings
+from headrace.core.job import Job, Outcome
+from headrace.core.keeping import Keeping
+from headrace.core.messages import CheckpointFailed, CheckpointTaken
+from headrace.core.news import News
+from headrace.core.pipeline.settings import NoRestart
+from headrace.core.restart import Restarts
+from headrace.core.state import StateBackend
+from headrace.state.storage.home import Home
+from headrace.state.storage.memory_disk import MemoryDisk
+from tests.runtime.surviving import NOW, Crashed, MortalLoop
+
+RHYTHM = Rhythm(every_s=0.05, tolerable=1000)
+
+
+class TickingLoop(MortalLoop):
+    """Each of its turns takes a millisecond: files are read without waiting for anything."""
+
+    def _run_once(self) -> None:
+        self.pass_time(0.001)
+        super()._run_once()
+
+
+@dataclass(slots=True)
+class Lives:
+    """One job, killed as often as `run` is told to kill it."""
+
+    config: Path
+    values: tuple[str, ...]
+    connectors: Connectors
+    backend: Callable[[Path], StateBackend]
+    chance: random.Random
+    bounds: Bounds = field(default_factory=Bounds)
+    disk: MemoryDisk = field(default_factory=MemoryDisk)
+    rhythm: Rhythm = RHYTHM
+    news: list[News] = field(default_factory=list)
+    killed: int = 0
+    finished: bool = False
+
+    def run(self, behind: int | None = None) -> Outcome | None:
+        """Run it to its end, or kill it soon behind so many checkpoints: then None."""
+        loop = TickingLoop(self.chance.randrange(1000))
+        home = Home(self.disk, "/home", "test")
+        taken = 0
+
+        def tell(news: News) -> None:
+            nonlocal taken
+            self.news.append(news)
+            taken += isinstance(news, CheckpointTaken)
+            if taken == behind:
+                loop.last = loop.turns + self.chance.choice([0, 1, 3, 10, 40])
+
+        try:
+            with home.held(NOW):
+                return loop.run_until_complete(self._job(home, tell).run())
+        except Crashed:
+            self.killed += 1
+            self._bury(loop)
+            return None
+        finally:
+            loop.close()
+
+    @property
+    def taken(self) -> list[int]:
+        """The checkpoints that are complete."""
+        return [news.number for news in self.news if isinstance(news, CheckpointTaken)]
+
+    @property
+    def failed(self) -> list[str]:
+        """Why checkpoints have failed."""
+        return [news.why for news in self.news if isinstance(news, CheckpointFailed)]
+
+    def _job(self, home: Home, tell: Callable[[News], None]) -> Job:
+        checked = check(str(self.config), self.values)
+        assert checked.plan is not None, checked.problems
+        job = home.job(NOW, lambda: "5eed" * 8)
+        folder, read = self.config.parent, frozenset(edge.stream for edge in checked.plan.edges)
+        state = folder.parent / "state"
+        shutil.rmtree(state, ignore_errors=True)
+        made = Job(
+            checked.plan,
+            self.connectors,
+            Surroundings(folder, job, Bench()),
+            Setting(lambda: 0, folder, read, self.backend(state)),
+            self.bounds,
+        )
+        made.keeping = Keeping(
+            home.store(job),
+            Restarts(NoRestart()),
+            self.rhythm,
+            tell=tell,
+            finish=self._finish,
+            time=lambda: NOW,
+        )
+        made.restored = made.keeping.newest(made.plan)
+        return made
+
+    def _bury(self, loop: TickingLoop) -> None:
+        """Take the tasks down, without a trace of it."""
+        build, kept = self.config.parent.parent / "build", self.config.parent.parent / "kept"
+        if build.exists():
+            shutil.copytree(build, kept)
+        loop.last = None
+        self.disk.before = _gone
+        loop.run_until_complete(_taken_down(asyncio.all_tasks(loop)))
+        self.disk.before = _nothing
+        shutil.rmtree(build, ignore_errors=True)
+        if kept.exists():
+            kept.rename(build)
+        self.disk.kill()
+
+    def _finish(self) -> None:
+        self.finished = True
+
+
+async def _taken_down(tasks: Collection[asyncio.Task[object]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _gone(operation: str, path: str) -> None:
+    raise OSError("the process is no more")
+
+
+def _nothing(operation: str, path: str) -> None:
+    """A disk that works."""

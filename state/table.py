@@ -291,8 +291,12 @@ class FrozenTable:
         """The key and the number of the last row of each that was not removed; there are rows."""
         import polars as pl
 
-        keys = pl.concat([frame[[KEY]] for frame in self.frames])
-        last = keys.with_row_index(_ROW).unique(KEY, keep="last", maintain_order=True)
+        last = pl.concat([frame[[KEY]] for frame in self.frames]).with_row_index(_ROW)
+        # Texts are compared of those alone whose hash is there twice: the others are told by that.
+        twice = hashes_of(last[KEY]).is_duplicated()
+        if twice.any():
+            again = last.filter(twice).unique(KEY, keep="last")
+            last = pl.concat([last.filter(~twice), again]).sort(_ROW)
         if not self.removed:
             return last
         return last.filter(~pl.col(_ROW).is_in(pl.concat(self.removed).implode()))

@@ -120,6 +120,12 @@ class LocalStore:
             if not unread:
                 self._blobs.collect(needed)
 
+    def verify(self, number: int) -> None:
+        """Read all of a checkpoint. Raises DamagedSnapshot."""
+        for blob in blobs_in(self.manifest(number)):
+            with self._reading(blob, f"read {self._blobs.path(blob)}"):
+                self._blobs.verify(blob)
+
     def is_whole(self, number: int) -> bool:
         """Whether a checkpoint could be started from: all of it is read."""
         try:

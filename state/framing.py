@@ -3,8 +3,8 @@
 A frame of state is never changed, so whoever stored it once names its blob from then on; which one
 that is, is remembered for as long as the frame lives. The bytes are Arrow IPC, not compressed, in
 Arrow's older layout. A million rows of a key, two numbers and a text of noise take 0.09 s of CPU to
-write, hash included, and 0.03 to read, for 87 MB; with LZ4 0.25 and 0.11, for 58 MB; with zstd 0.48 and
-0.12, for 28 MB. In the newer layout texts are gathered anew, which takes 0.10 more.
+write, hash included, and 0.03 to read, for 87 MB; with LZ4 0.25 and 0.11, for 58 MB; with zstd 0.48
+and 0.12, for 28 MB. In the newer layout texts are gathered anew, which takes 0.10 more.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
 """Sources whose rows are a function of their number: replayable, splittable, the same anywhere.
 
 Numbers are dealt out in blocks: split k of n makes the blocks k, k + n, k + 2n, ... A position is
-the number of the next block. With a rate, blocks are small and wait for their time on the clock.
+the number of the next row. With a rate, blocks are small and wait for their time on the clock.
+
+Which rows a split has is in its name, `1/2x40`: every second block of 40, from the one of number 1
+on. So a job that goes on from a checkpoint with another rate, or among more subtasks, has the rows
+of no split twice, and misses none. One that is alone has all rows, and is called `0`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 BLOCK = 32768
+_SHARE = re.compile(r"(\d+)/(\d+)x(\d+)")
 BLOCKS_A_SECOND = 50
 """With a rate, a block is what comes in a fiftieth of a second, so that rows flow evenly."""
 
@@ -38,23 +44,36 @@ class Numbers:
     wanted: Schema | None = None
     """The columns, where something in them may be null that must not be."""
 
+    def dealt(self) -> Sequence[Split]:
+        """As many splits as there shall be."""
+        of, block = self.splits, self._block
+        names = ["0"] if of == 1 else [f"{at}/{of}x{block}" for at in range(of)]
+        return [Split(self.source, name) for name in names]
+
     @property
-    def block(self) -> int:
+    def _block(self) -> int:
         """How many numbers a block has."""
         if self.per_second is None:
             return BLOCK
         return max(1, min(BLOCK, int(self.per_second / BLOCKS_A_SECOND)))
 
+    def share(self, split: Split) -> tuple[int, int, int]:
+        """Its first number, how many a block has, and how far it is from one to the next."""
+        if found := _SHARE.fullmatch(split.name):
+            at, of, block = map(int, found.groups())
+            return at * block, block, of * block
+        return 0, self._block, self._block
+
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
-        """The blocks of a split from that one on."""
-        number = position if isinstance(position, int) else int(split.name)
-        while self.count is None or number * self.block < self.count:
-            first = number * self.block
-            last = first + self.block
+        """The blocks of a split from that row on."""
+        first, block, stride = self.share(split)
+        first = position if isinstance(position, int) else first
+        while self.count is None or first < self.count:
+            last = first + block
             frame = self.make(first, last if self.count is None else min(last, self.count))
-            number += self.splits
             frame, bad = sound(frame, self.wanted, first) if self.wanted else (frame, ())
-            yield Chunk(split, frame, number, bad)
+            first += stride
+            yield Chunk(split, frame, first, bad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +87,7 @@ class NumberedSource:
 
     def discover(self) -> Sequence[Split]:
         """As many splits as the source has subtasks."""
-        return [Split(self.numbers.source, str(at)) for at in range(self.numbers.splits)]
+        return self.numbers.dealt()
 
     def reading(self) -> Reading:
         """Reads blocks, at their time where there is a rate."""
@@ -115,11 +134,12 @@ class Paced:
             if not isinstance(arrival, Chunk):
                 return arrival
             self._held = arrival
-        number = int(str(self._held.position)) - self._numbers.splits
+        *_, stride = self._numbers.share(self._held.split)
+        number = int(str(self._held.position)) - stride
         if self._start is None:
             self._start = (loop.time(), number)
         since, first = self._start
-        due = since + (number - first) * self._numbers.block / (self._numbers.per_second or 1)
+        due = since + (number - first) / (self._numbers.per_second or 1)
         self._waiting_since = loop.time()
         # A chunk that is held stays held when somebody stops waiting for it.
         await asyncio.sleep(max(due - loop.time(), 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from pathlib import Path
 
 import polars as pl
@@ -98,16 +99,30 @@ def test_a_rate_is_kept_on_the_clock_and_sets_the_event_time(tmp_path: Path) -> 
     assert 4.5 < seconds < 5
 
 
-def test_reading_goes_on_from_a_position() -> None:
-    def make(first: int, last: int) -> pl.DataFrame:
-        return pl.DataFrame({"id": range(first, last)})
+def ids(first: int, last: int) -> pl.DataFrame:
+    return pl.DataFrame({"id": range(first, last)})
 
-    numbers = Numbers("s", make, 200_000, None, 2)
-    split = Split("s", "1")
+
+def test_reading_goes_on_from_a_position() -> None:
+    numbers = Numbers("s", ids, 200_000, None, 2)
+    split = numbers.dealt()[1]
     chunks = list(numbers.read(split, None))
-    assert [c.position for c in chunks] == [3, 5, 7]
+    assert [c.position for c in chunks] == [32768 * block for block in (3, 5, 7)]
     again = list(numbers.read(split, chunks[0].position))
     assert [c.frame["id"][0] for c in again] == [c.frame["id"][0] for c in chunks[1:]]
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize("rate", [100.0, 70_000.0, None])
+def test_reading_goes_on_at_another_rate_or_among_more(splits: int, rate: float | None) -> None:
+    before = Numbers("s", ids, 100_000, 5_000.0, splits)
+    read, rows = [], []
+    for split in before.dealt():
+        chunks = list(islice(before.read(split, None), 3))
+        read += [chunk.frame for chunk in chunks]
+        after = Numbers("s", ids, 100_000, rate, splits + 1)
+        rows += [chunk.frame for chunk in after.read(split, chunks[-1].position)]
+    assert sorted(pl.concat([*read, *rows])["id"]) == list(range(100_000))
 
 
 def test_a_generated_row_without_event_time_is_bad_and_has_its_number(tmp_path: Path) -> None:

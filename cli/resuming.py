@@ -6,13 +6,13 @@ What it says is said by the report; what refuses to go on is raised as SnapshotE
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from headrace.core.news import News, Resumed
-from headrace.core.snapshots import RefusedSnapshot
+from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.core.pipeline.settings import Settings
     from headrace.core.plan import Plan
     from headrace.core.snapshots import SnapshotStore
+    from headrace.state.storage.local import LocalStore
     from headrace.state.storage.lock import Holder
 
 SHOWN = 3
@@ -82,10 +83,11 @@ def resuming(
         if (number := _number(store, start)) is not None:
             document = store.manifest(number)
             changes = check_fits(number, document, plan, Wishes(start.anew, start.lose))
-            _discard_newer(store, number)
+            removed, again = _go_back(store, number, plan)
             keeping.resumed, keeping.anew = number, start.anew
             restored = manifest.read(number, document, plan, start.anew)
-            tell(_resumed(restored, killed, changes))
+            told = _resumed(restored, killed, changes)
+            tell(replace(told, removed=removed, again=again))
         yield Resuming(home, job, keeping, restored)
 
 
@@ -138,11 +140,26 @@ def _number(store: SnapshotStore, start: Start) -> int | None:
     return start.number
 
 
-def _discard_newer(store: SnapshotStore, number: int) -> None:
-    """Those that are newer than the one that was asked for go."""
-    for newer in store.manifests():
-        if newer > number:
-            store.discard(newer)
+def _go_back(
+    store: LocalStore, number: int, plan: Plan
+) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
+    """Remove the checkpoints that are newer than the one that was asked for, if that is whole.
+
+    Gives which, and how many rows sinks have written behind it, as far as the newest can tell.
+    """
+    from headrace.core.manifest import rows_written
+
+    newer = tuple(each for each in store.manifests() if each > number)
+    again: tuple[tuple[str, int], ...] = ()
+    if newer:
+        store.verify(number)
+        with suppress(DamagedSnapshot):
+            before = rows_written(store.manifest(number), plan)
+            rows = rows_written(store.manifest(newer[-1]), plan).items()
+            again = tuple((sink, n - before[sink]) for sink, n in rows if n > before[sink])
+    for each in reversed(newer):
+        store.discard(each)
+    return newer, again
 
 
 def _resumed(restored: Checkpoint, killed: Holder | None, changes: tuple[str, ...]) -> Resumed:

@@ -59,9 +59,8 @@ class JsonReport:
     def news(self, news: News) -> None:
         """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting`, which says what failed."""
         match news:
-            case Resumed(number, taken_at, sources, killed, changes) if not self._quiet:
-                said = {"checkpoint": number, "taken_at": taken_at, "sources": dict(sources)}
-                self._tell("resumed", **said, killed=killed, changes=list(changes))
+            case Resumed() if not self._quiet:
+                self._tell("resumed", **_resumed(news))
             case CheckpointTaken(number, seconds, size) if not self._quiet:
                 self._tell("checkpoint", number=number, seconds=round(seconds, 3), bytes=size)
             case CheckpointFailed(number, why):
@@ -96,6 +95,18 @@ class JsonReport:
             ended = "failed" if outcome.failure else "stopped" if outcome.stopped else "done"
             goes_on = {} if outcome.checkpoint is None else {"checkpoint": outcome.checkpoint}
             self._tell("summary", status=ended, **goes_on, **_look(look))
+
+
+def _resumed(resumed: Resumed) -> Mapping[str, object]:
+    return {
+        "checkpoint": resumed.number,
+        "taken_at": resumed.taken_at,
+        "sources": dict(resumed.sources),
+        "killed": resumed.killed,
+        "changes": list(resumed.changes),
+        "removed": list(resumed.removed),
+        "again": dict(resumed.again),
+    }
 
 
 def _failure(failure: Failure) -> Mapping[str, object]:

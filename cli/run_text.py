@@ -147,6 +147,22 @@ def resumed_lines(resumed: Resumed) -> Iterable[str]:
         yield f"  {source}: {printable(place)}"
     for change in resumed.changes:
         yield f"  {printable(change)}"
+    if resumed.removed:
+        yield f"  {_removed(resumed)}"
+
+
+def _removed(resumed: Resumed) -> str:
+    """What it means to begin with an older checkpoint.
+
+    >>> _removed(Resumed(5, "", (), removed=(6, 7), again=(("out", 1200), ("late", 1))))
+    'checkpoints 6, 7 are removed; rows are written a second time: up to 1,200 of out, 1 of late'
+    """
+    numbers = ", ".join(map(str, resumed.removed))
+    gone = f"checkpoint{'s' * (len(resumed.removed) > 1)} {numbers}"
+    gone = f"{gone} {'are' if len(resumed.removed) > 1 else 'is'} removed"
+    rows = ", ".join(f"{rows:,} of {sink}" for sink, rows in resumed.again)
+    up_to = f": up to {rows}" if rows else ""
+    return f"{gone}; rows are written a second time{up_to}"
 
 
 def place(failure: Failure) -> str:

@@ -127,6 +127,21 @@ def _origin(parts: Mapping[str, Mapping[str, Any]], name: str) -> object:
     return parts[name]["origin"] if name in parts else None
 
 
+def rows_written(document: Manifest, plan: nodes.Plan) -> dict[str, int]:
+    """How many rows each sink of the plan had been given."""
+    said: Any = document
+    return {
+        part.name: sum(
+            subtask["out"].get(part.input, 0)
+            for task in said["counts"].values()
+            if part.name in task["parts"]
+            for subtask in task["subtasks"]
+        )
+        for part in plan
+        if isinstance(part, nodes.Sink)
+    }
+
+
 def _splits(source: str, snapshots: Mapping[SubtaskId, Snapshot]) -> Iterator[dict[str, Any]]:
     for snapshot in snapshots.values():
         for split, progress in snapshot.splits.items():

@@ -20,6 +20,10 @@ class Resumed:
     """Which process was killed before, if one was."""
     changes: tuple[str, ...] = ()
     """What it goes on with differently, because the pipeline was changed."""
+    removed: tuple[int, ...] = ()
+    """The checkpoints that were newer, where somebody asked for this one."""
+    again: tuple[tuple[str, int], ...] = ()
+    """How many rows at most each sink has written behind it, and writes a second time."""
 
 
 @dataclass(frozen=True, slots=True)

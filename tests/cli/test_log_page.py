@@ -32,11 +32,11 @@ settings: {restart: {first: 1ms}, checkpoint: {every: 1ms}}
 
 
 def fields(value: object) -> Iterator[str]:
-    """The names of all fields within a value; those of `parts` and `sources` are the user's."""
+    """The names of all fields within a value; a user's own names are none."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield str(name)
-            users = name in ("parts", "sources") and isinstance(inner, dict)
+            users = name in ("parts", "sources", "again") and isinstance(inner, dict)
             for part in inner.values() if users else [inner]:
                 yield from fields(part)
 

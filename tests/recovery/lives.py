@@ -54,6 +54,7 @@ class Lives:
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     rhythm: Rhythm = RHYTHM
     news: list[News] = field(default_factory=list)
+    heard: Callable[[News], None] = lambda news: None
     killed: int = 0
     finished: bool = False
 
@@ -66,6 +67,7 @@ class Lives:
         def tell(news: News) -> None:
             nonlocal taken
             self.news.append(news)
+            self.heard(news)
             taken += isinstance(news, CheckpointTaken)
             if taken == behind:
                 loop.last = loop.turns + self.chance.choice([0, 1, 3, 10, 40])

@@ -71,10 +71,17 @@ class Freezer:
             self.tell(Acknowledged(self.id, number, replace(snapshot, states=states)))
 
     def _stored(self, frozen: Mapping[str, tuple[Frozen, ...]]) -> dict[str, tuple[Document, ...]]:
-        return {
-            step: tuple(each.stored(self.store) for each in states)
-            for step, states in frozen.items()
-        }
+        """All of them stored; when one cannot be, the others are let go of."""
+        left = [(step, each) for step, states in frozen.items() for each in states]
+        documents: dict[str, list[Document]] = {step: [] for step in frozen}
+        try:
+            while left:
+                step, each = left.pop(0)
+                documents[step].append(each.stored(self.store))
+        finally:
+            for _, each in left:
+                each.release()
+        return {step: tuple(stored) for step, stored in documents.items()}
 
     async def close(self) -> None:
         """Wait for the thread that is writing."""

@@ -90,7 +90,10 @@ def name_part(path: str, size: int) -> None:
 def _named_before(path: str, size: int) -> None:
     """A part without its hidden name has been committed before."""
     if not os.path.exists(path):
-        raise ConnectorError(f"{path} was prepared, and is gone")
+        raise ConnectorError(
+            f"{path} was prepared, and is gone",
+            "if somebody has taken it away, put it back until the job has gone on",
+        )
     if os.path.getsize(path) != size:
         raise ConnectorError(f"{path} is there already, and is another file")
 

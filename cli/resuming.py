@@ -86,8 +86,9 @@ def resuming(
             removed, again = _go_back(store, number, plan)
             keeping.resumed, keeping.anew = number, start.anew
             restored = manifest.read(number, document, plan, start.anew)
-            told = _resumed(restored, killed, changes)
-            tell(replace(told, removed=removed, again=again))
+            if not restored.ended:  # else nothing is read any more
+                told = _resumed(restored, killed, changes)
+                tell(replace(told, removed=removed, again=again))
         yield Resuming(home, job, keeping, restored)
 
 

@@ -92,6 +92,8 @@ def run(
     from headrace.core.signals import Signals
 
     signals = ctx.ensure_object(ExitStack).enter_context(Signals())
+    if fresh and from_checkpoint is not None:
+        raise click.UsageError("--fresh forgets what --from-checkpoint goes on from", ctx)
     with _nothing_collected():
         from headrace.cli.run_report import report_for
 
@@ -215,6 +217,9 @@ def _launched(plan: Plan, settings: Settings, how: Launch, report: Report, folde
         outcome = launch(plan, REGISTRY, backend(settings.state, folder), how)
     if outcome.failure:
         report.failure(outcome.failure)
+    elif how.restored is not None and how.restored.ended:
+        report.had_finished()
+        return 0
     report.summary(outcome, overall(plan, outcome))
     return 1 if outcome.failure else 0
 

@@ -175,6 +175,32 @@ def test_a_mended_record_is_read_from_where_the_job_failed(headrace: Headrace) -
     assert part.read_text() == '{"x":1}\n{"x":10000}\n'
 
 
+def test_an_older_checkpoint_is_not_asked_for_and_forgotten_at_once(headrace: Headrace) -> None:
+    write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
+    assert headrace("run", write("p.yaml", ORDERS + ONCE)).status == 1
+    kept = sorted(Path(".headrace").rglob("*"))
+    ran = headrace("run", "p.yaml", "--fresh", "--from-checkpoint", "1")
+    assert (ran.status, ran.err.count("--fresh forgets")) == (2, 1)
+    assert sorted(Path(".headrace").rglob("*")) == kept
+
+
+INTRUDED = TEN.replace("where: x > 6", "map: {python: f.py:f, returns: {x: bigint, y: bigint}}")
+INTRUDED = INTRUDED.replace("stdout: {}", "files: {path: out}")
+
+
+def test_what_was_left_to_commit_at_the_end_is_committed_and_that_is_all(
+    headrace: Headrace,
+) -> None:
+    write("f.py", "def f(rows):\n    open('out/part-intruder', 'w').close()\n    return rows\n")
+    assert headrace("run", write("p.yaml", INTRUDED + ONCE)).status == 1
+    Path("out/part-intruder").unlink()
+    ran = headrace("run", "p.yaml", "--reset-state", "numbers")
+    assert (ran.status, len(ran.err.splitlines())) == (0, 1)
+    assert "the job had finished" in ran.err
+    (part,) = Path("out").iterdir()
+    assert part.read_text().count("\n") == 10
+
+
 def test_json_tells_of_each_attempt(headrace: Headrace) -> None:
     write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
     ran = headrace("run", write("p.yaml", ORDERS + AT_ONCE), "--log", "json")

@@ -215,7 +215,9 @@ class Coordinator:
         count = f"{failed} checkpoints in a row" if failed > 1 else "a checkpoint"
         hint = "checkpoint.tolerable_failures says how many may fail in a row"
         return self.fail(
-            Failure(f"{count} failed: {self.checkpoints.why}", "checkpoints", hint=hint)
+            Failure(
+                f"{count} failed: {self.checkpoints.why}", "checkpoints", hint=hint, may_pass=True
+            )
         )
 
     def _over(self) -> list[ToAnybody]:

@@ -1,11 +1,14 @@
 """Every pipeline that ships and ends: killed behind some checkpoint and run again, the same rows.
 
-On the simulated loop, with what is read cut anew, so that checkpoints come anywhere in it.
+On the simulated loop, with what is read cut anew, so that checkpoints come anywhere in it; and
+those that read much, in real processes.
 """
 
+import json
 import random
 import shutil
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from headrace.core.channel import Bounds
 from headrace.core.state import StateBackend
 from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
+from tests.cli.processes import ended, start
 from tests.cli.shipped import CONFIGS, ORDERS, STEADY, accounted, files, overrides
 from tests.recovery.lives import Lives
 from tests.runtime.recut import recut
@@ -67,7 +71,7 @@ def killed_and_finished(lives: Lives, kills: int) -> None:
     assert not hidden
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["memory", pytest.param("rocksdb", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", STEADY)
 def test_a_config_that_is_killed_behind_a_checkpoint_gives_the_same_rows(
     configs: Path, capsys: pytest.CaptureFixture[str], name: str, backend: str
@@ -80,10 +84,40 @@ def test_a_config_that_is_killed_behind_a_checkpoint_gives_the_same_rows(
     assert words(capsys.readouterr().out) == printed
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["memory", pytest.param("rocksdb", marks=pytest.mark.slow)])
 def test_a_row_is_in_a_window_or_late_wherever_it_is_killed(configs: Path, backend: str) -> None:
     killed_and_finished(lives_of(configs, "late.yaml", backend, 2), kills=4)
     assert accounted(configs / "late.yaml") == ORDERS
+
+
+def killed_behind(config: Path, checkpoints: int, *values: str) -> bool:
+    """Run it in a process, and kill that behind so many checkpoints; whether there were as many."""
+    words = [word for value in values for word in ("--set", value)]
+    process = start(config.parent, config.name, "--log", "json", *words)
+    assert process.stderr is not None
+    taken = (line for line in process.stderr if json.loads(line)["event"] == "checkpoint")
+    behind = next(islice(taken, checkpoints - 1, None), None)
+    process.kill()
+    ended(process)
+    return behind is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["changes.yaml", "demo.yaml", "windows.yaml"])
+def test_a_config_whose_process_is_killed_behind_a_checkpoint_gives_the_same_rows(
+    configs: Path, name: str
+) -> None:
+    values = (*overrides(name, "300K", 2), "settings.checkpoint.every=30ms")
+    assert not killed_behind(configs / name, 1_000_000, *values)
+    wanted = files(configs / name)
+    shutil.rmtree(configs.parent / "build")
+    kills = 0
+    while killed_behind(configs / name, 1 + kills, *values) and kills < 4:
+        kills += 1
+    if kills == 4:
+        assert not killed_behind(configs / name, 1_000_000, *values)
+    assert kills
+    assert files(configs / name) == wanted
 
 
 def test_every_config_takes_part() -> None:

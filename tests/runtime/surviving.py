@@ -12,6 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeAlias
+
+import polars as pl
 
 from headrace.connectors.memory import Memory, MemoryReading, MemorySource
 from headrace.core.bench import Bench
@@ -34,6 +37,10 @@ from tests.simulation import SimulatedLoop
 MOST_TURNS = 50_000
 NOW = "2026-01-31T08:00:00Z"
 PATIENT = FixedRestart.model_construct(attempts=100, delay=timedelta(seconds=1))
+
+
+Outputs: TypeAlias = "tuple[dict[str, list[pl.DataFrame]], dict[str, list[pl.DataFrame]]]"
+"""What the world has of a job: committed and prepared output."""
 
 
 class Crashed(BaseException):
@@ -154,8 +161,8 @@ class Life:
     job: Job | None = None
     _operations: int = 0
     _dead: bool = False
-    _left: tuple[dict[str, list[object]], dict[str, list[object]]] | None = None
-    """What the world has of a dead process: committed and prepared output."""
+    _left: Outputs | None = None
+    """What there is of a dead process."""
 
     def run(self, seed: int, fate: Fate | None = None) -> Outcome:
         """Run from the newest checkpoint on; raises Crashed."""
@@ -222,9 +229,9 @@ class Life:
         left = self._left or self._outputs()
         self._dead, loop.last, loop.turns = True, None, 0
         loop.run_until_complete(_ended(asyncio.all_tasks(loop)))
-        self.memory.outputs, self.memory.prepared = left  # type: ignore[assignment]
+        self.memory.outputs, self.memory.prepared = left
 
-    def _outputs(self) -> tuple[dict[str, list[object]], dict[str, list[object]]]:
+    def _outputs(self) -> Outputs:
         outputs = {name: [*frames] for name, frames in self.memory.outputs.items()}
         return outputs, {name: [*frames] for name, frames in self.memory.prepared.items()}
 

@@ -64,12 +64,12 @@ class Bench:
         try:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:
-            await _until_done(thread)
+            await until_done(thread)
             raise
 
 
-async def _until_done(thread: asyncio.Future[T]) -> None:
-    """Wait for a thread, however often somebody wants to hurry."""
+async def until_done(thread: asyncio.Future[T]) -> None:
+    """Wait for a thread, or a task, however often somebody wants to hurry."""
     while not thread.done():
         try:
             await asyncio.wait([thread])

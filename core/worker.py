@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 from headrace.core.assembly import Assembly, Ends, Subtask
-from headrace.core.bench import Bench
+from headrace.core.bench import Bench, until_done
 from headrace.core.contracts import ConnectorError, Sink
 from headrace.core.intake import Intake
 from headrace.core.messages import (
@@ -95,7 +95,8 @@ class Worker:
         else:
             self._tell(Finished(subtask.id, snapshot))
         finally:
-            await subtask.close()
+            # Whoever has failed is cancelled as well, once that is known, and lets go first.
+            await until_done(asyncio.create_task(subtask.close()))
 
     async def _commit(self, subtask: SubtaskId, handle: Handle) -> None:
         sink = self._sink(subtask)

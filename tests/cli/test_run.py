@@ -201,6 +201,26 @@ def test_what_was_left_to_commit_at_the_end_is_committed_and_that_is_all(
     assert part.read_text().count("\n") == 10
 
 
+FAILS_LATE = """\
+name: late
+settings: {state: {memory: 1KB}, restart: {strategy: none}}
+sources:
+  numbers: {generate: {rows: 100000, columns: {x: id}}}
+steps:
+  once: {from: numbers, dedup: {key: [x], keep: first}}
+  some: {from: once, map: {python: f.py:f, returns: {x: bigint}}}
+sinks:
+  out: {from: some, files: {path: out}}
+"""
+
+
+def test_what_failed_leaves_no_state_on_disk(headrace: Headrace) -> None:
+    code = "def f(rows):\n    assert rows['x'].max() < 70000\n    return rows\n"
+    write("f.py", code)
+    assert headrace("run", write("p.yaml", FAILS_LATE)).status == 1
+    assert not list(Path(".headrace/late/state").rglob("*"))
+
+
 def test_json_tells_of_each_attempt(headrace: Headrace) -> None:
     write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
     ran = headrace("run", write("p.yaml", ORDERS + AT_ONCE), "--log", "json")

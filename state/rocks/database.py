@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from headrace.core.snapshots import StoreError
 
 if TYPE_CHECKING:
     import rocksdict
@@ -79,20 +82,30 @@ def _compaction() -> rocksdict.UniversalCompactOptions:
     return universal
 
 
+@contextmanager
+def told(doing: str) -> Iterator[None]:
+    """RocksDB tells of every failure by the same plain exception: most are of the disk."""
+    try:
+        yield
+    except Exception as error:
+        raise StoreError(f"cannot {doing}: {error}") from error
+
+
 class Database:
-    """A database that is open, made if there is none."""
+    """A database that is open, made if there is none. Where it cannot write, SnapshotError."""
 
     def __init__(self, folder: str, caches: Caches) -> None:
         import rocksdict
 
         self._folder = folder
         self._caches = caches
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
-        there = os.path.exists(os.path.join(folder, "CURRENT"))
         options = caches.options()
-        names = rocksdict.Rdict.list_cf(folder, options) if there else []
-        families = {name: caches.options() for name in names if name != "default"}
-        self._database = rocksdict.Rdict(folder, options, column_families=families)
+        with told(f"open the database in {folder}"):
+            os.makedirs(os.path.dirname(folder), exist_ok=True)
+            there = os.path.exists(os.path.join(folder, "CURRENT"))
+            names = rocksdict.Rdict.list_cf(folder, options) if there else []
+            families = {name: caches.options() for name in names if name != "default"}
+            self._database = rocksdict.Rdict(folder, options, column_families=families)
         self._families = {name: self._database.get_column_family(name) for name in families}
         self._unlogged = rocksdict.WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
@@ -107,7 +120,8 @@ class Database:
             end, batch = start + MOST_AT_ONCE, self._batch(family)
             for key, value in zip(keys[start:end], values[start:end], strict=True):
                 batch[key] = value
-            self._database.write(batch, self._unlogged)
+            with told(f"write into {self._folder}"):
+                self._database.write(batch, self._unlogged)
 
     def remove(self, family: str, keys: Sequence[bytes]) -> None:
         """Have these no more."""
@@ -115,11 +129,14 @@ class Database:
             batch = self._batch(family)
             for key in keys[start : start + MOST_AT_ONCE]:
                 del batch[key]
-            self._database.write(batch, self._unlogged)
+            with told(f"write into {self._folder}"):
+                self._database.write(batch, self._unlogged)
 
     def remove_before(self, family: str, key: bytes) -> None:
         """Have nothing before that key any more."""
-        self._family(family).delete_range(b"", key, self._unlogged)
+        database = self._family(family)
+        with told(f"write into {self._folder}"):
+            database.delete_range(b"", key, self._unlogged)
 
     def get(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, None where there is none."""
@@ -144,9 +161,10 @@ class Database:
         """Make a folder of the database as it is now; its large files are links."""
         import rocksdict
 
-        for database in self._families.values():
-            database.flush()
-        rocksdict.Checkpoint(self._database).create_checkpoint(folder)
+        with told(f"copy the database in {self._folder}"):
+            for database in self._families.values():
+                database.flush()
+            rocksdict.Checkpoint(self._database).create_checkpoint(folder)
 
     def close(self) -> None:
         """Let go of it; the folder stays."""
@@ -155,7 +173,9 @@ class Database:
 
     def _family(self, name: str) -> rocksdict.Rdict:
         if name not in self._families:
-            self._families[name] = self._database.create_column_family(name, self._caches.options())
+            with told(f"write into {self._folder}"):
+                made = self._database.create_column_family(name, self._caches.options())
+            self._families[name] = made
         return self._families[name]
 
     def _batch(self, family: str) -> rocksdict.WriteBatch:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
-from headrace.core.snapshots import Blob, SnapshotStore, StoreError
+from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.state.rocks.budget import Gate
 from headrace.state.rocks.database import Caches, Database
 from headrace.state.rocks.spilled import RunFiles
@@ -60,8 +59,7 @@ class Shelf:
             return {}
         self._cuts += 1
         cut = os.path.join(self._folder, f"cut-{self._cuts}")
-        with _telling(f"copy the database in {self._folder}"):
-            self._database.cut(cut)
+        self._database.cut(cut)
         self._gate.cut()
         try:
             names = [name for name in sorted(os.listdir(cut)) if not name.endswith(LOG)]
@@ -87,12 +85,3 @@ class Shelf:
     @property
     def _path(self) -> str:
         return os.path.join(self._folder, "db")
-
-
-@contextmanager
-def _telling(doing: str) -> Iterator[None]:
-    """RocksDB tells of every failure by the same plain exception."""
-    try:
-        yield
-    except Exception as error:
-        raise StoreError(f"cannot {doing}: {error}") from error

@@ -15,6 +15,7 @@ from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.core.state import SLOT
 from headrace.state.framing import decoded, encoded
 from headrace.state.rocks.budget import Gate
+from headrace.state.storage.telling import telling
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,13 +69,14 @@ class RunFiles:
         return self._count
 
     def write(self, frame: pl.DataFrame, part: int, level: int, lot: int) -> Spilled:
-        """A new file of a frame that is not empty."""
+        """A new file of a frame that is not empty. Raises SnapshotError."""
         name = f"{self.lot()}.run"
-        os.makedirs(self._folder, exist_ok=True)
-        with open(self._path(name), "wb", buffering=0) as file:
-            data = encoded(frame)
-            while len(data):
-                data = data[file.write(data) :]
+        with telling(f"write {self._path(name)}"):
+            os.makedirs(self._folder, exist_ok=True)
+            with open(self._path(name), "wb", buffering=0) as file:
+                data = encoded(frame)
+                while len(data):
+                    data = data[file.write(data) :]
         slots = frame[SLOT]
         return Spilled(name, part, level, lot, int(slots[0]), int(slots[-1]), frame.height)
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import signal
 import subprocess
 from collections import Counter
@@ -31,6 +32,7 @@ sinks:
   kept: {{from: numbers, files: {{path: ../build/kept}}}}
   totals_out: {{from: totals, files: {{path: ../build/totals}}}}
 """
+WINDOW = "key: x, window: {count: 1000}, aggregate: {n: count(*)}"
 
 
 def parts(folder: Path, pattern: str) -> set[str]:
@@ -116,3 +118,18 @@ def test_a_real_disk_that_is_full_for_a_while_stops_nothing(
     assert process.returncode == 0
     kept = counted(tmp_path / "kept")
     assert kept == Counter(range(len(kept)))
+
+
+@pytest.mark.parametrize("step", ["dedup: {key: [x], keep: first}", WINDOW])
+def test_state_that_finds_no_room_is_told_as_a_disk_that_is_full(
+    small_disk: Path, tmp_path: Path, step: str
+) -> None:
+    pipeline = PIPELINE.replace("../build/", "").replace(f"rows: {ROWS}", "rows: 300000")
+    pipeline = pipeline.replace("key: {k: x % 11}, aggregate: {n: count(*)}", step)
+    settings = "{state: {memory: 1KB}, restart: {strategy: none}, checkpoint: {every: never}}"
+    (tmp_path / "p.yaml").write_text(f"{pipeline}settings: {settings}\n")
+    process = start(tmp_path, "p.yaml", "--home", str(small_disk))
+    _, err = ended(process)
+    assert process.returncode == 1
+    assert re.search(f"totals.*: cannot write .*{small_disk}/.* no space left", err, re.IGNORECASE)
+    assert "defect" not in err

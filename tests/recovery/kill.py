@@ -19,6 +19,7 @@ from random import Random
 from shutil import rmtree
 from tempfile import mkdtemp
 
+from headrace.cli.run_text import HAD_FINISHED
 from tests.cli.processes import RUN, limited
 from tests.recovery.jobs import Output, write_job
 
@@ -66,7 +67,8 @@ class Killed:
         assert status in (*ENDS.get(how, (-9,)), 0), self.said
         self.output.look()
         self.output.judge(whole=False)
-        return "done in" in self.said and not (self.folder / ".headrace/killed/finished").exists()
+        told = "done in" in self.said or HAD_FINISHED in self.said
+        return told and not (self.folder / ".headrace/killed/finished").exists()
 
     def finish(self) -> None:
         """Run it to its end: all is there, and nothing else."""

@@ -21,17 +21,12 @@ from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from tests.cli.processes import ended, start
 from tests.cli.shipped import CONFIGS, ORDERS, STEADY, accounted, files, overrides
+from tests.cli.shipped import EVENTS as EVENTS_OF
 from tests.recovery.lives import Lives
 from tests.runtime.recut import recut
 
 EVENTS = "400"
-BATCHES = {
-    "late.yaml": 100,
-    "route.yaml": 20,
-    "windows.yaml": 10,
-    "changes.yaml": 10,
-    "demo.yaml": 10,
-}
+BATCHES = {"late.yaml": 200, "route.yaml": 40, **dict.fromkeys(EVENTS_OF, 40)}
 """How many rows go on together, where three would take long."""
 BACKENDS: dict[str, Callable[[Path], StateBackend]] = {
     "memory": lambda folder: MemoryBackend(),

@@ -27,6 +27,7 @@ from headrace.core.news import News
 from headrace.core.pipeline.settings import FixedRestart, NoRestart, Restart
 from headrace.core.plan import nodes
 from headrace.core.restart import Restarts
+from headrace.core.snapshots import SnapshotError
 from headrace.core.state import StateBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -248,6 +249,9 @@ def live(life: Life, fates: Sequence[Fate], chance: random.Random) -> Outcome:
                 return outcome
         except Crashed:
             life.end(chance)
+        except SnapshotError as error:
+            # It could not be read just now, and the process has ended without touching anything.
+            assert fate.failing, error
     return life.run(chance.randrange(1000))
 
 

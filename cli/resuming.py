@@ -5,10 +5,11 @@ What it says is said by the report; what refuses to go on is raised as SnapshotE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.core.news import News, Resumed
@@ -59,15 +60,23 @@ class Resuming:
 
 @contextmanager
 def resuming(
-    plan: Plan, settings: Settings, start: Start, tell: Callable[[News], None]
+    plan: Plan,
+    settings: Settings,
+    start: Start,
+    tell: Callable[[News], None],
+    look: Callable[[], None],
 ) -> Iterator[Resuming | None]:
-    """Hold the home, and find what to go on from; None: the job had come to its end."""
+    """Hold the home, and find what to go on from; None: the job had come to its end.
+
+    `look` raises what a new job would be refused for: before anything is forgotten.
+    """
     from headrace.core import manifest
     from headrace.core.fitting import Wishes, check_fits
 
     home = Home(LocalDisk(), start.root, str(plan.name))
     with home.held(now()) as killed:
         if start.fresh:
+            look()
             home.forget()
             home.clear()
         elif home.finished() is not None:
@@ -81,11 +90,12 @@ def resuming(
         keeping = _keeping(home, store, settings, tell)
         restored = None
         if (number := _number(store, start)) is not None:
-            document = store.manifest(number)
+            document = keeping.document(number)
             changes = check_fits(number, document, plan, Wishes(start.anew, start.lose))
             removed, again = _go_back(store, number, plan)
             keeping.resumed, keeping.anew = number, start.anew
             restored = manifest.read(number, document, plan, start.anew)
+            keeping.begun = partial(_remove, store, removed)
             if not restored.ended:  # else nothing is read any more
                 told = _resumed(restored, killed, changes)
                 tell(replace(told, removed=removed, again=again))
@@ -127,6 +137,8 @@ def _keeping(
         now,
         tell,
         finish,
+        home.note,
+        home.noted,
     )
 
 
@@ -144,9 +156,9 @@ def _number(store: SnapshotStore, start: Start) -> int | None:
 def _go_back(
     store: LocalStore, number: int, plan: Plan
 ) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
-    """Remove the checkpoints that are newer than the one that was asked for, if that is whole.
+    """The checkpoints that are newer than the one that was asked for, if that is whole.
 
-    Gives which, and how many rows sinks have written behind it, as far as the newest can tell.
+    And how many rows sinks have written behind it, as far as the newest can tell.
     """
     from headrace.core.manifest import rows_written
 
@@ -158,9 +170,13 @@ def _go_back(
             before = rows_written(store.manifest(number), plan)
             rows = rows_written(store.manifest(newer[-1]), plan).items()
             again = tuple((sink, n - before[sink]) for sink, n in rows if n > before[sink])
-    for each in reversed(newer):
-        store.discard(each)
     return newer, again
+
+
+def _remove(store: SnapshotStore, numbers: Sequence[int]) -> None:
+    """When the job has begun to go on from an older one, and nothing is refused any more."""
+    for number in reversed(numbers):
+        store.discard(number)
 
 
 def _resumed(restored: Checkpoint, killed: Holder | None, changes: tuple[str, ...]) -> Resumed:

@@ -191,7 +191,13 @@ def _kept(plan: Plan, settings: Settings, how: Launch, report: Report, start: St
     """Run a job that goes on from where it was, and can go on from where it ends."""
     from headrace.cli.resuming import resuming
 
-    with resuming(plan, settings, start, report.news) as resumed:
+    def look() -> None:
+        from headrace.connectors.registry import REGISTRY
+        from headrace.core.attempt import look
+
+        look(plan, REGISTRY, how.folder)
+
+    with resuming(plan, settings, start, report.news, look) as resumed:
         if resumed is None:
             report.had_finished()
             return 0

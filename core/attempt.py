@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TypeAlias
 
 from headrace.core.assembly import Assembly, Ends, open_ends
+from headrace.core.bench import Bench
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
 from headrace.core.checkpoints import Checkpoints
@@ -21,6 +25,7 @@ from headrace.core.drift import Drift
 from headrace.core.keeping import Keeping
 from headrace.core.manifest import Checkpoint
 from headrace.core.messages import (
+    AllVisible,
     CheckpointFailed,
     CheckpointTaken,
     Failure,
@@ -132,6 +137,8 @@ class Attempt:
         for message in coordinator.start(splits, snapshots, again, loop.time()):
             await self._deliver(message)
         deployed()
+        if self.keeping is not None and self.number == 1:
+            await self.surroundings.bench.blocking(self.keeping.begun)
         while not coordinator.over:
             said = await self._next(coordinator.due())
             for message in said(coordinator, loop.time()):
@@ -150,6 +157,11 @@ class Attempt:
         match message:
             case Keep():
                 self._writing = asyncio.create_task(self._write(message))
+            case AllVisible(number):
+                assert self.keeping is not None
+                # Where it cannot be noted, the next start commits once more.
+                with suppress(SnapshotError):
+                    await self.surroundings.bench.blocking(partial(self.keeping.note, number))
             case CheckpointTaken() | CheckpointFailed():
                 assert self.keeping is not None
                 self.keeping.told(message)
@@ -248,3 +260,12 @@ def _discovered(
     coordinator: Coordinator, now: float, source: str, splits: Sequence[Split]
 ) -> list[ToAnybody]:
     return coordinator.discovered(source, splits)
+
+
+def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
+    """Whether a new job would be refused what it reads and writes: raises ConnectorError then."""
+    ends = open_ends(plan, connectors, Surroundings(folder, uuid.uuid4().hex, Bench()))
+    for source in ends.sources.values():
+        source.discover()
+    for sink in ends.sinks.values():
+        sink.check()

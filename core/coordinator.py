@@ -34,6 +34,7 @@ from headrace.core.messages import (
     Abandoned,
     Abort,
     Acknowledged,
+    AllVisible,
     Cancel,
     Cancelled,
     Commit,
@@ -152,7 +153,14 @@ class Coordinator:
                 self._prepared.pop(subtask, None)
         if self.state not in ("running", "stopping", "ending"):
             return []
-        return [*self._answered(message, now), *self._go_on(now)]
+        visible = self._visible() if isinstance(message, Committed) else []
+        return [*visible, *self._answered(message, now), *self._go_on(now)]
+
+    def _visible(self) -> list[ToAnybody]:
+        """What there is to say when a commit has been answered."""
+        if self._committing or self.checkpoints is None or self.checkpoints.kept is None:
+            return []
+        return [AllVisible(self.checkpoints.kept)]
 
     def fail(self, failure: Failure) -> list[ToAnybody]:
         """Something cannot go on; what comes after the first failure is not told."""

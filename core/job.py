@@ -54,6 +54,8 @@ class Job:
     """The checkpoint that it begins with."""
     random: random.Random = field(default_factory=random.Random)
     _attempt: Attempt | None = None
+    _deployed: Attempt | None = None
+    """The last one of which anything ran."""
     _before: Mapping[str, PartCounts] | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: bool = False
@@ -83,7 +85,8 @@ class Job:
 
     def counts(self) -> dict[str, PartCounts]:
         """What went through every part so far, in this run and in those that it goes on from."""
-        return self._attempt.counts() if self._attempt else {}
+        shown = self._deployed or self._attempt
+        return shown.counts() if shown else {}
 
     @property
     def before(self) -> Mapping[str, PartCounts]:
@@ -138,6 +141,7 @@ class Job:
         return coordinator.failure
 
     def _began(self) -> None:
+        self._deployed = self._attempt
         if self._before is None:
             self._before = self.counts()
 

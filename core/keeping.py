@@ -16,7 +16,7 @@ from headrace.core.messages import CheckpointTaken, Keep
 from headrace.core.news import News
 from headrace.core.plan import nodes
 from headrace.core.restart import Restarts
-from headrace.core.snapshots import SnapshotError, SnapshotStore
+from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
 
 
 @dataclass(slots=True)
@@ -35,11 +35,19 @@ class Keeping:
     tell: Callable[[News], None] = lambda news: None
     finish: Callable[[], None] = lambda: None
     """Called when all has been read, put out and committed."""
+    note: Callable[[int], None] = lambda number: None
+    """Called when all output of a checkpoint is visible."""
+    noted: Callable[[], int | None] = lambda: None
+    """The last that was noted: what was visible then may have been taken away since."""
+    begun: Callable[[], None] = lambda: None
+    """Called when the first attempt has been deployed, and nothing is refused any more."""
     resumed: int = 0
     """The checkpoint that a run began with."""
     anew: frozenset[str] = frozenset()
     """The steps and sources that begin anew behind that one; a later one has what they kept."""
     _bytes: int = 0
+    _written: int = 0
+    """The last checkpoint that was written."""
 
     def last_number(self) -> int:
         """The number of the newest checkpoint, 0 if there is none."""
@@ -49,17 +57,26 @@ class Keeping:
         """Make it a checkpoint. Raises SnapshotError."""
         document = manifest.written(keep, plan, self.version, self.time())
         self.store.commit(keep.number, document)
+        self._written = keep.number
         # It is there: that rubbish stays is no reason to say that it is not.
         with suppress(SnapshotError):
             self.store.collect(self.store.manifests()[-self.retain :])
 
     def newest(self, plan: nodes.Plan) -> Checkpoint | None:
         """The newest checkpoint. Raises SnapshotError."""
-        number = self.last_number()
+        number, known = self.last_number(), max(self._written, self.resumed)
+        if number < known:
+            hint = "put its folder back: without it, what was written would be written again"
+            raise RefusedSnapshot(f"checkpoint {known} is gone from the job's home", hint)
         if not number:
             return None
         anew = self.anew if number <= self.resumed else ()
-        return manifest.read(number, self.store.manifest(number), plan, anew)
+        return manifest.read(number, self.document(number), plan, anew)
+
+    def document(self, number: int) -> Manifest:
+        """What a checkpoint says, without output that is known to be visible."""
+        document = self.store.manifest(number)
+        return manifest.all_visible(document) if self.noted() == number else document
 
     def told(self, news: News) -> None:
         """Tell, with what it cost the store."""

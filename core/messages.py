@@ -8,6 +8,7 @@
 | coordinator | Keep | all parts of a checkpoint are there: write its manifest |
 | coordinator | CheckpointTaken, CheckpointFailed | for whoever watches the job |
 | coordinator | Commit | prepared output is to be made visible |
+| coordinator | AllVisible | for the home: the output of a checkpoint need not be committed again |
 | coordinator | Abort | prepared output is not to be seen |
 | coordinator | Hold | splits of a source are not to be read past this time |
 | coordinator | Halt | sources read no more; nothing ends: a checkpoint is to come |
@@ -214,6 +215,13 @@ class CheckpointFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class AllVisible:
+    """All output that this checkpoint names is visible."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Acknowledged:
     """This subtask's part of the checkpoint is in the store."""
 
@@ -269,7 +277,7 @@ class WatermarkReport:
 
 
 ToWorker: TypeAlias = Deploy | Assign | Trigger | Commit | Abort | Hold | Halt | Stop | Cancel
-ToAnybody: TypeAlias = ToWorker | Keep | CheckpointTaken | CheckpointFailed
+ToAnybody: TypeAlias = ToWorker | Keep | AllVisible | CheckpointTaken | CheckpointFailed
 ToCoordinator: TypeAlias = (
     Acknowledged
     | Abandoned

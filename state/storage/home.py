@@ -105,6 +105,25 @@ class Home:
             self.disk.remove(self._mark)
             self.disk.sync_folder(self.folder)
 
+    def note(self, number: int) -> None:
+        """All output of a checkpoint is visible. Not synced: else it is only looked at again."""
+        path = os.path.join(self.checkpoints, names.VISIBLE)
+        temporary = names.temporary(path)
+        with telling(f"write {path}"):
+            self.disk.remove(temporary)
+            self.disk.write(temporary, (seal({"checkpoint": number}),))
+            self.disk.rename(temporary, path)
+
+    def noted(self) -> int | None:
+        """The last checkpoint that was noted; None if nobody can tell."""
+        path = os.path.join(self.checkpoints, names.VISIBLE)
+        try:
+            if self.disk.size(path) is None:
+                return None
+            return int(str(unseal(path, self.disk.read(path))["checkpoint"]))
+        except (OSError, Broken):
+            return None
+
     @property
     def _mark(self) -> str:
         return os.path.join(self.folder, names.FINISHED)

@@ -6,6 +6,7 @@
              / state                                live state, of an attempt; nothing of it is kept
              / discarded                            a `checkpoints` that nobody wants, going away
              / checkpoints / job.json               the job's id
+                           / visible.json           the checkpoint whose output is all visible
                            / blobs / hash           bytes, named by the first half of their SHA-256
                            / manifests / number.json
     temporary  = any of the files above ".tmp", or, of a blob, hash "-" pid "-" count ".tmp"
@@ -20,6 +21,7 @@ import re
 
 LOCK, FINISHED, STATE, DISCARDED = "lock", "finished", "state", "discarded"
 CHECKPOINTS, JOB, BLOBS, MANIFESTS = "checkpoints", "job.json", "blobs", "manifests"
+VISIBLE = "visible.json"
 UNNAMED = ".tmp"
 
 _BLOB = re.compile(r"[0-9a-f]{32}")

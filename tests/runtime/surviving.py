@@ -207,6 +207,8 @@ class Life:
             aligned=self.aligned,
             tell=self.news.append,
             finish=self._finish,
+            note=home.note,
+            noted=home.noted,
             time=lambda: NOW,
             anew=self.anew,
         )

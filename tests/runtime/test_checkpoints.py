@@ -9,6 +9,7 @@ from headrace.core.messages import (
     Abandoned,
     Abort,
     Acknowledged,
+    AllVisible,
     Cancel,
     Cancelled,
     CheckpointFailed,
@@ -210,7 +211,7 @@ def test_a_stop_reads_no_more_and_leaves_when_a_checkpoint_behind_it_is_committe
     assert coordinator.stop(105) == [Halt(), Trigger(1)]
     assert coordinator.stop(105) == []
     taken(coordinator, 1, "a", 106)
-    assert coordinator.receive(Committed(SINK), 107) == [Cancel()]
+    assert coordinator.receive(Committed(SINK), 107) == [AllVisible(1), Cancel()]
     coordinator.receive(Cancelled(), 108)
     assert (coordinator.state, coordinator.stopped, coordinator.ended) == ("done", True, False)
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Queue
 from typing import IO
@@ -80,6 +80,12 @@ class OnTerminal:
         while text not in self.shown:
             if not self._more():
                 raise AssertionError(f"{text!r} was never shown, but:\n{self.shown}")
+
+    def until_seen(self, seen: Callable[[Sequence[str]], bool]) -> None:
+        """Read until the lines on the screen are like that; they may be half drawn at any time."""
+        while not seen(screen(self.shown)):
+            if not self._more():
+                raise AssertionError(f"it was never seen, but:\n{self.shown}")
 
     def rest(self) -> int:
         """Read to the end; the exit status."""

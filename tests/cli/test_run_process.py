@@ -5,7 +5,8 @@ import os
 import re
 import signal
 import subprocess
-from itertools import islice
+from collections.abc import Sequence
+from itertools import dropwhile, islice
 from pathlib import Path
 from random import Random
 
@@ -305,14 +306,18 @@ def test_a_reader_that_goes_away_ends_an_endless_job_well(tmp_path: Path) -> Non
     assert (row[:11], status, ran.stderr) == ('{"auction":', "0", "")
 
 
+def parts_in(lines: Sequence[str]) -> list[str]:
+    """The parts in the table that is on the screen."""
+    below = list(dropwhile(lambda line: "backpressure" not in line, lines))[1:]
+    return [line.split()[0] for line in below[: len(PARTS)]]
+
+
 def test_on_a_terminal_rows_stand_above_the_table_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(ENDLESS)
     running = OnTerminal(tmp_path, "p.yaml")
     running.until("backpressure")
     running.until("2 s")
-    table = screen(running.shown)
-    head = next(at for at, line in enumerate(table) if "backpressure" in line)
-    assert [line.split()[0] for line in table[head + 1 : head + 5]] == PARTS
+    running.until_seen(lambda lines: parts_in(lines) == PARTS)
     running.process.send_signal(signal.SIGINT)
     assert running.rest() == 0
     lines = screen(running.shown)

@@ -133,11 +133,12 @@ class Job:
         if self._stop.is_set():
             attempt.stop()
         coordinator = await attempt.run(self._began)
+        self._ended = coordinator.failure is None and coordinator.ended
         self._stopped = coordinator.stopped and coordinator.failure is None
-        if coordinator.failure is None and coordinator.ended:
-            self._ended = True
-            if self.keeping is not None:
-                await self.surroundings.bench.blocking(self.keeping.finish)
+        if self.keeping is not None and self._ended:
+            # It was too late to ask: there is nothing to go on with.
+            self._stopped = False
+            await self.surroundings.bench.blocking(self.keeping.finish)
         return coordinator.failure
 
     def _began(self) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
+from headrace.connectors.memory import Happening
 from headrace.core.checkpoints import Rhythm
 from headrace.core.job import Outcome
 from tests.runtime.surviving import Fate, FlakyMemory, Life
@@ -28,6 +29,6 @@ def test_whenever_it_is_asked_it_was_stopped_or_has_come_to_its_end(tmp_path: Pa
 
 def ended(folder: Path, stopped_at: float | None) -> tuple[Outcome, bool]:
     """How a run ends that is asked to stop then, and whether there is nothing left to do."""
-    data = [pl.DataFrame({"x": [1]}), 0.01, pl.DataFrame({"x": [2]})]
+    data: list[Happening] = [pl.DataFrame({"x": [1]}), 0.01, pl.DataFrame({"x": [2]})]
     life = Life(folder, PIPELINE, FlakyMemory({"in": {"0": data}}), Rhythm(every_s=1.0))
     return life.run(1, Fate(slow_s=0.005, stopped_at=stopped_at)), life.finished

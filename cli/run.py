@@ -193,7 +193,7 @@ def _kept(plan: Plan, settings: Settings, how: Launch, report: Report, start: St
 
     def look() -> None:
         from headrace.connectors.registry import REGISTRY
-        from headrace.core.attempt import look
+        from headrace.core.ends import look
 
         look(plan, REGISTRY, how.folder)
 

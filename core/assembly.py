@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headrace.core.channel import Bounds, Channel
 from headrace.core.compile import Compiled, Seat, Setting, compile_steps
-from headrace.core.contracts import Connectors, Sink, Source, Surroundings
+from headrace.core.contracts import Surroundings
+from headrace.core.ends import Ends
 from headrace.core.freezing import Freezer
 from headrace.core.gate import Gate
 from headrace.core.intake import Intake
@@ -19,30 +20,6 @@ from headrace.core.state import Document, Frozen
 from headrace.core.tally import count_on, tally
 from headrace.core.task import Flow, Foot, relay
 from headrace.core.timing import timing
-
-
-@dataclass(slots=True)
-class Ends:
-    """The opened sources and sinks of a plan, by name."""
-
-    sources: dict[str, Source] = field(default_factory=dict)
-    sinks: dict[str, Sink] = field(default_factory=dict)
-
-
-def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundings) -> Ends:
-    """Every source and sink of the plan, opened but not yet read or written."""
-    ends = Ends()
-    for part in plan:
-        if isinstance(part, nodes.Source):
-            reads = connectors[part.connector].source
-            assert reads is not None and reads.open is not None, part.connector
-            ends.sources[part.name] = reads.open(part, surroundings)
-        elif isinstance(part, nodes.Sink):
-            writes = connectors[part.connector].sink
-            assert writes is not None and writes.open is not None, part.connector
-            schema = plan.streams[part.input].written
-            ends.sinks[part.name] = writes.open(part, schema, surroundings)
-    return ends
 
 
 @dataclass(slots=True)

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
-from headrace.core.assembly import Assembly, Ends, open_ends
-from headrace.core.bench import Bench
+from headrace.core.assembly import Assembly
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
 from headrace.core.checkpoints import Checkpoints
 from headrace.core.compile import Setting
 from headrace.core.contracts import Connectors, Source, Surroundings
 from headrace.core.coordinator import Coordinator
-from headrace.core.dealing import Dealing
-from headrace.core.drift import Drift
+from headrace.core.ends import Ends, drifts, open_ends, readers, subtasks
 from headrace.core.keeping import Keeping
 from headrace.core.manifest import Checkpoint
 from headrace.core.messages import (
@@ -33,7 +28,6 @@ from headrace.core.messages import (
     Kept,
     NotKept,
     Split,
-    SubtaskId,
     ToAnybody,
     ToCoordinator,
 )
@@ -87,7 +81,11 @@ class Attempt:
         )
         self._worker = Worker(self._assembly, ends, self.surroundings.bench, self._tell)
         coordinator = Coordinator(
-            self._ids(), self._sources(ends), self._drifts(), await self._checkpoints(), self.number
+            subtasks(self.plan),
+            readers(self.plan, ends),
+            drifts(self.plan),
+            await self._checkpoints(),
+            self.number,
         )
         looking = [
             asyncio.create_task(self._rediscover(name, source, coordinator))
@@ -189,7 +187,7 @@ class Attempt:
         if self.keeping is None:
             return None
         last = await self.surroundings.bench.blocking(self.keeping.last_number)
-        return Checkpoints(self._ids(), self.keeping.rhythm, last)
+        return Checkpoints(subtasks(self.plan), self.keeping.rhythm, last)
 
     async def _commit_again(self, ends: Ends) -> None:
         """Commit what the checkpoint names: whoever took it may not have come to that."""
@@ -229,43 +227,8 @@ class Attempt:
                 return
             self._say(partial(_discovered, source=name, splits=found))
 
-    def _ids(self) -> tuple[SubtaskId, ...]:
-        return tuple(
-            SubtaskId(number, index)
-            for number, task in enumerate(self.plan.tasks)
-            for index in range(task.parallelism)
-        )
-
-    def _sources(self, ends: Ends) -> dict[str, Dealing]:
-        """Who reads each source."""
-        sources = {}
-        for number, task in enumerate(self.plan.tasks):
-            if source := ends.sources.get(task.parts[0]):
-                readers = tuple(SubtaskId(number, index) for index in range(task.parallelism))
-                sources[task.parts[0]] = Dealing(readers, source.rediscover_s is not None)
-        return sources
-
-    def _drifts(self) -> dict[str, Drift]:
-        """The sources whose splits are to keep together."""
-        return {
-            part.name: Drift(part.watermark.max_drift // timedelta(microseconds=1))
-            for part in self.plan
-            if isinstance(part, nodes.Source)
-            and part.watermark is not None
-            and part.watermark.max_drift is not None
-        }
-
 
 def _discovered(
     coordinator: Coordinator, now: float, source: str, splits: Sequence[Split]
 ) -> list[ToAnybody]:
     return coordinator.discovered(source, splits)
-
-
-def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
-    """Whether a new job would be refused what it reads and writes: raises ConnectorError then."""
-    ends = open_ends(plan, connectors, Surroundings(folder, uuid.uuid4().hex, Bench()))
-    for source in ends.sources.values():
-        source.discover()
-    for sink in ends.sinks.values():
-        sink.check()

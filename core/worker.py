@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from headrace.core.assembly import Assembly, Ends, Subtask
+from headrace.core.assembly import Assembly, Subtask
 from headrace.core.bench import Bench, until_done
 from headrace.core.contracts import ConnectorError, Sink
+from headrace.core.ends import Ends
 from headrace.core.intake import Intake
 from headrace.core.messages import (
     Abort,

@@ -1,0 +1,78 @@
+"""The sources and sinks of a plan, opened; and who of its subtasks reads which."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from headrace.core.bench import Bench
+from headrace.core.contracts import Connectors, Sink, Source, Surroundings
+from headrace.core.dealing import Dealing
+from headrace.core.drift import Drift
+from headrace.core.messages import SubtaskId
+from headrace.core.plan import nodes
+
+
+@dataclass(slots=True)
+class Ends:
+    """The opened sources and sinks of a plan, by name."""
+
+    sources: dict[str, Source] = field(default_factory=dict)
+    sinks: dict[str, Sink] = field(default_factory=dict)
+
+
+def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundings) -> Ends:
+    """Every source and sink of the plan, opened but not yet read or written."""
+    ends = Ends()
+    for part in plan:
+        if isinstance(part, nodes.Source):
+            reads = connectors[part.connector].source
+            assert reads is not None and reads.open is not None, part.connector
+            ends.sources[part.name] = reads.open(part, surroundings)
+        elif isinstance(part, nodes.Sink):
+            writes = connectors[part.connector].sink
+            assert writes is not None and writes.open is not None, part.connector
+            schema = plan.streams[part.input].written
+            ends.sinks[part.name] = writes.open(part, schema, surroundings)
+    return ends
+
+
+def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
+    """Whether a new job would be refused what it reads and writes: raises ConnectorError then."""
+    ends = open_ends(plan, connectors, Surroundings(folder, uuid.uuid4().hex, Bench()))
+    for source in ends.sources.values():
+        source.discover()
+    for sink in ends.sinks.values():
+        sink.check()
+
+
+def subtasks(plan: nodes.Plan) -> tuple[SubtaskId, ...]:
+    """All subtasks."""
+    return tuple(
+        SubtaskId(number, index)
+        for number, task in enumerate(plan.tasks)
+        for index in range(task.parallelism)
+    )
+
+
+def readers(plan: nodes.Plan, ends: Ends) -> dict[str, Dealing]:
+    """Who reads each source."""
+    dealings = {}
+    for number, task in enumerate(plan.tasks):
+        if source := ends.sources.get(task.parts[0]):
+            ids = tuple(SubtaskId(number, index) for index in range(task.parallelism))
+            dealings[task.parts[0]] = Dealing(ids, source.rediscover_s is not None)
+    return dealings
+
+
+def drifts(plan: nodes.Plan) -> dict[str, Drift]:
+    """The sources whose splits are to keep together."""
+    return {
+        part.name: Drift(part.watermark.max_drift // timedelta(microseconds=1))
+        for part in plan
+        if isinstance(part, nodes.Source)
+        and part.watermark is not None
+        and part.watermark.max_drift is not None
+    }

@@ -28,7 +28,7 @@ from tests.runtime.surviving import Fate, FlakyMemory, Life, live
 LIVES = 8
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_whatever_happens_a_pipeline_gives_the_rows_that_its_plan_means(
     data: st.DataObject,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -58,6 +59,18 @@ def finished(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     process = start(folder, *arguments)
     out, err = ended(process)
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def stop_behind(folder: Path, checkpoint: int) -> None:
+    """Run p.yaml until it has taken this checkpoint, then stop it."""
+    process = start(folder, "p.yaml", "--log", "json")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if json.loads(line).get("number") == checkpoint:
+            break
+    process.terminate()
+    ended(process)
+    assert process.returncode == 0
 
 
 class OnTerminal:

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from headrace.core.snapshots import blobs_in
-from tests.cli.processes import ended, start
+from tests.cli.processes import stop_behind
 from tests.cli.ran import Headrace
 
 ROWS = 60_000
@@ -26,6 +26,7 @@ sinks:
   kept: {{from: numbers, files: {{path: kept}}}}
   totals_out: {{from: totals, files: {{path: totals}}}}
 """
+HERE = Path()
 CHECKPOINTS = Path(".headrace/damaged/checkpoints")
 AT_ONCE = ("--set", "sources.numbers.generate.rate=10000000/s")
 
@@ -35,33 +36,28 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A job that was stopped on its way, with several checkpoints."""
     folder = tmp_path_factory.mktemp(str(request.param))
     (folder / "p.yaml").write_text(PIPELINE.replace("BACKEND", str(request.param)))
-    process = start(folder, "p.yaml", "--log", "json")
-    assert process.stderr is not None
-    for line in process.stderr:
-        if json.loads(line).get("number") == 5:
-            break
-    process.terminate()
-    ended(process)
-    assert process.returncode == 0
+    stop_behind(folder, 5)
+    # It may have been stopped before any row came behind the checkpoint.
+    while not own_blobs(folder):
+        stop_behind(folder, numbers(folder)[-1] + 1)
     return folder
 
 
-@pytest.fixture
-def job(stopped: Path, headrace: Headrace, tmp_path: Path) -> Headrace:
-    """Its copy is the working directory."""
-    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-    return headrace
-
-
-def numbers() -> list[int]:
+def numbers(folder: Path = HERE) -> list[int]:
     """Of which checkpoints there are manifests."""
-    return sorted(int(path.stem) for path in (CHECKPOINTS / "manifests").iterdir())
+    return sorted(int(path.stem) for path in (folder / CHECKPOINTS / "manifests").iterdir())
 
 
-def blobs(number: int) -> set[str]:
+def blobs(number: int, folder: Path = HERE) -> set[str]:
     """The names of all blobs of a checkpoint."""
-    manifest = json.loads((CHECKPOINTS / "manifests" / f"{number}.json").read_bytes())
-    return {blob.hash for blob in blobs_in(manifest)}
+    path = folder / CHECKPOINTS / "manifests" / f"{number}.json"
+    return {blob.hash for blob in blobs_in(json.loads(path.read_bytes()))}
+
+
+def own_blobs(folder: Path = HERE) -> set[str]:
+    """The names of the blobs that the newest checkpoint alone needs, beside the one before."""
+    older, newest = numbers(folder)[-2:]
+    return blobs(newest, folder) - blobs(older, folder)
 
 
 def bytes_of_all() -> dict[str, str]:
@@ -98,7 +94,7 @@ def test_what_is_damaged_is_named_and_a_whole_checkpoint_offered(
     older, newest = numbers()[-2:]
     path = CHECKPOINTS / "manifests" / f"{newest}.json"
     if kind == "blob":
-        path = CHECKPOINTS / "blobs" / min(blobs(newest) - blobs(older))
+        path = CHECKPOINTS / "blobs" / min(own_blobs())
     assert callable(damage)
     damage(path)
     before = bytes_of_all()
@@ -112,7 +108,7 @@ def test_what_is_damaged_is_named_and_a_whole_checkpoint_offered(
 def test_the_one_that_is_offered_goes_on_and_says_what_is_there_twice(job: Headrace) -> None:
     older, newest = numbers()[-2:]
     written = sum(counted().values())
-    cut_short(CHECKPOINTS / "blobs" / min(blobs(newest) - blobs(older)))
+    cut_short(CHECKPOINTS / "blobs" / min(own_blobs()))
     ran = job("run", "p.yaml", "--from-checkpoint", str(older), *AT_ONCE)
     assert ran.status == 0, ran.err
     told = re.search(

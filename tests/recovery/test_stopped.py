@@ -1,13 +1,12 @@
 """A job that was stopped: what may happen to its output meanwhile, and what a refusal leaves."""
 
 import json
-import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import ended, start
+from tests.cli.processes import ended, start, stop_behind
 from tests.cli.ran import Headrace
 
 ROWS = 30_000
@@ -28,22 +27,8 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job that was stopped on its way, with several checkpoints."""
     folder = tmp_path_factory.mktemp("stopped")
     (folder / "p.yaml").write_text(PIPELINE)
-    process = start(folder, "p.yaml", "--log", "json")
-    assert process.stderr is not None
-    for line in process.stderr:
-        if json.loads(line).get("number") == 4:
-            break
-    process.terminate()
-    ended(process)
-    assert process.returncode == 0
+    stop_behind(folder, 4)
     return folder
-
-
-@pytest.fixture
-def job(stopped: Path, headrace: Headrace, tmp_path: Path) -> Headrace:
-    """Its copy is the working directory."""
-    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-    return headrace
 
 
 def taken_away() -> list[int]:

@@ -61,7 +61,7 @@ class Lives:
     def run(self, behind: int | None = None) -> Outcome | None:
         """Run it to its end, or kill it soon behind so many checkpoints: then None."""
         loop = TickingLoop(self.chance.randrange(1000))
-        home = Home(self.disk, "/home", "test")
+        home = Home(self.disk, "/jobs", "test")
         taken = 0
 
         def tell(news: News) -> None:

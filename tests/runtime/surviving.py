@@ -156,7 +156,7 @@ class Life:
     """The steps and sources that forget what is kept of them."""
     disk: MemoryDisk | LocalDisk = field(default_factory=MemoryDisk)
     """Trouble is made of the one in memory."""
-    root: str = "/home"
+    root: str = "/jobs"
     news: list[News] = field(default_factory=list)
     finished: bool = False
     job: Job | None = None

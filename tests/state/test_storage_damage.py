@@ -235,12 +235,12 @@ def test_a_job_without_id_is_not_made_anew_over_manifests_that_cannot_be_read(ke
 
 def test_a_sector_that_cannot_be_read_is_damage() -> None:
     disk = MemoryDisk()
-    home = Home(disk, "/home", "bids")
+    home = Home(disk, "/jobs", "bids")
     with home.held(NOW):
         store = home.store(home.job(NOW))
         blob = store.put(b"abc")
         store.commit(1, {"states": blob.document()})
-        path = f"/home/bids/checkpoints/blobs/{blob.hash}"
+        path = f"/jobs/bids/checkpoints/blobs/{blob.hash}"
         disk.before = Trouble(fail_on=f"read {path}", failures=9)
         with pytest.raises(DamagedSnapshot, match="the disk cannot read it; checkpoint 1 needs it"):
             store.read(blob)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from headrace.core.plan import Plan
     from headrace.core.snapshots import SnapshotStore
     from headrace.state.storage.local import LocalStore
-    from headrace.state.storage.lock import Holder
 
 SHOWN = 3
 """So many splits of a source are told one by one."""
@@ -70,9 +69,6 @@ def resuming(
 
     `look` raises what a new job would be refused for: before anything is forgotten.
     """
-    from headrace.core import manifest
-    from headrace.core.fitting import Wishes, check_fits
-
     home = Home(LocalDisk(), start.root, str(plan.name))
     with home.held(now()) as killed:
         if start.fresh:
@@ -88,17 +84,12 @@ def resuming(
         job = home.job(now())
         store = home.store(job)
         keeping = _keeping(home, store, settings, tell)
+        number = _number(store, start)
         restored = None
-        if (number := _number(store, start)) is not None:
-            document = keeping.document(number)
-            changes = check_fits(number, document, plan, Wishes(start.anew, start.lose))
-            removed, again = _go_back(store, number, plan)
-            keeping.resumed, keeping.anew = number, start.anew
-            restored = manifest.read(number, document, plan, start.anew)
-            keeping.begun = partial(_remove, store, removed)
+        if number is not None:
+            restored, resumed = _restored(number, plan, start, store, keeping)
             if not restored.ended:  # else nothing is read any more
-                told = _resumed(restored, killed, changes)
-                tell(replace(told, removed=removed, again=again))
+                tell(replace(resumed, killed=str(killed) if killed else None))
         yield Resuming(home, job, keeping, restored)
 
 
@@ -179,10 +170,24 @@ def _remove(store: SnapshotStore, numbers: Sequence[int]) -> None:
         store.discard(number)
 
 
-def _resumed(restored: Checkpoint, killed: Holder | None, changes: tuple[str, ...]) -> Resumed:
+def _restored(
+    number: int, plan: Plan, start: Start, store: LocalStore, keeping: Keeping
+) -> tuple[Checkpoint, Resumed]:
+    """The checkpoint of that number, if the pipeline can go on from it; and what to tell of it."""
+    from headrace.core import manifest
+    from headrace.core.fitting import Wishes, check_fits
+
+    document = keeping.document(number)
+    changes = check_fits(number, document, plan, Wishes(start.anew, start.lose))
+    removed, again = _go_back(store, number, plan)
+    keeping.resumed, keeping.anew = number, start.anew
+    keeping.begun = partial(_remove, store, removed)
+    restored = manifest.read(number, document, plan, start.anew)
     sources = tuple((name, _place(splits)) for name, splits in restored.sources.items())
-    killer = str(killed) if killed else None
-    return Resumed(restored.number, restored.taken_at, sources, killer, changes)
+    resumed = Resumed(
+        number, restored.taken_at, sources, changes=changes, removed=removed, again=again
+    )
+    return restored, resumed
 
 
 def _place(splits: Mapping[Split, Progress]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.core.channel import Bounds, Channel
 from headrace.core.compile import Compiled, Seat, Setting, compile_steps
 from headrace.core.contracts import Surroundings
-from headrace.core.ends import Ends
+from headrace.core.ends import Ends, by_task
 from headrace.core.freezing import Freezer
 from headrace.core.gate import Gate
 from headrace.core.intake import Intake
@@ -110,9 +110,8 @@ class Assembly:
         thawed = self._thawed(restored)
         return [
             self._subtask(id, task, tell, thawed, restored.get(id))
-            for number, task in enumerate(self.plan.tasks)
-            for index in range(task.parallelism)
-            for id in [SubtaskId(number, index)]
+            for task, ids in by_task(self.plan)
+            for id in ids
         ]
 
     def _thawed(self, restored: Mapping[SubtaskId, Snapshot]) -> dict[str, tuple[Frozen, ...]]:

@@ -68,6 +68,26 @@ class Attempt:
         if self.restored is not None and self.restored.ended:
             return await self._only_committed(ends)
         splits = await self._discover(ends)
+        coordinator = await self._assembled(ends)
+        looking = [
+            asyncio.create_task(self._rediscover(name, source, coordinator))
+            for name, source in ends.sources.items()
+            if source.rediscover_s is not None
+        ]
+        try:
+            await self._carry(coordinator, splits, deployed)
+        finally:
+            for task in looking:
+                task.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
+            if self._worker is not None:
+                await self._worker.cancel()
+            if self._writing is not None:
+                await asyncio.gather(self._writing, return_exceptions=True)
+        return coordinator
+
+    async def _assembled(self, ends: Ends) -> Coordinator:
+        """The worker with all that it is to run, and who coordinates it."""
         keeping = self.keeping
         self._assembly = Assembly(
             self.plan,
@@ -80,28 +100,13 @@ class Attempt:
             changed=self.restored.changed if self.restored else frozenset(),
         )
         self._worker = Worker(self._assembly, ends, self.surroundings.bench, self._tell)
-        coordinator = Coordinator(
+        return Coordinator(
             subtasks(self.plan),
             readers(self.plan, ends),
             drifts(self.plan),
             await self._checkpoints(),
             self.number,
         )
-        looking = [
-            asyncio.create_task(self._rediscover(name, source, coordinator))
-            for name, source in ends.sources.items()
-            if source.rediscover_s is not None
-        ]
-        try:
-            await self._carry(coordinator, splits, deployed)
-        finally:
-            for task in looking:
-                task.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
-            await self._worker.cancel()
-            if self._writing is not None:
-                await asyncio.gather(self._writing, return_exceptions=True)
-        return coordinator
 
     def stop(self) -> None:
         """Ask for the end."""
@@ -109,9 +114,9 @@ class Attempt:
 
     def counts(self) -> dict[str, PartCounts]:
         """What went through every part so far."""
-        subtasks = self._worker.subtasks.values() if self._worker else ()
+        running = self._worker.subtasks.values() if self._worker else ()
         channels = self._assembly.channels if self._assembly else {}
-        return part_counts(self.plan, subtasks, channels)
+        return part_counts(self.plan, running, channels)
 
     def _say(self, what: Said) -> None:
         self._mail.put_nowait(what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -48,21 +49,22 @@ def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
         sink.check()
 
 
+def by_task(plan: nodes.Plan) -> Iterator[tuple[nodes.Task, tuple[SubtaskId, ...]]]:
+    """Each task with its subtasks."""
+    for number, task in enumerate(plan.tasks):
+        yield task, tuple(SubtaskId(number, index) for index in range(task.parallelism))
+
+
 def subtasks(plan: nodes.Plan) -> tuple[SubtaskId, ...]:
     """All subtasks."""
-    return tuple(
-        SubtaskId(number, index)
-        for number, task in enumerate(plan.tasks)
-        for index in range(task.parallelism)
-    )
+    return tuple(id for _, ids in by_task(plan) for id in ids)
 
 
 def readers(plan: nodes.Plan, ends: Ends) -> dict[str, Dealing]:
     """Who reads each source."""
     dealings = {}
-    for number, task in enumerate(plan.tasks):
+    for task, ids in by_task(plan):
         if source := ends.sources.get(task.parts[0]):
-            ids = tuple(SubtaskId(number, index) for index in range(task.parallelism))
             dealings[task.parts[0]] = Dealing(ids, source.rediscover_s is not None)
     return dealings
 

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.core.ends import by_task
 from headrace.core.messages import Handle, Keep, Progress, Snapshot, Split, SubtaskId
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import clauses, origin
@@ -47,6 +48,7 @@ class Checkpoint:
 
 def written(keep: Keep, plan: nodes.Plan, version: str, taken_at: str) -> dict[str, object]:
     """The document of a checkpoint."""
+    kept = fingerprints(plan)
     return {
         "version": version,
         "pipeline": plan.name,
@@ -54,13 +56,13 @@ def written(keep: Keep, plan: nodes.Plan, version: str, taken_at: str) -> dict[s
         "ended": keep.ended,
         "key_groups": plan.key_groups,
         "parts": described(plan),
-        "kept": fingerprints(plan),
+        "kept": kept,
         "sources": {
             part.name: sorted(_splits(part.name, keep.snapshots), key=lambda each: each["number"])
             for part in plan
             if isinstance(part, nodes.Source)
         },
-        "states": {step: _by_subtask(step, plan, keep.snapshots) for step in _stateful(plan)},
+        "states": {step: _by_subtask(step, plan, keep.snapshots) for step in kept},
         "sinks": {
             part.name: _sink(part.name, plan, keep) for part in plan if isinstance(part, nodes.Sink)
         },
@@ -69,7 +71,7 @@ def written(keep: Keep, plan: nodes.Plan, version: str, taken_at: str) -> dict[s
                 "parts": list(task.parts),
                 "subtasks": [keep.snapshots[id].counts for id in ids],
             }
-            for task, ids in _tasks(plan)
+            for task, ids in by_task(plan)
         },
     }
 
@@ -111,7 +113,7 @@ def read(
     sinks = {sink: kept for sink, kept in said["sinks"].items() if sink in stays}
     rest = {**said, "states": states, "sinks": sinks}
     snapshots: dict[SubtaskId, Snapshot] = {}
-    for task, ids in _tasks(plan):
+    for task, ids in by_task(plan):
         for id in ids:
             snapshots[id] = _snapshot(task, id, rest, sources)
     handles = tuple(
@@ -173,12 +175,12 @@ def _progress(said: Mapping[str, Any]) -> Progress:
 def _by_subtask(
     step: str, plan: nodes.Plan, snapshots: Mapping[SubtaskId, Snapshot]
 ) -> list[list[Document]]:
-    ids = next(ids for task, ids in _tasks(plan) if step in task.parts)
+    ids = next(ids for task, ids in by_task(plan) if step in task.parts)
     return [list(snapshots[id].states.get(step, ())) for id in ids]
 
 
 def _sink(sink: str, plan: nodes.Plan, keep: Keep) -> dict[str, object]:
-    ids = next(ids for task, ids in _tasks(plan) if sink in task.parts)
+    ids = next(ids for task, ids in by_task(plan) if sink in task.parts)
     handles = [{"subtask": id.index, "handle": handle} for id, handle in keep.handles if id in ids]
     return {"handles": handles, "writers": [keep.snapshots[id].writer for id in ids]}
 
@@ -211,12 +213,3 @@ def _snapshot(
 def _at(kept: Sequence[Any] | None, index: int) -> Any:
     """What a subtask kept; None where there was no such subtask."""
     return kept[index] if kept is not None and index < len(kept) else None
-
-
-def _stateful(plan: nodes.Plan) -> Iterator[str]:
-    yield from fingerprints(plan)
-
-
-def _tasks(plan: nodes.Plan) -> Iterator[tuple[nodes.Task, Sequence[SubtaskId]]]:
-    for number, task in enumerate(plan.tasks):
-        yield task, [SubtaskId(number, index) for index in range(task.parallelism)]

@@ -153,6 +153,10 @@ class MemoryReading:
         paused = [one for one in self._open if one.due > now and one.split not in self._held]
         return {one.split: one.dry_since for one in paused}
 
+    def worked_s(self) -> float:
+        """All is made."""
+        return 0.0
+
     async def next(self) -> Arrival | None:
         """What is there, or comes first."""
         now = asyncio.get_running_loop().time

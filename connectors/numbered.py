@@ -124,6 +124,10 @@ class Paced:
             return {}
         return {split: since for split in self._open if split not in self._held_splits}
 
+    def worked_s(self) -> float:
+        """To make the blocks."""
+        return self._reading.worked_s()
+
     async def next(self) -> Arrival | None:
         """The next block, when it is due."""
         loop = asyncio.get_running_loop()

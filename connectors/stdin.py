@@ -24,6 +24,7 @@ from headrace.core.contracts import (
 )
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
+from headrace.core.waiting import Waiting
 
 NAME = "stdin"
 
@@ -67,6 +68,7 @@ class Records:
         self._at = 0
         self._ended = False
         self._waiting_since: float | None = None
+        self._working = Waiting()
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Read the one split there is; there is nothing to wait for in the other subtasks."""
@@ -81,6 +83,10 @@ class Records:
         if self._split is None or self._waiting_since is None:
             return {}
         return {self._split: self._waiting_since}
+
+    def worked_s(self) -> float:
+        """How long it has decoded."""
+        return self._working.seconds
 
     async def next(self) -> Arrival | None:
         """The records that have come; waits for at least one."""
@@ -130,7 +136,8 @@ class Records:
     async def _decoded(self, split: Split, block: bytes) -> Chunk:
         """The chunk; the block is taken when it is decoded, not when somebody stops waiting."""
         decode = partial(self._decoder.decode, block, self._at)
-        frame, bad = await self._bench.run(block.count(b"\n"), decode)
+        with self._working:
+            frame, bad = await self._bench.run(block.count(b"\n"), decode)
         self._take(block)
         if self._wanted is not None:
             self._wanted -= frame.height

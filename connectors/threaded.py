@@ -13,6 +13,7 @@ from functools import partial
 
 from headrace.core.contracts import Arrival, Chunk, Ended, Reader, Surroundings
 from headrace.core.messages import Position, Split
+from headrace.core.waiting import Waiting
 
 
 class Threaded:
@@ -30,6 +31,7 @@ class Threaded:
         self._made: deque[Arrival] = deque()
         self._making: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._working = Waiting()
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Read these behind the others."""
@@ -45,6 +47,10 @@ class Threaded:
     def exhausted(self) -> Mapping[Split, float]:
         """None: a reader has more to give until its end."""
         return {}
+
+    def worked_s(self) -> float:
+        """How long the reader has worked in its thread, or was waited for to get one."""
+        return self._working.seconds
 
     async def next(self) -> Arrival | None:
         """What was made ahead; what comes after it is begun."""
@@ -94,7 +100,8 @@ class Threaded:
         """The next chunk, and before it the ends of splits that have no more."""
         while self._choose():
             split, chunks = self._open[0]
-            chunk: Chunk | None = await self._bench.blocking(partial(next, chunks, None))
+            with self._working:
+                chunk: Chunk | None = await self._bench.blocking(partial(next, chunks, None))
             if chunk is not None:
                 self._made.append(chunk)
                 if not self._in_order:

@@ -43,6 +43,7 @@ class ChannelStatistics:
     batches: int = 0
     waiting_rows: int = 0
     waiting_bytes: int = 0
+    waiting_elements: int = 0
     blocked_s: float = 0.0
 
 
@@ -98,6 +99,7 @@ class Channel:
     def statistics(self) -> ChannelStatistics:
         """The figures up to now."""
         self._statistics.blocked_s = self._blocked.seconds
+        self._statistics.waiting_elements = len(self._queue)
         return self._statistics
 
     def _fits(self, rows: int, size: int) -> bool:

@@ -197,6 +197,13 @@ class Reading(Protocol):
         """
         ...
 
+    def worked_s(self) -> float:
+        """How long it has worked to make what it gives, also while it does: reading and decoding.
+
+        Not how long it waited for what to make it of. It works at one thing at a time.
+        """
+        ...
+
     async def next(self) -> Arrival | None:
         """What comes next of one of the splits, or None when nothing will ever come any more."""
         ...

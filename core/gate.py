@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from headrace.core.alignment import Alignment
 from headrace.core.channel import Channel
 from headrace.core.elements import Batch, Element
+from headrace.core.waiting import Waiting
 
 
 class Gate:
     """Many channels in, one sequence of elements out. It is the only receiver of its channels."""
 
     def __init__(self, channels: Sequence[Channel], *, aligned: bool = True) -> None:
-        self._channels = channels
+        self.channels = channels
+        self.idle = Waiting()
+        """How long nothing could be taken, or it was the turn of others."""
         self._alignment = Alignment(len(channels), aligned)
         self._ready: deque[tuple[int, Element]] = deque()
         self._next = 0
@@ -33,23 +36,25 @@ class Gate:
         while not self._ready:
             if self._worked:
                 self._worked = False
-                await asyncio.sleep(0)
+                with self.idle:
+                    await asyncio.sleep(0)
             at = self._choose()
             if at is None:
                 self._wake = asyncio.get_running_loop().create_future()
-                await self._wake
+                with self.idle:
+                    await self._wake
                 continue
-            for element in self._channels[at].take():
+            for element in self.channels[at].take():
                 self._worked |= isinstance(element, Batch)
                 self._ready.extend((at, out) for out in self._alignment.receive(at, element))
         return self._ready.popleft()
 
     def _choose(self) -> int | None:
         """The next input in turn that may be taken from and has something."""
-        count = len(self._channels)
+        count = len(self.channels)
         for step in range(count):
             at = (self._next + step) % count
-            if at not in self._alignment.blocked and self._channels[at].waits:
+            if at not in self._alignment.blocked and self.channels[at].waits:
                 self._next = (at + 1) % count
                 return at
         return None

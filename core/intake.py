@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
 from headrace.core.task import Flow
 from headrace.core.timing import Timing
+from headrace.core.waiting import Waiting, loop_time
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,6 +49,8 @@ class Intake:
     bounds: Bounds = field(default_factory=Bounds)
     rows_in: int = 0
     bad: int = 0
+    idle: Waiting = field(init=False)
+    """How long nothing came, and nothing was made that would come."""
     _arrivals: Arrivals = field(init=False)
     number: int = 0
     """Which of the plan's sources it is."""
@@ -63,6 +66,7 @@ class Intake:
 
     def __post_init__(self, reading: Reading) -> None:
         self._arrivals = Arrivals(reading)
+        self.idle = Waiting(lambda: loop_time() - reading.worked_s())
 
     def assign(self, splits: Sequence[tuple[Split, Progress]], *, last: bool) -> None:
         """Read these too; `last`: no more come."""
@@ -96,12 +100,22 @@ class Intake:
         times = self.timing.watermarks.times
         return {s: replace(p, at_us=times.get(s, p.at_us)) for s, p in self._splits.items()}
 
+    @property
+    def progress(self) -> Mapping[Split, Progress]:
+        """The same but for their watermarks, as it is just now."""
+        return self._splits
+
     async def pump(self) -> None:
         """Read to the end, or until somebody asks to stop; then say that nothing comes any more."""
+        with self.flow.life:
+            await self._pump()
+
+    async def _pump(self) -> None:
         loop = asyncio.get_running_loop()
         try:
             while not self._arrivals.ended:
-                await self._arrivals.wait(self._until())
+                with self.idle:
+                    await self._arrivals.wait(self._until())
                 came = await self._take(loop.time())
                 if self._is_due(loop.time(), came):
                     await self._send()

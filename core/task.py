@@ -91,6 +91,8 @@ class Flow:
     """What barriers are for; without one, none come."""
     counts: Callable[[], Document] = dict
     """What has gone through the subtask."""
+    life: Waiting = field(default_factory=Waiting)
+    """How long the subtask has run."""
     _clock_us: int = BEGINNING_US
     _by_rows: Pace = field(default_factory=Pace)
     _by_time: Pace = field(default_factory=Pace)
@@ -186,16 +188,17 @@ class Flow:
 
 async def relay(gate: Gate, streams: Sequence[str], flow: Flow, now_us: Callable[[], int]) -> None:
     """The life of a subtask behind a gate; `streams` names the stream of each input."""
-    while True:
-        at, element = await _next(gate, flow, now_us)
-        match element:
-            case Batch(frame):
-                await flow.rows(streams[at], frame)
-            case End():
-                await flow.mark(element)
-                return
-            case _:
-                await flow.mark(element)
+    with flow.life:
+        while True:
+            at, element = await _next(gate, flow, now_us)
+            match element:
+                case Batch(frame):
+                    await flow.rows(streams[at], frame)
+                case End():
+                    await flow.mark(element)
+                    return
+                case _:
+                    await flow.mark(element)
 
 
 async def _next(gate: Gate, flow: Flow, now_us: Callable[[], int]) -> tuple[int, Element]:

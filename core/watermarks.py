@@ -71,6 +71,11 @@ class Watermarks:
         """These splits are idle, and no others."""
         self._idle = {split for split in splits if split in self._times or split in self._unread}
 
+    @property
+    def idle_splits(self) -> Collection[Split]:
+        """The splits that hold no time for now."""
+        return self._idle
+
     def finish(self) -> None:
         """Nothing is read any more, whatever is left of the splits."""
         self._times.clear()

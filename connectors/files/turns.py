@@ -28,6 +28,7 @@ class InTurn:
         self._waiting: deque[tuple[Split, Position]] = deque()
         self._last = False
         self._reading: Threaded | None = None
+        self._worked_s = 0.0
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Read these behind the others."""
@@ -44,6 +45,10 @@ class InTurn:
         """None: a file has more to give until its end."""
         return {}
 
+    def worked_s(self) -> float:
+        """At this file and those before it."""
+        return self._worked_s + (self._reading.worked_s() if self._reading else 0.0)
+
     async def next(self) -> Arrival | None:
         """What comes next of the first file that is not read yet; None when enough was read."""
         # A file that was begun is read to its end: a chunk of it may be waiting already.
@@ -57,7 +62,7 @@ class InTurn:
                 await self._quota.changed()
         arrival = await self._reading.next()
         if isinstance(arrival, Ended):
-            self._reading = None
+            self._worked_s, self._reading = self.worked_s(), None
             self._quota.done(arrival.split.name)
         return arrival
 

@@ -109,6 +109,10 @@ class CutReading:
         """Those of the other: it is asked only when no piece waits."""
         return {} if self.waiting else self.reading.exhausted()
 
+    def worked_s(self) -> float:
+        """As the other."""
+        return self.reading.worked_s()
+
     async def next(self) -> Arrival | None:
         """The next piece."""
         if not self.waiting:

@@ -48,6 +48,10 @@ class Timed:
         """It would not say."""
         return {}
 
+    def worked_s(self) -> float:
+        """It has its rows already."""
+        return 0.0
+
     async def next(self) -> Arrival | None:
         """The row of the next time, when it has come."""
         at = self._times[0]

@@ -4,6 +4,8 @@
     home     / lock                                 held by the process that writes
              / finished                             the job had ended; removed by who has seen it
              / state                                live state, of an attempt; nothing of it is kept
+             / control.sock                         where a running job is spoken to
+             / control.new                          a private folder, in which that is made
              / discarded                            a `checkpoints` that nobody wants, going away
              / checkpoints / job.json               the job's id
                            / visible.json           the checkpoint whose output is all visible
@@ -22,6 +24,7 @@ import re
 LOCK, FINISHED, STATE, DISCARDED = "lock", "finished", "state", "discarded"
 CHECKPOINTS, JOB, BLOBS, MANIFESTS = "checkpoints", "job.json", "blobs", "manifests"
 VISIBLE = "visible.json"
+CONTROL, CONTROL_NEW = "control.sock", "control.new"
 UNNAMED = ".tmp"
 
 _BLOB = re.compile(r"[0-9a-f]{32}")

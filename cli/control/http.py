@@ -1,0 +1,169 @@
+"""As much of HTTP/1.1 as control needs: a request a connection, bodies with a length, JSON answers.
+
+Pure: bytes in, what they say out, and back. A library would bring more than this, to every run and
+before its first row (docs/decisions/0014). Whatever is not understood is an answer of the 4xx kind,
+never a guess: `Bad` says which, and what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from urllib.parse import parse_qsl, unquote
+
+import orjson
+
+MAX_HEAD = 16 * 1024
+MAX_BODY = 1024 * 1024
+END_OF_HEAD = b"\r\n\r\n"
+JSON = "application/json"
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_LENGTH = re.compile(r"[0-9]{1,12}")
+
+
+class Bad(Exception):
+    """A request that is answered with an error: its status, a word for programs, what to do."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """All of a request but its body; names of headers are in lower case."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a route is asked; `names` are those of its path that stand for something."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, object] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What is answered."""
+
+    status: int
+    body: bytes
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_head(data: bytes) -> Head:
+    """What stands before a body, its empty line included. Raises Bad.
+
+    >>> read_head(b"GET /v1/operations/7?wait_s=10 HTTP/1.1\\r\\nHost: job\\r\\n\\r\\n").query
+    {'wait_s': '10'}
+    """
+    try:
+        first, *lines = data.removesuffix(END_OF_HEAD).decode("ascii").split("\r\n")
+    except UnicodeDecodeError:
+        raise _malformed("the head of the request is not ASCII") from None
+    method, target = _request_line(first)
+    headers = _headers(lines)
+    path, _, query = target.partition("?")
+    return Head(method, unquote(path), dict(parse_qsl(query)), headers, _length(headers))
+
+
+def _request_line(line: str) -> tuple[str, str]:
+    match line.split(" "):
+        case [method, target, "HTTP/1.1" | "HTTP/1.0"]:
+            if _TOKEN.fullmatch(method) and target.startswith("/") and target.isprintable():
+                return method, target
+    raise _malformed("wanted a request such as GET /v1/job HTTP/1.1")
+
+
+def _headers(lines: list[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not _TOKEN.fullmatch(name):
+            raise _malformed("wanted headers such as Host: job, each on a line of its own")
+        name = name.lower()
+        if name in headers and name == "content-length":
+            raise _malformed("wanted one Content-Length, got two")
+        headers[name] = value.strip()
+    return headers
+
+
+def _length(headers: Mapping[str, str]) -> int:
+    if "transfer-encoding" in headers:
+        raise _malformed("a body is read by its Content-Length, not in chunks")
+    said = headers.get("content-length", "0")
+    if not _LENGTH.fullmatch(said):
+        raise _malformed("wanted a number of bytes as Content-Length")
+    length = int(said)
+    if length > MAX_BODY:
+        message = f"wanted a body of at most {MAX_BODY} bytes, got {length}"
+        raise Bad(413, "too_large", message)
+    return length
+
+
+def read_body(head: Head, data: bytes) -> Mapping[str, object]:
+    """The object in a body; an empty one has nothing in it. Raises Bad.
+
+    >>> head = Head("POST", "/v1/stop", {}, {"content-type": "application/json"}, 15)
+    >>> read_body(head, b'{"drain": true}')
+    {'drain': True}
+    """
+    if not data:
+        return {}
+    if head.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        hint = f"send the header Content-Type: {JSON}"
+        raise Bad(415, "not_json", f"wanted a body of {JSON}", hint)
+    try:
+        said = orjson.loads(data)
+    except ValueError as error:
+        raise _malformed(f"the body is not JSON: {error}") from None
+    if not isinstance(said, dict):
+        raise _malformed("wanted an object as the body")
+    return said
+
+
+def answer(status: int, document: object) -> Response:
+    """A document."""
+    data = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
+    return Response(status, data)
+
+
+def refusal(bad: Bad, headers: Mapping[str, str] | None = None) -> Response:
+    """An error."""
+    error = {"code": bad.code, "message": bad.message, "hint": bad.hint}
+    said = answer(bad.status, {"error": error})
+    return Response(said.status, said.body, headers=headers or {})
+
+
+def written(response: Response, *, with_body: bool = True) -> bytes:
+    """The bytes of an answer; behind it the connection is closed."""
+    lines = [
+        f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}",
+        f"Content-Type: {response.content_type}",
+        f"Content-Length: {len(response.body)}",
+        *(f"{name}: {value}" for name, value in response.headers.items()),
+        "Cache-Control: no-store",
+        "Connection: close",
+    ]
+    head = "\r\n".join(lines).encode("ascii") + END_OF_HEAD
+    return head + response.body if with_body else head
+
+
+def _malformed(message: str) -> Bad:
+    return Bad(400, "malformed", message)

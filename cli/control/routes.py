@@ -1,0 +1,67 @@
+"""What a server answers: a table of methods and paths, matched one way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headrace.cli.control.http import Bad, Request, Response
+
+Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A method and a path; a word of the path in braces stands for any word."""
+
+    method: str
+    path: str
+    handler: Handler
+
+
+class NotAllowed(Bad):
+    """There is such a path, for other methods."""
+
+    def __init__(self, path: str, methods: Sequence[str]) -> None:
+        super().__init__(405, "not_allowed", f"{path} is for {' and '.join(methods)}")
+        self.methods = methods
+
+
+def find(routes: Sequence[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+    """The route of a request, and what the words in braces stand for. Raises Bad.
+
+    HEAD is answered as GET is.
+    """
+    method = "GET" if method == "HEAD" else method
+    others = []
+    for route in routes:
+        names = matched(route.path, path)
+        if names is None:
+            continue
+        if route.method == method:
+            return route, names
+        others.append(route.method)
+    if others:
+        raise NotAllowed(path, others)
+    there = ", ".join(dict.fromkeys(route.path for route in routes))
+    raise Bad(404, "no_such_path", f"there is no {path}", f"there are {there}")
+
+
+def matched(pattern: str, path: str) -> dict[str, str] | None:
+    """What the words in braces stand for, if the path is of that pattern.
+
+    >>> matched("/v1/operations/{id}", "/v1/operations/7")
+    {'id': '7'}
+    >>> matched("/v1/operations/{id}", "/v1/job")
+    """
+    wanted, got = pattern.split("/"), path.split("/")
+    if len(wanted) != len(got):
+        return None
+    names = {}
+    for want, word in zip(wanted, got, strict=True):
+        if want.startswith("{") and word:
+            names[want.strip("{}")] = word
+        elif want != word:
+            return None
+    return names

@@ -1,0 +1,166 @@
+"""Requests are read as they are written, or refused; answers are what another library reads."""
+
+import http.client
+import io
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.cli.control.http import (
+    MAX_BODY,
+    Bad,
+    Head,
+    Request,
+    Response,
+    answer,
+    read_body,
+    read_head,
+    refusal,
+    written,
+)
+from headrace.cli.control.routes import NotAllowed, Route, find, matched
+
+END = b"\r\n\r\n"
+
+
+def head_of(*lines: str) -> Head:
+    return read_head("\r\n".join(lines).encode() + END)
+
+
+def refused(data: bytes) -> Bad:
+    with pytest.raises(Bad) as caught:
+        read_head(data)
+    return caught.value
+
+
+def test_a_head_is_read() -> None:
+    head = head_of("POST /v1/stop?a=1&b=x%20y HTTP/1.1", "Host: job", "CONTENT-LENGTH:  12 ")
+    assert (head.method, head.path, head.length) == ("POST", "/v1/stop", 12)
+    assert head.query == {"a": "1", "b": "x y"}
+    assert head.headers == {"host": "job", "content-length": "12"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"GET",
+        b"GET /",
+        b"GET / HTTP/2",
+        b"GET  / HTTP/1.1",
+        b"G\x00T / HTTP/1.1",
+        b"GET job HTTP/1.1",
+        b"GET / HTTP/1.1 x",
+        b"GET /\xff HTTP/1.1",
+        b"\x16\x03\x01\x02\x00\x01",
+        b"GET / HTTP/1.1\r\nno colon",
+        b"GET / HTTP/1.1\r\n: no name",
+        b"GET / HTTP/1.1\r\n folded: line",
+        b"GET / HTTP/1.1\r\nContent-Length: -1",
+        b"GET / HTTP/1.1\r\nContent-Length: 0x10",
+        b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked",
+    ],
+)
+def test_what_is_no_request_is_malformed(data: bytes) -> None:
+    bad = refused(data + END)
+    assert (bad.status, bad.code) == (400, "malformed")
+
+
+@given(st.binary(max_size=300))
+def test_garbage_is_a_request_or_a_refusal(data: bytes) -> None:
+    try:
+        head = read_head(data + END)
+    except Bad as bad:
+        assert bad.status in (400, 413)
+    else:
+        assert head.path and head.method
+
+
+def test_a_body_has_a_limit() -> None:
+    assert head_of("POST / HTTP/1.1", f"Content-Length: {MAX_BODY}").length == MAX_BODY
+    bad = refused(f"POST / HTTP/1.1\r\nContent-Length: {MAX_BODY + 1}".encode() + END)
+    assert (bad.status, bad.code) == (413, "too_large")
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "status"),
+    [
+        ("text/plain", b"{}", 415),
+        ("", b"{}", 415),
+        ("application/json", b"{", 400),
+        ("application/json", b"[1]", 400),
+        ("application/json", b"\xff", 400),
+    ],
+)
+def test_a_body_is_an_object_of_json(kind: str, data: bytes, status: int) -> None:
+    head = Head("POST", "/", {}, {"content-type": kind}, len(data))
+    with pytest.raises(Bad) as caught:
+        read_body(head, data)
+    assert caught.value.status == status
+
+
+def test_a_body_may_be_missing_and_its_type_may_have_parameters() -> None:
+    assert read_body(Head("POST", "/", {}, {}, 0), b"") == {}
+    head = Head("POST", "/", {}, {"content-type": "Application/JSON; charset=utf-8"}, 9)
+    assert read_body(head, b'{"a": 1}') == {"a": 1}
+
+
+class Wire(socket.socket):
+    """A connection that has only this to say."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def makefile(self, *_: object, **__: object) -> io.BytesIO:  # type: ignore[override]
+        return io.BytesIO(self.data)
+
+    def __del__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "response", [answer(202, {"id": "7"}), refusal(Bad(409, "stopping", "no"), {"Allow": "GET"})]
+)
+def test_an_answer_is_what_the_standard_library_reads(response: Response) -> None:
+    read = http.client.HTTPResponse(Wire(written(response)))
+    read.begin()
+    assert (read.status, read.read()) == (response.status, response.body)
+    assert read.getheader("content-type") == "application/json"
+    assert read.will_close
+    assert written(response, with_body=False) == written(response)[: -len(response.body)]
+
+
+async def nothing(_: Request) -> Response:
+    raise NotImplementedError
+
+
+ROUTES = [
+    Route("GET", "/v1/operations/{id}", nothing),
+    Route("GET", "/v1/job", nothing),
+    Route("POST", "/v1/job", nothing),
+]
+
+
+def test_a_route_is_found_by_method_and_path() -> None:
+    assert find(ROUTES, "GET", "/v1/operations/7") == (ROUTES[0], {"id": "7"})
+    assert find(ROUTES, "HEAD", "/v1/job")[0] is ROUTES[1]
+    assert find(ROUTES, "POST", "/v1/job")[0] is ROUTES[2]
+
+
+def test_another_method_is_not_allowed_and_another_path_is_not_there() -> None:
+    with pytest.raises(NotAllowed) as caught:
+        find(ROUTES, "DELETE", "/v1/job")
+    assert caught.value.methods == ["GET", "POST"]
+    with pytest.raises(Bad) as missing:
+        find(ROUTES, "GET", "/v2/job")
+    assert (missing.value.status, missing.value.code) == (404, "no_such_path")
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "/v1/operations", "/v1/operations/", "/v1/operations/7/"]
+)
+def test_a_word_stands_for_one_word(path: str) -> None:
+    assert matched("/v1/operations/{id}", path) is None

@@ -81,6 +81,14 @@ class Home:
         store.prepare()
         return store
 
+    def looked_at(self) -> LocalStore | None:
+        """The job's checkpoints, to be read without holding it; None if there is no job."""
+        path = os.path.join(self.checkpoints, names.JOB)
+        with telling(f"read {path}"):
+            document = self._sealed(path, "the next run writes it again if it is removed")
+            job = self._told() if document is None else document["job"]
+        return None if job is None else LocalStore(self.disk, self.checkpoints, str(job))
+
     def forget(self) -> None:
         """Have no checkpoints, and no job: all at once, also if it is killed meanwhile."""
         with telling(f"remove {self.checkpoints}"):

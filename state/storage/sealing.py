@@ -57,20 +57,20 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def seal(document: Mapping[str, object]) -> bytes:
-    """The bytes of a document."""
-    rest = orjson.dumps({"format": FORMAT, **document}, option=orjson.OPT_APPEND_NEWLINE)[1:]
+def seal(document: Mapping[str, object], format: int = FORMAT) -> bytes:
+    """The bytes of a document, and of which format it is."""
+    rest = orjson.dumps({"format": format, **document}, option=orjson.OPT_APPEND_NEWLINE)[1:]
     return _START + digest(rest).encode() + _END + rest
 
 
-def unseal(path: str, data: bytes) -> dict[str, object]:
+def unseal(path: str, data: bytes, format: int = FORMAT) -> dict[str, object]:
     """The document of a file's bytes. Raises Broken, or RefusedSnapshot for another format."""
     rest = data[_REST:]
     if data[:_REST] != _START + digest(rest).encode() + _END:
         raise Broken(f"its {len(data)} bytes are not those of its checksum")
     document: dict[str, object] = orjson.loads(b"{" + rest)
     got = document.pop("format", None)
-    if got != FORMAT:
+    if got != format:
         hint = "another version of headrace wrote it: run it with that one"
-        raise RefusedSnapshot(f"{path}: wanted format {FORMAT}, got {got}", hint)
+        raise RefusedSnapshot(f"{path}: wanted format {format}, got {got}", hint)
     return document

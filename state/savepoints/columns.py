@@ -1,0 +1,151 @@
+"""Frames as Parquet, from which they come back with the very same types, bit by bit.
+
+Polars says in a file which types its columns have, so what Parquet has no word for comes back as it
+was; other tools see the nearest that there is (numbers of 128 bits as 16 bytes, durations as counts
+of microseconds). Only a struct without fields cannot be written: it is given one that is null.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.core.snapshots import DamagedSnapshot
+from headrace.core.types import (
+    ATOMS,
+    INTERVALS,
+    MAX_DIGITS,
+    NULL,
+    Array,
+    Decimal,
+    Field,
+    Struct,
+    Type,
+    to_polars,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+GROUP = "__group"
+"""The column with the key group of each row (int)."""
+
+LEVEL = 1
+"""Of zstd."""
+
+ROWS = 1 << 17
+"""So many rows are a row group, which a reader may leave out, or read by itself."""
+
+NOTHING = "__nothing"
+"""The field of a struct that has none."""
+
+COLUMNS = tuple(atom for atom in ATOMS.values() if atom not in (*INTERVALS, NULL))
+"""The types without parameters that a column may have."""
+
+
+def packed(frame: pl.DataFrame) -> memoryview:
+    """The frame as a file."""
+    to = io.BytesIO()
+    _filled(frame).write_parquet(
+        to, compression="zstd", compression_level=LEVEL, row_group_size=ROWS
+    )
+    return to.getbuffer()
+
+
+def unpacked(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
+    """The frame that was packed, or some of its columns. Raises DamagedSnapshot."""
+    import polars as pl
+
+    try:
+        return _emptied(pl.read_parquet(io.BytesIO(data), columns=columns))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DamagedSnapshot(f"wanted Parquet, got {len(data)} bytes: {error}") from error
+
+
+def sql_type(type: pl.DataType) -> str | None:
+    """What headrace calls a type; None for one that no column of a pipeline has.
+
+    >>> import polars as pl
+    >>> sql_type(pl.List(pl.Struct({"at": pl.Datetime("us", "UTC")}))), sql_type(pl.UInt64())
+    ('array<struct<at:timestamp>>', None)
+    """
+    found = _type(type)
+    return None if found is None or to_polars(found) != type else str(found)
+
+
+def _type(type: pl.DataType) -> Type | None:
+    """The type that may be carried by that one."""
+    import polars as pl
+
+    if isinstance(type, pl.Decimal):
+        return Decimal(type.precision or MAX_DIGITS, type.scale)
+    if isinstance(type, pl.List):
+        element = _type(_inner(type))
+        return None if element is None else Array(element)
+    if isinstance(type, pl.Struct):
+        fields = [(field.name, _type(_made(field.dtype))) for field in type.fields]
+        known = tuple(Field(name, of) for name, of in fields if of is not None)
+        return Struct(known) if len(known) == len(fields) else None
+    return next((atom for atom in COLUMNS if to_polars(atom) == type), None)
+
+
+def _filled(frame: pl.DataFrame) -> pl.DataFrame:
+    """With a field in every struct."""
+    types = {name: _field_added(type) for name, type in frame.schema.items()}
+    return _cast(frame, types)
+
+
+def _emptied(frame: pl.DataFrame) -> pl.DataFrame:
+    """Without the fields that were added."""
+    types = {name: _field_removed(type) for name, type in frame.schema.items()}
+    return _cast(frame, types)
+
+
+def _cast(frame: pl.DataFrame, types: dict[str, pl.DataType]) -> pl.DataFrame:
+    import polars as pl
+
+    changed = [name for name, type in types.items() if type != frame.schema[name]]
+    # Not strict: else a struct would have to keep the number of its fields.
+    casts = [pl.col(name).cast(types[name], strict=False) for name in changed]
+    return frame.with_columns(casts) if casts else frame
+
+
+def _field_added(type: pl.DataType) -> pl.DataType:
+    import polars as pl
+
+    if isinstance(type, pl.Struct) and not type.fields:
+        return pl.Struct({NOTHING: pl.Int8()})
+    return _inside(type, _field_added)
+
+
+def _field_removed(type: pl.DataType) -> pl.DataType:
+    import polars as pl
+
+    if isinstance(type, pl.Struct) and [field.name for field in type.fields] == [NOTHING]:
+        return pl.Struct({})
+    return _inside(type, _field_removed)
+
+
+def _inside(type: pl.DataType, change: Callable[[pl.DataType], pl.DataType]) -> pl.DataType:
+    """The type, with another one in what it is made of."""
+    import polars as pl
+
+    if isinstance(type, pl.List):
+        return pl.List(change(_inner(type)))
+    if isinstance(type, pl.Array):
+        return pl.Array(change(_inner(type)), type.size)
+    if isinstance(type, pl.Struct):
+        return pl.Struct({field.name: change(_made(field.dtype)) for field in type.fields})
+    return type
+
+
+def _inner(type: pl.List | pl.Array) -> pl.DataType:
+    return _made(type.inner)
+
+
+def _made(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
+    """The type; Polars takes one without parameters also by its class."""
+    import polars as pl
+
+    return type if isinstance(type, pl.DataType) else type()

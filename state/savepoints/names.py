@@ -1,0 +1,94 @@
+"""What the files of a savepoint are called, and where savepoints are: the one place that knows.
+
+    savepoint  = any folder, such as root "/savepoints/" job's name "/" UTC time
+    savepoint / savepoint.json                             all that is said; it is written last
+              / states / step / state / groups.parquet     rows of a range of key groups
+              / states / step / state / groups-n.parquet   those that follow, n from 2
+    groups     = first "-" last
+    unfinished = the folder that will hold it "/." name ".unfinished"
+               / .lock                                     held by the process that writes
+
+A folder is a savepoint when it has `savepoint.json`. One that is being written has another name and
+is locked; what is unfinished and not locked was left by a process that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import quote
+
+SAVEPOINTS, MANIFEST, STATES, LOCK = "savepoints", "savepoint.json", "states", ".lock"
+UNFINISHED = ".unfinished"
+
+_FILE = re.compile(r"[^/\\\0]+(/[^/\\\0]+)*")
+
+
+def of_job(root: str, job: str) -> str:
+    """The folder in which the savepoints of a job are, unless somebody wants them elsewhere."""
+    return os.path.join(root, SAVEPOINTS, job)
+
+
+def at(time: str) -> str:
+    """What a savepoint of that time is called: also where names have no colons.
+
+    >>> at("2026-01-31T08:01:10Z")
+    '2026-01-31T08-01-10Z'
+    """
+    return time.replace(":", "-")
+
+
+def manifest(folder: str) -> str:
+    """Where it is said what a savepoint holds."""
+    return os.path.join(folder, MANIFEST)
+
+
+def unfinished(folder: str) -> str:
+    """Where a savepoint is until it is whole.
+
+    >>> unfinished("savepoints/bids/monday")
+    'savepoints/bids/.monday.unfinished'
+    """
+    above, name = os.path.split(folder)
+    return os.path.join(above, f".{name}{UNFINISHED}")
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a folder is one that was not finished."""
+    return name.startswith(".") and name.endswith(UNFINISHED)
+
+
+def state(step: str, name: str) -> str:
+    """The folder of a state, within the savepoint.
+
+    >>> state("totals", "keys"), state("a/b", "..")
+    ('states/totals/keys', 'states/a%2Fb/%2E%2E')
+    """
+    return "/".join((STATES, _safe(step), _safe(name)))
+
+
+def file(folder: str, groups: range, number: int, key_groups: int) -> str:
+    """The `number`th file, from 1, of a range of key groups.
+
+    >>> file("states/totals/keys", range(0, 64), 1, 128)
+    'states/totals/keys/000-063.parquet'
+    >>> file("states/totals/keys", range(64, 128), 2, 128)
+    'states/totals/keys/064-127-2.parquet'
+    """
+    width = len(str(key_groups - 1))
+    more = f"-{number}" if number > 1 else ""
+    return f"{folder}/{groups.start:0{width}}-{groups.stop - 1:0{width}}{more}.parquet"
+
+
+def is_inside(name: str) -> bool:
+    """Whether a file's name stays within its savepoint.
+
+    >>> is_inside("states/a/b.parquet"), is_inside("../b"), is_inside("/b")
+    (True, False, False)
+    """
+    return _FILE.fullmatch(name) is not None and not {".", ".."} & set(name.split("/"))
+
+
+def _safe(name: str) -> str:
+    """A name as a folder may have it."""
+    return quote(name, safe=" ") if set(name) - {"."} else name.replace(".", "%2E")

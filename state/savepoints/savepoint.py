@@ -1,0 +1,129 @@
+"""A savepoint that is there: opened by its folder, verified as far as that reads no rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotError
+from headrace.state.savepoints import names
+from headrace.state.savepoints.document import FORMAT, FileDocument, PartDocument, typed
+from headrace.state.savepoints.frozen import SavedFrozen, damaged
+from headrace.state.storage.disk import Disk
+from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.sealing import Broken, unseal
+from headrace.state.storage.telling import telling
+
+
+class NoSuchSnapshot(SnapshotError):
+    """Nothing is where somebody says that something is."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """What a folder holds. The files have the sizes that they had; hashes are for readers."""
+
+    disk: Disk
+    folder: str
+    document: Manifest
+    """What `savepoint.json` says: as core/manifest has it, but for the states."""
+    parts: Mapping[str, Sequence[Sequence[PartDocument]]]
+    """What is kept of each step, by subtask."""
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return f"savepoint {self.folder}"
+
+    @property
+    def job(self) -> str:
+        """The id of the job that it was taken of."""
+        return str(self.document["job"])
+
+    @property
+    def number(self) -> int:
+        """The checkpoint that it was made of."""
+        return int(str(self.document["number"]))
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps that keep something."""
+        return tuple(self.parts)
+
+    def frozen(self, step: str) -> tuple[SavedFrozen, ...]:
+        """What is kept of a step."""
+        every = (part for subtask in self.parts[step] for part in subtask)
+        return tuple(self.of(part) for part in every)
+
+    def of(self, part: PartDocument) -> SavedFrozen:
+        """What a part says, to be read."""
+        return SavedFrozen(self.disk, self.folder, part)
+
+    def verify(self) -> None:
+        """Read all files. Raises DamagedSnapshot."""
+        for step in self.steps:
+            for frozen in self.frozen(step):
+                frozen.verify()
+
+
+def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
+    """The savepoint in a folder. Raises NoSuchSnapshot, RefusedSnapshot, DamagedSnapshot."""
+    disk = disk or LocalDisk()
+    path = names.manifest(folder)
+    with telling(f"read {path}"):
+        if disk.size(path) is None:
+            raise _none(folder, disk)
+        data = disk.read(path)
+    try:
+        document = unseal(path, data, FORMAT)
+    except Broken as error:
+        raise damaged(path, str(error)) from error
+    said: Any = document
+    if said.get("kind") != "savepoint":
+        raise RefusedSnapshot(f"{path}: wanted a savepoint, got {said.get('kind')}")
+    parts = {
+        step: [[typed(part) for part in subtask] for subtask in subtasks]
+        for step, subtasks in said["states"].items()
+    }
+    savepoint = Savepoint(disk, folder, document, parts)
+    _check_sizes(savepoint)
+    return savepoint
+
+
+def is_savepoint(folder: str, disk: Disk | None = None) -> bool:
+    """Whether a folder looks like one."""
+    return (disk or LocalDisk()).size(names.manifest(folder)) is not None
+
+
+def _none(folder: str, disk: Disk) -> SnapshotError:
+    if not disk.names(folder) and not os.path.isdir(folder):
+        return NoSuchSnapshot(f"there is no savepoint {folder}", "wanted the folder of one")
+    if names.is_unfinished(os.path.basename(os.path.normpath(folder))):
+        hint = "whoever wrote it was killed: it may be removed"
+        return RefusedSnapshot(f"{folder} is a savepoint that was not finished", hint)
+    hint = "it is the folder of one savepoint that is wanted"
+    return RefusedSnapshot(f"{folder} is no savepoint: it has no {names.MANIFEST}", hint)
+
+
+def _check_sizes(savepoint: Savepoint) -> None:
+    for file in _files(savepoint):
+        path = os.path.join(savepoint.folder, file.file)
+        if not names.is_inside(file.file):
+            raise RefusedSnapshot(f"{names.manifest(savepoint.folder)} names {file.file}")
+        with telling(f"read {path}"):
+            got = savepoint.disk.size(path)
+        if got is None:
+            raise damaged(path, "it is gone")
+        if got != file.bytes:
+            raise damaged(path, f"wanted {file.bytes} bytes, got {got}")
+
+
+def _files(savepoint: Savepoint) -> Iterator[FileDocument]:
+    for subtasks in savepoint.parts.values():
+        for part in (part for subtask in subtasks for part in subtask):
+            for state in part.states.values():
+                yield from state.files

@@ -183,7 +183,7 @@ def _restored(
     keeping.resumed, keeping.anew = number, start.anew
     keeping.begun = partial(_remove, store, removed)
     restored = manifest.read(number, document, plan, start.anew)
-    sources = tuple((name, _place(splits)) for name, splits in restored.sources.items())
+    sources = tuple((name, _place(splits)) for name, splits in restored.restored.splits.items())
     resumed = Resumed(
         number, restored.taken_at, sources, changes=changes, removed=removed, again=again
     )

@@ -12,12 +12,18 @@ from headrace.core.ends import Ends, by_task
 from headrace.core.freezing import Freezer
 from headrace.core.gate import Gate
 from headrace.core.intake import Intake
-from headrace.core.messages import Snapshot, SubtaskId, ToCoordinator, WatermarkReport
+from headrace.core.messages import (
+    Restored,
+    Snapshot,
+    SubtaskId,
+    ToCoordinator,
+    WatermarkReport,
+)
 from headrace.core.outlets import Outlet, share
 from headrace.core.plan import nodes
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import Document, Frozen
-from headrace.core.tally import count_on, tally
+from headrace.core.tally import tally
 from headrace.core.task import Flow, Foot, relay
 from headrace.core.timing import timing
 
@@ -100,30 +106,27 @@ class Assembly:
         """The channels by edge, writing subtask and reading subtask."""
         return self._channels
 
-    def subtasks(
-        self, tell: Callable[[ToCoordinator], None], restored: Mapping[SubtaskId, Snapshot]
-    ) -> list[Subtask]:
+    def subtasks(self, tell: Callable[[ToCoordinator], None], restored: Restored) -> list[Subtask]:
         """Every subtask, ready to run; `tell` takes what it has to say to the coordinator.
 
         With states to restore it reads a disk. Raises SnapshotError.
         """
         thawed = self._thawed(restored)
         return [
-            self._subtask(id, task, tell, thawed, restored.get(id))
+            self._subtask(id, task, tell, thawed, restored)
             for task, ids in by_task(self.plan)
             for id in ids
         ]
 
-    def _thawed(self, restored: Mapping[SubtaskId, Snapshot]) -> dict[str, tuple[Frozen, ...]]:
+    def _thawed(self, restored: Restored) -> dict[str, tuple[Frozen, ...]]:
         """The states of a checkpoint, by step."""
-        if self._store is None:
+        backend, store = self._setting.backend, self._store
+        if store is None:
             return {}
-        thawed: dict[str, list[Frozen]] = {}
-        for snapshot in restored.values():
-            for step, documents in snapshot.states.items():
-                frozen = (self._setting.backend.thawed(each, self._store) for each in documents)
-                thawed.setdefault(step, []).extend(frozen)
-        return {step: tuple(self._fitted(step, frozen)) for step, frozen in thawed.items()}
+        return {
+            step: tuple(self._fitted(step, [backend.thawed(each, store) for each in documents]))
+            for step, documents in restored.states.items()
+        }
 
     def _fitted(self, step: str, thawed: Iterable[Frozen]) -> Iterable[Frozen]:
         if step not in self._changed:
@@ -142,14 +145,16 @@ class Assembly:
         task: nodes.Task,
         tell: Callable[[ToCoordinator], None],
         thawed: Mapping[str, tuple[Frozen, ...]],
-        restored: Snapshot | None,
+        restored: Restored,
     ) -> Subtask:
         parts = [self.plan.part(name) for name in task.parts]
         head, foot = parts[0], parts[-1]
         steps = [part for part in parts if isinstance(part, nodes.Step)]
         seat = Seat(id.index, task.parallelism, self.plan.key_groups, thawed)
         compiled = compile_steps(steps, self._setting, seat)
-        begun = restored.writer if restored else None
+        compiled.failed_before.update(restored.failed)
+        writers = restored.writers.get(foot.name, ())
+        begun = writers[id.index] if id.index < len(writers) else None
         flow = Flow(
             compiled.chain, self._foot(task, foot, id.index, begun), self._surroundings.bench
         )
@@ -168,9 +173,7 @@ class Assembly:
             intake=intake,
             now_us=self._setting.now_us,
         )
-        flow.counts = lambda: tally(subtask)
-        if restored is not None:
-            count_on(subtask, restored.counts, with_states=bool(restored.states))
+        flow.counts = lambda: tally(subtask, self.plan)
         return subtask
 
     def _intake(

@@ -34,6 +34,7 @@ from headrace.core.messages import (
 from headrace.core.plan import nodes
 from headrace.core.snapshots import SnapshotError, UnknownOutcome
 from headrace.core.statistics import PartCounts, part_counts
+from headrace.core.tally import Tallies
 from headrace.core.telling import failure
 from headrace.core.worker import Worker
 
@@ -116,7 +117,8 @@ class Attempt:
         """What went through every part so far."""
         running = self._worker.subtasks.values() if self._worker else ()
         channels = self._assembly.channels if self._assembly else {}
-        return part_counts(self.plan, running, channels)
+        before = self.restored.tallies if self.restored else Tallies()
+        return part_counts(self.plan, running, channels, before)
 
     def _say(self, what: Said) -> None:
         self._mail.put_nowait(what)
@@ -135,9 +137,8 @@ class Attempt:
     ) -> None:
         """Carry messages between the coordinator and the others until the attempt is over."""
         loop = asyncio.get_running_loop()
-        snapshots = self.restored.snapshots if self.restored else None
-        again = self.restored.sources if self.restored else None
-        for message in coordinator.start(splits, snapshots, again, loop.time()):
+        restored = self.restored.restored if self.restored else None
+        for message in coordinator.start(splits, restored, loop.time()):
             await self._deliver(message)
         deployed()
         if self.keeping is not None and self.number == 1:
@@ -176,7 +177,7 @@ class Attempt:
         assert self.keeping is not None
         try:
             archive = self.surroundings.archive or self.surroundings.bench
-            await archive.blocking(partial(self.keeping.write, keep, self.plan))
+            await archive.blocking(partial(self.keeping.write, keep, self.plan, self.restored))
         except UnknownOutcome as error:
             # Nobody can tell whether it is there: the next attempt can.
             self._fail(Failure(error.message, "checkpoints", hint=error.hint))
@@ -214,7 +215,7 @@ class Attempt:
             for name, source in ends.sources.items()
             if source.rediscover_s is not None
             or self.restored is None
-            or name not in self.restored.sources
+            or name not in self.restored.restored.splits
         }
         for sink in ends.sinks.values():
             await bench.blocking(sink.check)

@@ -60,6 +60,8 @@ class Compiled:
     """The steps at whose end an operator ends."""
     failed: dict[str, int] = field(default_factory=dict)
     """How many rows a user's function failed on, by step."""
+    failed_before: dict[str, int] = field(default_factory=dict)
+    """How many in attempts before this one: they number dead letters."""
     states: dict[str, list[StepState]] = field(default_factory=dict)
     """The states that were opened for it, by step: one, or one for each clock (`Divided`)."""
 
@@ -176,9 +178,10 @@ class _Making:
 
     def _fail(self, rows: list[FailedRow]) -> Iterator[Output]:
         """What becomes of the rows on which a user's function failed."""
-        step, failed = self.step, self.compiled.failed
-        before = failed.get(step.name, 0)
-        failed[step.name] = before + len(rows)
+        step, compiled = self.step, self.compiled
+        failed = compiled.failed.get(step.name, 0)
+        compiled.failed[step.name] = failed + len(rows)
+        before = compiled.failed_before.get(step.name, 0) + failed
         if step.on_error != "skip":
             pairs = ((row.error, row.row) for row in rows)
             letters = dead_letters.of_rows(step.name, pairs, self.setting.now_us())

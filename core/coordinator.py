@@ -48,8 +48,7 @@ from headrace.core.messages import (
     Hold,
     Kept,
     NotKept,
-    Progress,
-    Snapshot,
+    Restored,
     Split,
     Stop,
     SubtaskId,
@@ -88,22 +87,18 @@ class Coordinator:
     def start(
         self,
         splits: Mapping[str, Sequence[Split]],
-        restored: Mapping[SubtaskId, Snapshot] | None = None,
-        again: Mapping[str, Mapping[Split, Progress]] | None = None,
+        restored: Restored | None = None,
         now: float = 0.0,
     ) -> list[ToAnybody]:
-        """Deploy everything and deal out the splits.
-
-        Behind a checkpoint, `restored` is what the subtasks were, and `again` are the splits of the
-        sources that it knows.
-        """
+        """Deploy everything and deal out the splits."""
+        restored = restored or Restored()
         self.state = "running"
         self._running = set(self.subtasks)
         if self.checkpoints is not None:
             self.checkpoints.start(now)
-        messages: list[ToAnybody] = [Deploy(self.attempt, self.subtasks, restored or {})]
+        messages: list[ToAnybody] = [Deploy(self.attempt, self.subtasks, restored)]
         for name, dealing in self.sources.items():
-            messages.extend(dealing.first(splits.get(name, ()), (again or {}).get(name)))
+            messages.extend(dealing.first(splits.get(name, ()), restored.splits.get(name)))
         return messages
 
     def reads(self, source: str) -> bool:

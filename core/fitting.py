@@ -6,6 +6,7 @@ mean is compared by what the checkpoint has of it (`plan/fingerprint`), never gu
     the same                       goes on, however it is written now, and whatever is downstream
     a call or a column is new      begins with what comes now (`operators/fitted`)
     it means something else        refused with both texts, unless the step begins anew
+    another parallelism            goes on, and is told
     it is gone: a step, a call,    refused, unless lost state is allowed. Positions of a source, and
     a column, a source, a sink     output that is not known to be committed, are state as well
     a source reads elsewhere       refused, unless it begins anew, from its start
@@ -27,7 +28,6 @@ from headrace.core.upstream import upstream_changes
 
 FRESH = "--fresh begins anew, without what was kept"
 BACK = "put it back"
-RESCALE = "a job cannot be rescaled yet"
 LOSE = "--allow-lost-state goes on without it"
 
 
@@ -86,12 +86,14 @@ def _check_subtasks(document: Any, plan: nodes.Plan, findings: Findings) -> None
         message = f"it has {was} key groups, and the pipeline {plan.key_groups}"
         fixed = "key_groups is fixed for the life of a state"
         findings.refuse(message, f"{fixed}: say key_groups: {was}")
+    before = {name: said["subtasks"] for name, said in document["parts"].items()}
+    changed: dict[tuple[int, int], list[str]] = {}
     for part in plan:
-        before = document["parts"].get(part.name)
-        if before is not None and before["subtasks"] != part.parallelism:
-            subtasks = before["subtasks"]
-            message = f"{part.name} had parallelism {subtasks}, and now has {part.parallelism}"
-            findings.refuse(message, f"say --parallelism {subtasks}: {RESCALE}")
+        if (subtasks := before.get(part.name, part.parallelism)) != part.parallelism:
+            changed.setdefault((subtasks, part.parallelism), []).append(part.name)
+    for (from_, to), names in changed.items():
+        who = "" if len(names) == len(plan.parts) else f" of {', '.join(names)}"
+        findings.notes.append(f"the parallelism{who} was {from_}, and is {to}")
 
 
 def _check_states(kept: Mapping[str, Any], plan: nodes.Plan, findings: Findings) -> None:

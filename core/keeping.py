@@ -53,9 +53,9 @@ class Keeping:
         """The number of the newest checkpoint, 0 if there is none."""
         return max(self.store.manifests(), default=0)
 
-    def write(self, keep: Keep, plan: nodes.Plan) -> None:
-        """Make it a checkpoint. Raises SnapshotError."""
-        document = manifest.written(keep, plan, self.version, self.time())
+    def write(self, keep: Keep, plan: nodes.Plan, behind: Checkpoint | None) -> None:
+        """Make it a checkpoint; `behind`: what the attempt began with. Raises SnapshotError."""
+        document = manifest.written(keep, plan, self.version, self.time(), behind)
         self.store.commit(keep.number, document)
         self._written = keep.number
         # It is there: that rubbish stays is no reason to say that it is not.

@@ -4,16 +4,18 @@
      "parts": {"clean": {"subtasks": 2, "from": ["orders"], "origin": "",      (`described`)
                          "before": ["from orders", "where (price > 0)"], "then": []}, ...},
      "kept": {"totals": {"key": ..., ...}},           what a step's state means (plan/fingerprint)
+     "readings": {"totals": {"key": ["k"], ...}},     how people read it (readable/described)
      "sources": {"orders": [{"split": "in/a.jsonl", "number": 0, "position": 120, ...}]},
      "states": {"totals": [[...], [...]]},            by subtask, what the state backend said
      "sinks": {"out": {"handles": [...], "writers": [...]}},
-     "counts": {"orders": {"parts": ["orders", "clean"], "subtasks": [...]}}}  of tasks
+     "counts": {"parts": {"orders": [120, 118, 2, 0, 0], ...}, "failed": {}}}  (core/tally)
 
-Handles are in the order in which they were prepared; each says which subtask prepared it.
+Handles are in the order in which they were prepared; each says which subtask prepared it. Writers
+are by subtask, and those of subtasks that there are no more are kept: there may be again.
 
 The pipeline may have changed since: whether a job may go on is said by `core/fitting`. What is read
-is what there is a place for in the plan. States of a step that keeps something else now are to be
-fitted to it. Counts of rows begin anew where a task is of other parts.
+is what there is a place for in the plan, at any parallelism. States of a step that keeps something
+else now are to be fitted to it.
 """
 
 from __future__ import annotations
@@ -23,12 +25,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.core.ends import by_task
-from headrace.core.messages import Handle, Keep, Progress, Snapshot, Split, SubtaskId
+from headrace.core.messages import (
+    Handle,
+    Keep,
+    Progress,
+    Restored,
+    Snapshot,
+    Split,
+    SubtaskId,
+)
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import clauses, origin
 from headrace.core.plan.fingerprint import fingerprints, is_laid_out_anew
+from headrace.core.readable.described import readings
 from headrace.core.snapshots import Manifest
 from headrace.core.state import Document
+from headrace.core.tally import Passed, Tallies, added
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +49,27 @@ class Checkpoint:
 
     number: int
     ended: bool
-    snapshots: Mapping[SubtaskId, Snapshot]
+    restored: Restored
     handles: tuple[tuple[str, Handle], ...] = ()
     """What is to be committed, by sink, in this order."""
     taken_at: str = ""
     changed: frozenset[str] = frozenset()
     """The steps whose states are to be fitted to what they keep now (`operators/fitted`)."""
-    sources: Mapping[str, Mapping[Split, Progress]] = field(default_factory=dict)
+    tallies: Tallies = field(default_factory=Tallies)
+    """What had been counted."""
 
 
-def written(keep: Keep, plan: nodes.Plan, version: str, taken_at: str) -> dict[str, object]:
-    """The document of a checkpoint."""
+def written(
+    keep: Keep,
+    plan: nodes.Plan,
+    version: str,
+    taken_at: str,
+    behind: Checkpoint | None = None,
+) -> dict[str, object]:
+    """The document of a checkpoint, taken by an attempt that went on from the one `behind` it."""
     kept = fingerprints(plan)
+    writers = behind.restored.writers if behind else {}
+    before = behind.tallies if behind else Tallies()
     return {
         "version": version,
         "pipeline": plan.name,
@@ -57,6 +78,7 @@ def written(keep: Keep, plan: nodes.Plan, version: str, taken_at: str) -> dict[s
         "key_groups": plan.key_groups,
         "parts": described(plan),
         "kept": kept,
+        "readings": readings(plan),
         "sources": {
             part.name: sorted(_splits(part.name, keep.snapshots), key=lambda each: each["number"])
             for part in plan
@@ -64,15 +86,11 @@ def written(keep: Keep, plan: nodes.Plan, version: str, taken_at: str) -> dict[s
         },
         "states": {step: _by_subtask(step, plan, keep.snapshots) for step in kept},
         "sinks": {
-            part.name: _sink(part.name, plan, keep) for part in plan if isinstance(part, nodes.Sink)
+            part.name: _sink(part.name, plan, keep, writers.get(part.name, ()))
+            for part in plan
+            if isinstance(part, nodes.Sink)
         },
-        "counts": {
-            task.parts[0]: {
-                "parts": list(task.parts),
-                "subtasks": [keep.snapshots[id].counts for id in ids],
-            }
-            for task, ids in by_task(plan)
-        },
+        "counts": added(before, keep.snapshots.values()).document(),
     }
 
 
@@ -97,10 +115,7 @@ def described(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 def read(
     number: int, document: Manifest, plan: nodes.Plan, anew: Collection[str] = ()
 ) -> Checkpoint:
-    """The checkpoint of a document; what is kept of steps and sources that begin anew is left out.
-
-    Parts that are still in the plan have as many subtasks as before.
-    """
+    """The checkpoint of a document, without what is kept of steps and sources that begin anew."""
     said: Any = document
     parts, kept = described(plan), fingerprints(plan)
     stays = {n for n, was in said["parts"].items() if was["origin"] == _origin(parts, n)} - {*anew}
@@ -109,19 +124,21 @@ def read(
         for source, splits in said["sources"].items()
         if source in stays
     }
-    states = {step: by for step, by in said["states"].items() if step in kept and step in stays}
+    states = {
+        step: tuple(document for subtask in by for document in subtask)
+        for step, by in said["states"].items()
+        if step in kept and step in stays
+    }
     sinks = {sink: kept for sink, kept in said["sinks"].items() if sink in stays}
-    rest = {**said, "states": states, "sinks": sinks}
-    snapshots: dict[SubtaskId, Snapshot] = {}
-    for task, ids in by_task(plan):
-        for id in ids:
-            snapshots[id] = _snapshot(task, id, rest, sources)
+    writers = {sink: tuple(kept["writers"]) for sink, kept in sinks.items()}
     handles = tuple(
         (sink, each["handle"]) for sink, kept in sinks.items() for each in kept["handles"]
     )
     changed = (step for step in states if is_laid_out_anew(said["kept"][step], kept[step]))
+    tallies = Tallies.of(said["counts"])
+    restored = Restored(sources, states, writers, tallies.failed)
     return Checkpoint(
-        number, said["ended"], snapshots, handles, said["time"], frozenset(changed), sources
+        number, said["ended"], restored, handles, said["time"], frozenset(changed), tallies
     )
 
 
@@ -132,16 +149,9 @@ def _origin(parts: Mapping[str, Mapping[str, Any]], name: str) -> object:
 def rows_written(document: Manifest, plan: nodes.Plan) -> dict[str, int]:
     """How many rows each sink of the plan had been given."""
     said: Any = document
-    return {
-        part.name: sum(
-            subtask["out"].get(part.input, 0)
-            for task in said["counts"].values()
-            if part.name in task["parts"]
-            for subtask in task["subtasks"]
-        )
-        for part in plan
-        if isinstance(part, nodes.Sink)
-    }
+    parts = Tallies.of(said["counts"]).parts
+    sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
+    return {sink: parts.get(sink, Passed()).rows_in for sink in sinks}
 
 
 def all_visible(document: Manifest) -> Manifest:
@@ -179,37 +189,10 @@ def _by_subtask(
     return [list(snapshots[id].states.get(step, ())) for id in ids]
 
 
-def _sink(sink: str, plan: nodes.Plan, keep: Keep) -> dict[str, object]:
+def _sink(
+    sink: str, plan: nodes.Plan, keep: Keep, before: Sequence[Document | None]
+) -> dict[str, object]:
     ids = next(ids for task, ids in by_task(plan) if sink in task.parts)
     handles = [{"subtask": id.index, "handle": handle} for id, handle in keep.handles if id in ids]
-    return {"handles": handles, "writers": [keep.snapshots[id].writer for id in ids]}
-
-
-def _snapshot(
-    task: nodes.Task,
-    id: SubtaskId,
-    said: Any,
-    sources: Mapping[str, Mapping[Split, Progress]],
-) -> Snapshot:
-    """A subtask as it was, as far as the checkpoint knows it; a split is its whose turn it was."""
-    splits = {
-        split: progress
-        for split, progress in sources.get(task.parts[0], {}).items()
-        if split.number % task.parallelism == id.index
-    }
-    states = {}
-    for step in task.parts:
-        if documents := _at(said["states"].get(step), id.index):
-            states[step] = tuple(documents)
-    counted = said["counts"].get(task.parts[0], {})
-    counts = None
-    if counted.get("parts") == list(task.parts):
-        counts = _at(counted["subtasks"], id.index)
-    sink = said["sinks"].get(task.parts[-1], {})
-    writer = _at(sink.get("writers"), id.index)
-    return Snapshot(splits, states, counts or {}, None, writer)
-
-
-def _at(kept: Sequence[Any] | None, index: int) -> Any:
-    """What a subtask kept; None where there was no such subtask."""
-    return kept[index] if kept is not None and index < len(kept) else None
+    writers = [keep.snapshots[id].writer for id in ids]
+    return {"handles": handles, "writers": [*writers, *before[len(ids) :]]}

@@ -107,12 +107,26 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Restored:
+    """What all begins with behind a checkpoint; the subtasks then may have been others."""
+
+    splits: Mapping[str, Mapping[Split, Progress]] = field(default_factory=dict)
+    """By source, how far each has been read."""
+    states: Mapping[str, tuple[Document, ...]] = field(default_factory=dict)
+    """By step, those of all its subtasks: each of now takes the key groups that it owns."""
+    writers: Mapping[str, tuple[Document | None, ...]] = field(default_factory=dict)
+    """By sink, what each of its subtasks' writers begins with."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """By step, from where the rows on which a user's function fails are numbered."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deploy:
-    """Start these subtasks, each from what it was when the checkpoint was taken, if it was."""
+    """Start these subtasks, behind a checkpoint if there was one."""
 
     attempt: int
     subtasks: tuple[SubtaskId, ...]
-    restored: Mapping[SubtaskId, Snapshot] = field(default_factory=dict)
+    restored: Restored = field(default_factory=Restored)
 
 
 @dataclass(frozen=True, slots=True)

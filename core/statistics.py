@@ -10,6 +10,7 @@ from headrace.core.channel import Channel
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import inputs, keyed_operation
 from headrace.core.plan.windows import Count
+from headrace.core.tally import Passed, Tallies, passed
 
 
 @dataclass(slots=True)
@@ -36,9 +37,13 @@ def part_counts(
     plan: nodes.Plan,
     subtasks: Iterable[Subtask],
     channels: Mapping[tuple[int, int, int], Channel],
+    before: Tallies,
 ) -> dict[str, PartCounts]:
-    """The counts by part; `channels` are named by edge, writing subtask and reading subtask."""
-    counts = {part.name: PartCounts() for part in plan}
+    """The counts by part, with those of the attempts `before`.
+
+    `channels` are named by edge, writing subtask and reading subtask.
+    """
+    counts = {part.name: _counted(before.parts.get(part.name, Passed())) for part in plan}
     for subtask in subtasks:
         _add(counts, subtask, plan)
     together = {name: task.parts for task in plan.tasks for name in task.parts}
@@ -50,24 +55,24 @@ def part_counts(
 
 
 def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> None:
-    """Count the rows of one subtask's parts: each takes what the one before it let through."""
-    flow = subtask.flow.rows_in
-    for name in subtask.task.parts:
-        part, count = plan.part(name), counts[name]
+    """Count the rows of one subtask's parts."""
+    for part, came in passed(subtask, plan):
+        count = counts[part.name]
+        count.rows_in += came.rows_in
+        count.rows_out += came.rows_out
+        count.bad += came.bad
         if not isinstance(part, nodes.Sink):
             count.blocked_s += subtask.flow.foot.writing.seconds
         if _is_timed(part, plan):
             _add_time(count, subtask.flow.watermark_us)
-        if subtask.intake is not None and isinstance(part, nodes.Source):
-            flow = subtask.intake.rows_in
-            count.rows_in += subtask.intake.bad
-            count.bad += subtask.intake.bad
-        count.rows_in += flow
         if isinstance(part, nodes.Step):
-            flow = subtask.compiled.left(part, flow)
-            count.bad += subtask.compiled.failed.get(name, 0)
             _add_windows(count, subtask, part)
-        count.rows_out += flow
+
+
+def _counted(before: Passed) -> PartCounts:
+    counts = PartCounts(before.rows_in, before.rows_out, before.bad)
+    counts.late, counts.unfilled = before.late or None, before.unfilled or None
+    return counts
 
 
 def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:

@@ -1,55 +1,101 @@
-"""What has gone through a subtask, as plain data: part of a checkpoint, so that a row counts once.
+"""What has gone through a subtask, by part, as plain data: part of a checkpoint.
 
-The places of dead letters in the order of all rows go by it as well.
+A job goes on counting from there, at any parallelism: what a checkpoint has counted of a part is
+added up over its subtasks, and its subtasks count anew.
+
+    {"parts": {"orders": [120, 118, 2], ...},    rows in, rows out, bad: what went through each
+     "failed": {"scored": 2},                    rows that failed, since the job began: they number
+                                                 dead letters, so a subtask has each number once
+     "windows": {"totals": [3, 0]}}              late, unfilled
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.messages import Snapshot
+from headrace.core.plan import nodes
 from headrace.core.state import Document
 
 if TYPE_CHECKING:
     from headrace.core.assembly import Subtask
 
 
-def tally(subtask: Subtask) -> Document:
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What went through a part."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    bad: int = 0
+    late: int = 0
+    unfilled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """What all subtasks had counted when a checkpoint was taken."""
+
+    parts: Mapping[str, Passed] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """By step: what its subtasks go on numbering from."""
+
+    def document(self) -> dict[str, object]:
+        """They as plain data."""
+        parts = {name: list(astuple(passed)) for name, passed in self.parts.items()}
+        return {"parts": parts, "failed": dict(self.failed)}
+
+    @classmethod
+    def of(cls, document: Any) -> Tallies:
+        """They of plain data."""
+        parts = {name: Passed(*five) for name, five in document["parts"].items()}
+        return cls(parts, document["failed"])
+
+
+def passed(subtask: Subtask, plan: nodes.Plan) -> Iterator[tuple[nodes.PlanPart, Passed]]:
+    """What went through each part of a subtask: each takes what the one before it let through."""
+    compiled, flow = subtask.compiled, subtask.flow.rows_in
+    for name in subtask.task.parts:
+        part, bad, came = plan.part(name), 0, flow
+        if subtask.intake is not None and isinstance(part, nodes.Source):
+            flow, bad = subtask.intake.rows_in, subtask.intake.bad
+            came = flow + bad
+        if isinstance(part, nodes.Step):
+            flow, bad = compiled.left(part, flow), compiled.failed.get(name, 0)
+        yield part, Passed(came, flow, bad)
+
+
+def tally(subtask: Subtask, plan: nodes.Plan) -> Document:
     """All that is counted, as it is now."""
-    flow, compiled, intake = subtask.flow, subtask.compiled, subtask.intake
+    compiled = subtask.compiled
+    failed = compiled.failed_before | {
+        step: compiled.failed_before.get(step, 0) + count for step, count in compiled.failed.items()
+    }
+    windows = {step: compiled.late_and_unfilled(step) for step in compiled.states}
     return {
-        "rows": flow.rows_in,
-        "out": dict(flow.foot.rows_out),
-        "put_out": dict(flow.chain.put_out) if flow.chain else {},
-        "passed": [dict(columns.passed) for columns in compiled.columns],
-        "failed": dict(compiled.failed),
-        "read": [intake.rows_in, intake.bad] if intake else [],
-        "windows": {
-            step: [counts.late, counts.unfilled]
-            for step in compiled.states
-            for counts in [compiled.late_and_unfilled(step)]
-        },
+        "parts": {p.name: [c.rows_in, c.rows_out, c.bad] for p, c in passed(subtask, plan)},
+        "failed": failed,
+        "windows": {step: [counts.late, counts.unfilled] for step, counts in windows.items()},
     }
 
 
-def count_on(subtask: Subtask, before: Mapping[str, Any], *, with_states: bool) -> None:
-    """Go on counting from what was counted `before`.
+def added(before: Tallies, snapshots: Iterable[Snapshot]) -> Tallies:
+    """What the subtasks had counted, and those before them.
 
-    States count for themselves, where they are restored too.
+    A state that is stored counts by itself what windows did not take.
     """
-    flow, compiled, intake = subtask.flow, subtask.compiled, subtask.intake
-    if not before:
-        return
-    flow.rows_in = int(before["rows"])
-    flow.foot.rows_out.update(before["out"])
-    if flow.chain is not None:
-        flow.chain.put_out.update(before["put_out"])
-    for columns, passed in zip(compiled.columns, before["passed"], strict=False):
-        columns.passed.update(passed)
-    compiled.failed.update(before["failed"])
-    if intake is not None and before["read"]:
-        intake.rows_in, intake.bad = before["read"]
-    for step, (late, unfilled) in before["windows"].items():
-        states = () if with_states else compiled.states.get(step, ())
-        for state in states[:1]:
-            state.counts.late, state.counts.unfilled = late, unfilled
+    parts, failed = dict(before.parts), dict(before.failed)
+    for snapshot in snapshots:
+        counted: Any = snapshot.counts or {"parts": {}, "failed": {}, "windows": {}}
+        for name, three in counted["parts"].items():
+            two = (0, 0) if snapshot.states.get(name) else counted["windows"].get(name, (0, 0))
+            parts[name] = _sum(parts.get(name, Passed()), (*three, *two))
+        for step, count in counted["failed"].items():
+            failed[step] = max(failed.get(step, 0), count)
+    return Tallies(parts, failed)
+
+
+def _sum(one: Passed, more: Iterable[int]) -> Passed:
+    return Passed(*(a + b for a, b in zip(astuple(one), more, strict=True)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -86,11 +87,13 @@ class Fate:
     unread: int | None = None
     """What is read so many arrivals on cannot be read, once."""
     restart: Restart = field(default_factory=NoRestart)
+    parallelism: int | None = None
+    """That of this life; None: as the pipeline says."""
 
     @classmethod
     def drawn(cls, chance: random.Random) -> Fate:
         """One of the kinds, or two."""
-        fate = cls(restart=PATIENT)
+        fate = cls(restart=PATIENT, parallelism=chance.choice([None, 1, 2, 3, 5]))
         for kind in chance.sample(range(6), chance.choice([1, 2])):
             match kind:
                 case 0:
@@ -174,7 +177,7 @@ class Life:
         home = Home(self.disk, self.root, "test")
         try:
             with home.held(NOW):
-                job = self._job(home, fate.restart)
+                job = self._job(home, fate)
                 self._trouble(lambda operation, path: self._before(loop, fate))
                 if fate.stopped_at is not None:
                     loop.call_later(fate.stopped_at, job.stop)
@@ -198,11 +201,14 @@ class Life:
         if isinstance(self.disk, MemoryDisk):
             self.disk.before = before
 
-    def _job(self, home: Home, restart: Restart) -> Job:
-        job = job_of(self.folder, self.text, self.memory, Bench(), self.bounds, self.backend)
+    def _job(self, home: Home, fate: Fate) -> Job:
+        text, wanted = self.text, fate.parallelism
+        if wanted is not None:
+            text = re.sub(r"settings: {parallelism: \d+", f"settings: {{parallelism: {wanted}", text)
+        job = job_of(self.folder, text, self.memory, Bench(), self.bounds, self.backend)
         job.keeping = Keeping(
             home.store(home.job(NOW, lambda: "0" * 32)),
-            Restarts(restart),
+            Restarts(fate.restart),
             self.rhythm,
             aligned=self.aligned,
             tell=self.news.append,

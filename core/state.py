@@ -33,6 +33,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.alignment import BEGINNING_US
+from headrace.core.sizes import Size
 
 if TYPE_CHECKING:
     import polars as pl
@@ -287,6 +288,14 @@ class StepState(Protocol):
 
         For operators that otherwise learn their columns from their first rows: time may end what is
         kept before there are any.
+        """
+        ...
+
+    def sizes(self) -> Mapping[str, Size]:
+        """How much is kept of each state that is open; it takes hardly any time.
+
+        Of all methods this one alone may be called while another one runs in a thread. It may tell
+        of what was a moment ago.
         """
         ...
 

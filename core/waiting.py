@@ -29,6 +29,11 @@ class Waiting:
             return self._seconds
         return self._seconds + self.clock() - self._since
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it does just now."""
+        return self._since is not None
+
     def __enter__(self) -> None:
         self._since = self.clock()
 

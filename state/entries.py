@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.core.sizes import Size
 from headrace.core.state import Frozen, Owner, Spread
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ class MemoryEntries:
 
     spread: Spread
     rows: pl.DataFrame | None = None
+
+    @property
+    def size(self) -> Size:
+        """How much it is."""
+        rows = self.rows
+        return Size() if rows is None else Size(rows.height, int(rows.estimated_size()))
 
     def freeze(self) -> FrozenEntries:
         """What is kept now."""

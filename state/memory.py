@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.core.sizes import Size, Sized
 from headrace.core.snapshots import RefusedSnapshot, SnapshotStore
 from headrace.core.state import Document, Owner, RunsLayout, Spread
 from headrace.state.entries import MemoryEntries
@@ -85,6 +86,11 @@ class MemoryState:
         """The columns of a state that is not opened yet."""
         kept = self._unopened.get(name)
         return None if kept is None else kept.columns
+
+    def sizes(self) -> Mapping[str, Size]:
+        """How much there is of each state that is open."""
+        states: dict[str, Sized] = {**self._runs, **self._tables, **self._entries}
+        return {name: state.size for name, state in states.items()}
 
     def freeze(self) -> MemoryFrozen:
         """What is kept now: references to frames that nobody changes."""

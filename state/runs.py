@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.core.frames import compacted, sorted_by, together
 from headrace.core.keygroups import key_group
+from headrace.core.sizes import Size
 from headrace.core.state import SLOT, RunsLayout
 from headrace.state.finding import NUMBER, Finding, hash_of
 from headrace.state.run import Part, Run
@@ -129,6 +130,11 @@ class MemoryRuns:
     def bytes(self) -> int:
         """About how much memory they take."""
         return self._bytes
+
+    @property
+    def size(self) -> Size:
+        """How much it is."""
+        return Size(self._rows, self._bytes)
 
     def restore(self, frames: Sequence[pl.DataFrame]) -> None:
         """Begin with these frames, sorted as a frozen state gives them."""

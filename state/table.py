@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING
 
 from headrace.core.frames import compacted
 from headrace.core.keygroups import groups_of, hashes_of, key_group
+from headrace.core.sizes import Size
 from headrace.core.state import ASKED, KEY, NO_CLOCK_US, UNTIL
 from headrace.state.index import Index
 
 if TYPE_CHECKING:
     import polars as pl
 
-_ROW = "__row"
+ROW = "__row"
+"""The column with the number of a row in the log."""
 
 LEAST_GARBAGE = 4096
 FEWER = 4
@@ -121,6 +123,11 @@ class MemoryTable:
         """How much memory it takes."""
         return sum(int(frame.estimated_size()) for frame in self._frames) + self._index.bytes
 
+    @property
+    def size(self) -> Size:
+        """How much it is."""
+        return Size(self.rows, self.bytes)
+
     def misses(self, keys: pl.Series) -> pl.Series:
         """Which of these keys it has no row of, not even one whose time has passed."""
         return self._looked_up(keys)[1].is_null()
@@ -143,7 +150,7 @@ class MemoryTable:
         self._removed, self._now_us = list(frozen.removed), frozen.now_us
         if self._frames:
             log = frozen.last_rows()
-            self._index.insert(hashes_of(log[KEY]), log[_ROW].cast(int))
+            self._index.insert(hashes_of(log[KEY]), log[ROW].cast(int))
 
     def freeze(self) -> FrozenTable:
         """What is kept now."""
@@ -278,7 +285,7 @@ class FrozenTable:
 
         if not self.frames:
             return None
-        rows = self.last_rows()[_ROW]
+        rows = self.last_rows()[ROW]
         log = pl.concat(self.frames)
         log = log if len(rows) == log.height else log[rows]
         if UNTIL in log.columns:
@@ -291,15 +298,15 @@ class FrozenTable:
         """The key and the number of the last row of each that was not removed; there are rows."""
         import polars as pl
 
-        last = pl.concat([frame[[KEY]] for frame in self.frames]).with_row_index(_ROW)
+        last = pl.concat([frame[[KEY]] for frame in self.frames]).with_row_index(ROW)
         # Texts are compared of those alone whose hash is there twice: the others are told by that.
         twice = hashes_of(last[KEY]).is_duplicated()
         if twice.any():
             again = last.filter(twice).unique(KEY, keep="last")
-            last = pl.concat([last.filter(~twice), again]).sort(_ROW)
+            last = pl.concat([last.filter(~twice), again]).sort(ROW)
         if not self.removed:
             return last
-        return last.filter(~pl.col(_ROW).is_in(pl.concat(self.removed).implode()))
+        return last.filter(~pl.col(ROW).is_in(pl.concat(self.removed).implode()))
 
     def _within(self, log: pl.DataFrame, groups: range, key_groups: int) -> pl.Series:
         of = (

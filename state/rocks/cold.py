@@ -17,6 +17,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from headrace.core.keygroups import groups_of
+from headrace.core.sizes import Size
 from headrace.core.state import ASKED, KEY, UNTIL
 from headrace.state.rocks.database import Database
 from headrace.state.rocks.rows import lines, rows_of
@@ -55,6 +56,8 @@ class ColdRows:
         """Whether there have ever been any."""
         self._next_us: int | None = None if are_there else _NEVER_US
         """No row's time is over before that; None: it has to be looked up."""
+        self.size = Size()
+        """About how much they were when some were last put, or looked for at first."""
 
     def elsewhere(self, database: Callable[[], Database]) -> ColdRows:
         """The same rows, in a copy of the database."""
@@ -84,6 +87,7 @@ class ColdRows:
             self._open().put(self._untils, keys, [b""] * len(keys))
             if self._next_us is not None:
                 self._next_us = min(self._next_us, _time(keys[0]))
+        self._measure()
 
     def get(self, keys: pl.Series) -> pl.DataFrame:
         """The rows of these keys that are there, in their order, with ASKED."""
@@ -93,6 +97,8 @@ class ColdRows:
         # In the order in which they are on disk it takes half of the time.
         order = asked.with_row_index(ASKED).sort(_GROUP, KEY)
         found = self._open().get(self._rows, _keys(order)) if len(keys) else []
+        if not self.size.rows:
+            self._measure()
         known = [number for number, line in enumerate(found) if line is not None]
         if not known:
             none = {ASKED: pl.UInt32(), KEY: pl.String(), **self.columns}
@@ -141,6 +147,12 @@ class ColdRows:
                 yield pl.DataFrame([keys, *rows.get_columns()])
             if len(inside) < len(lot):
                 return
+
+    def _measure(self) -> None:
+        """Ask the database, in the thread that works on it: others may not."""
+        database = self._open()
+        until = Size(0, *database.bytes(self._untils))
+        self.size = Size(database.count(self._rows), *database.bytes(self._rows)) + until
 
     def _drop(self, keys: Sequence[bytes], now_us: int) -> None:
         """Remove those of these whose row has passed: it may have been put again."""

@@ -157,6 +157,14 @@ class Database:
             return 0
         return database.property_int_value("rocksdb.estimate-num-keys") or 0
 
+    def bytes(self, family: str) -> tuple[int, int]:
+        """About how much it takes in memory, where it is put at first, and in files."""
+        database = self._families.get(family)
+        if database is None:
+            return 0, 0
+        in_memory = database.property_int_value("rocksdb.cur-size-all-mem-tables") or 0
+        return in_memory, database.property_int_value("rocksdb.live-sst-files-size") or 0
+
     def cut(self, folder: str) -> None:
         """Make a folder of the database as it is now; its large files are links."""
         import rocksdict

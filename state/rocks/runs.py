@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.core.frames import compacted, sorted_by, together, up_to
 from headrace.core.keygroups import key_group
+from headrace.core.sizes import Size
 from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.core.state import SLOT, RunsLayout
 from headrace.state.rocks.budget import Budget
@@ -144,6 +145,13 @@ class SpillingRuns:
     def rows(self) -> int:
         """About how many rows are kept."""
         return self._memory.rows + sum(spilled.rows for spilled in self._spilled)
+
+    @property
+    def size(self) -> Size:
+        """How much it is."""
+        spilled, in_memory = self._spilled, self._memory.size
+        on_disk = sum(each.bytes for each in spilled)
+        return Size(in_memory.rows + sum(e.rows for e in spilled), in_memory.bytes, on_disk)
 
     def freeze(self) -> FrozenSpillingRuns:
         """What is kept now."""

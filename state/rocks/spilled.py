@@ -39,6 +39,8 @@ class Spilled:
     """How many are left."""
     skip: int = 0
     """How many are gone."""
+    bytes: int = 0
+    """What the file takes."""
 
 
 class Files(Protocol):
@@ -75,10 +77,12 @@ class RunFiles:
             os.makedirs(self._folder, exist_ok=True)
             with open(self._path(name), "wb", buffering=0) as file:
                 data = encoded(frame)
+                size = len(data)
                 while len(data):
                     data = data[file.write(data) :]
         slots = frame[SLOT]
-        return Spilled(name, part, level, lot, int(slots[0]), int(slots[-1]), frame.height)
+        first, last = int(slots[0]), int(slots[-1])
+        return Spilled(name, part, level, lot, first, last, frame.height, bytes=size)
 
     def read(self, spilled: Spilled) -> pl.DataFrame:
         """The rows that are left of it."""

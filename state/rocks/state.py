@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.core.sizes import Size, Sized
 from headrace.core.state import KEY, SLOT, UNTIL, Owner, RunsLayout, Spread
 from headrace.state.entries import FrozenEntries, MemoryEntries
 from headrace.state.framing import FrameBlobs
@@ -95,6 +96,11 @@ class RocksState:
             return columns and {name: type for name, type in columns.items() if name not in own}
         kept = self._unopened.get(name)
         return None if kept is None else kept.columns
+
+    def sizes(self) -> Mapping[str, Size]:
+        """How much there is of each state that is open."""
+        states: dict[str, Sized] = {**self._runs, **self._tables, **self._entries}
+        return {name: state.size for name, state in states.items()}
 
     def freeze(self) -> RocksFrozen:
         """What is kept now: references to frames and files; the database waits to be copied."""

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.core.sizes import Size
 from headrace.core.state import ASKED, KEY, NO_CLOCK_US, UNTIL
 from headrace.state.rocks.budget import Budget, Gate
 from headrace.state.rocks.cold import ColdRows
@@ -128,6 +129,13 @@ class SpillingTable:
         """About how many keys there are."""
         older = 0 if self._older is None else self._older.table.rows
         return self._young.rows + older + self._cold.count
+
+    @property
+    def size(self) -> Size:
+        """How much it is."""
+        older = self._older
+        generations = self._young.size + (older.table.size if older else Size())
+        return generations + self._cold.size
 
     def freeze(self) -> FrozenSpillingTable:
         """What is kept now."""

@@ -136,7 +136,7 @@ def _runs(
     memory = frozen_of(document.memory, store, blobs)
     assert isinstance(memory, FrozenRuns)
     spilled = tuple(
-        Spilled(s.file.blob, s.part, s.level, s.lot, s.first, s.last, s.rows, s.skip)
+        Spilled(s.file.blob, s.part, s.level, s.lot, s.first, s.last, s.rows, s.skip, s.file.bytes)
         for s in document.spilled
     )
     files = StoredFiles(store, {s.file.blob: _blob(s.file) for s in document.spilled})

@@ -17,6 +17,7 @@ from headrace.core.ordinals import placed
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import keyed_operation
 from headrace.core.plan.states import kept_by
+from headrace.core.sizes import Size
 from headrace.core.state import (
     Counts,
     Entries,
@@ -59,6 +60,9 @@ class Noted:
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         return self.inner.columns(name)
+
+    def sizes(self) -> Mapping[str, Size]:
+        return self.inner.sizes()
 
     def freeze(self) -> Frozen:
         return self.inner.freeze()

@@ -1,0 +1,74 @@
+"""The columns that people see: the key under its names, rows that are kept, and what is beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import HIDDEN, ORDER
+from headrace.core.operators.folds import AT
+from headrace.core.operators.kept import row_types
+from headrace.core.readable.meaning import Key
+from headrace.core.types import quoted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NUMBER = "__row"
+"""The number of a row that is kept, among those of its key."""
+
+
+def named(frame: pl.DataFrame, beside: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """The frame with those of these columns that it has behind the others, under other names.
+
+    >>> import polars as pl
+    >>> named(pl.DataFrame({"__until": [1], "until": ["x"]}), [("__until", "until")]).columns
+    ['until', 'until_']
+    """
+    import polars as pl
+
+    last = {name: shown for name, shown in beside if name in frame.columns}
+    taken = [name for name in frame.columns if name not in last]
+    columns = [pl.col(name) for name in taken]
+    for name, shown in last.items():
+        taken.append(free(shown, taken))
+        columns.append(pl.col(name).alias(taken[-1]))
+    return frame.select(columns)
+
+
+def free(name: str, taken: Sequence[str]) -> str:
+    """The name, with as many underscores as nobody else has."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def listed(
+    frame: pl.DataFrame, kept: str, key: Key, before: Sequence[str], number: str
+) -> pl.DataFrame:
+    """A row for each of the rows that are kept as a list, numbered, behind the columns `before`.
+
+    A column of the key that the rows have as well is there once.
+    """
+    import polars as pl
+
+    same = {n for n, text in zip(key.names, key.texts, strict=True) if text == quoted(n)}
+    inside = [n for n in row_types(frame.schema, kept) if n not in (*HIDDEN, AT)]
+    taken, rows = [*before, number], list[pl.Expr]()
+    for name in inside:
+        if name not in same:
+            taken.append(free(name, taken))
+            rows.append(pl.col(kept).struct.field(name).alias(taken[-1]))
+    count = pl.int_ranges(1, pl.col(kept).list.len() + 1, dtype=pl.Int32).alias(NUMBER)
+    exploded = frame.with_columns(count).explode(kept, NUMBER, empty_as_null=False)
+    beside = [name for name in frame.columns if name not in (*before, kept)]
+    shown = pl.col(NUMBER).alias(free(number, [*before]))
+    return exploded.select(*before, shown, *rows, *beside)
+
+
+def in_place(frame: pl.DataFrame, kept: str) -> pl.DataFrame:
+    """The rows that are kept as a list, in the order in which they stand among all rows."""
+    import polars as pl
+
+    place = pl.element().struct.field(ORDER)
+    return frame.with_columns(pl.col(kept).list.eval(pl.element().sort_by(place)))

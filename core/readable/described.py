@@ -1,0 +1,61 @@
+"""What it takes to read the states of a plan's steps, as plain data for a checkpoint.
+
+    {"key": ["odd"], "timed": true,             names of the key's columns; have rows event times
+     "columns": {"total": "sum(price)"},        of an aggregate, as written; a secret is masked
+     "of": {"price": "double"},                 the columns that it reads, or that a `top` keeps
+     "top": {"rows": 3, "by": ["price desc"]},  null where it is none
+     "window": {"shape": {"tumble": {"size_us": 60000000, "offset_us": 0}}, "lateness_us": 0, ...}}
+
+Nothing depends on it but what people are shown: it may change where the meaning does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from headrace.core.plan import nodes
+from headrace.core.plan.fingerprint import kept_of_rows
+from headrace.core.plan.layout import keyed_operation
+from headrace.core.plan.states import kept_by, read_of_rows
+from headrace.core.plan.windows import Window
+
+
+def readings(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
+    """By step, for those that keep anything."""
+    return {part.name: _of(part, plan) for part in plan if kept_by(part, plan.key_groups)}
+
+
+def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
+    keyed = keyed_operation(step)
+    assert isinstance(step, nodes.Step) and keyed is not None, "it keeps something"
+    window = None if isinstance(keyed, nodes.Dedup) else keyed.window
+    columns, of, top = dict[str, str](), dict[str, str](), None
+    if isinstance(keyed, nodes.Aggregate):
+        columns = {column.name: str(column.text) for column in keyed.columns}
+        of = {name: str(type) for name, type in read_of_rows(keyed).items()}
+    elif isinstance(keyed, nodes.Top):
+        of = {field.name: str(field.type) for field in kept_of_rows(step, keyed, plan)}
+        top = {"rows": keyed.rows, "by": [str(ranking.text) for ranking in keyed.by]}
+    return {
+        "key": [column.name for column in keyed.key],
+        "timed": any(stream.timed for stream in step.rows),
+        "columns": columns,
+        "of": of,
+        "top": top,
+        "window": _window(window) if window else None,
+    }
+
+
+def _window(window: Window) -> dict[str, Any]:
+    shape = {type(window.shape).__name__.lower(): asdict(window.shape)}
+    trigger = asdict(window.trigger) if window.trigger else None
+    evict = asdict(window.evict) if window.evict else None
+    return {
+        "shape": shape,
+        "lateness_us": window.lateness_us,
+        "processing": window.processing,
+        "trigger": trigger,
+        "accumulate": window.accumulate,
+        "evict": evict,
+    }

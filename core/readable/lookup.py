@@ -1,0 +1,142 @@
+"""A key as somebody writes it, to the key under which state is kept.
+
+EUR                     of a key of one column
+country=DE,at=2026-01-31    of several, in any order
+name='a, b'             quotes hold commas, and tell the text 'null' from null
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from headrace.core.problems import did_you_mean
+from headrace.core.readable.meaning import Key
+from headrace.core.types import BINARY, BOOLEAN, STRING, TIMESTAMP, Type, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_PART = re.compile(r"\s*(?P<name>[^=,']+?)\s*=\s*(?P<value>'(?:[^']|'')*'|[^,]*?)\s*(?:,|$)")
+
+
+class NoSuchKey(Exception):
+    """What was wanted of a key, what came, and what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The key of some state, and the key group it is in."""
+
+    encoded: str
+    group: int
+
+
+def wanted(text: str, key: Key, key_groups: int) -> Wanted:
+    """The key of that text. Raises NoSuchKey."""
+    import polars as pl
+
+    from headrace.core.keygroups import encoded, groups_of
+
+    said = _columns(text, key)
+    columns = [_column(field.name, said[field.name], field.type) for field in key.columns]
+    whole = encoded(pl.DataFrame(columns))
+    return Wanted(str(whole[0]), int(groups_of(whole, key_groups)[0]))
+
+
+def _columns(text: str, key: Key) -> dict[str, str]:
+    """What is said of each column."""
+    if not key.names:
+        raise NoSuchKey(f'it has no key, got "{text}"', "without --key all of it is shown")
+    named = _named(text)
+    if len(key.names) == 1 and key.names[0] not in named:
+        return {key.names[0]: text}
+    there = ", ".join(f"{field.name} {field.type}" for field in key.columns)
+    for name in named:
+        if name not in key.names:
+            hint = did_you_mean(name, key.names) or f"its key is {there}"
+            raise NoSuchKey(f'its key has no column "{name}"', hint)
+    if missing := [name for name in key.names if name not in named]:
+        example = ",".join(f"{name}=..." for name in key.names)
+        message = f'wanted {_listed(missing)} of its key as well, got "{text}"'
+        raise NoSuchKey(message, f"its key is {there}: --key {example}")
+    return named
+
+
+def _named(text: str) -> dict[str, str]:
+    """The columns that a text names, {} if it is none that names columns."""
+    at, found = 0, dict[str, str]()
+    while at < len(text):
+        part = _PART.match(text, at)
+        if part is None:
+            return {}
+        found[part["name"]] = part["value"]
+        at = part.end()
+    return found
+
+
+def _column(name: str, text: str, type: Type) -> pl.Series:
+    import polars as pl
+
+    value: object = None
+    if text[:1] == "'" == text[-1:] and len(text) > 1:
+        value = text[1:-1].replace("''", "'")
+    elif text.strip().lower() != "null":
+        value = text
+    try:
+        return _cast(pl.Series(name, [value], dtype=pl.String), type)
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        hint = _HINTS.get(str(type), "")
+        raise NoSuchKey(f'{name}: wanted {type}, got "{text}"', hint) from error
+
+
+_HINTS = {
+    "binary": "its bytes in hex",
+    "timestamp": "as in 2026-01-31T08:00:00Z",
+    "date": "as in 2026-01-31",
+    "boolean": "true or false",
+}
+
+
+def _cast(text: pl.Series, type: Type) -> pl.Series:
+    import polars as pl
+
+    if type == STRING:
+        return text
+    if type == BINARY:
+        return text.str.decode("hex")
+    if type == BOOLEAN:
+        return _mapped(text, {"true": True, "false": False})
+    if type == TIMESTAMP:
+        return pl.Series(text.name, [_time(each) for each in text], dtype=to_polars(type))
+    return text.str.strip_chars().cast(to_polars(type))
+
+
+def _mapped(text: pl.Series, words: dict[str, bool]) -> pl.Series:
+    import polars as pl
+
+    values = []
+    for word in text:
+        if word is not None and word.lower() not in words:
+            raise ValueError(word)
+        values.append(None if word is None else words[word.lower()])
+    return pl.Series(text.name, values, dtype=pl.Boolean)
+
+
+def _time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    at = datetime.fromisoformat(text.strip())
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(names)

@@ -1,0 +1,158 @@
+"""From what a checkpoint says of a step's state to the operation that can read it.
+
+The operation is made again of texts and types, without the pipeline: it has all that folds and
+grids go by, and nothing of what rows are computed from. Aggregates whose text is a secret are left
+out, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.core.aggregates import type_aggregate_text
+from headrace.core.expressions import ExpressionErrors, Span, type_expression
+from headrace.core.expressions.typed import Column
+from headrace.core.pipeline.text import MASK
+from headrace.core.plan import nodes
+from headrace.core.plan.rankings import ordering
+from headrace.core.plan.windows import (
+    Count,
+    Cumulate,
+    Evict,
+    Global,
+    Session,
+    Shape,
+    Slide,
+    Trigger,
+    Tumble,
+    Window,
+)
+from headrace.core.snapshots import Manifest
+from headrace.core.type_parser import TypeTextError, parse_type
+from headrace.core.types import ATOMS, TIMESTAMP, Field, Schema, Type
+
+NOWHERE = Span(0, 0)
+SHAPES: Mapping[str, type[Shape]] = {
+    shape.__name__.lower(): shape for shape in (Tumble, Slide, Cumulate, Session, Count, Global)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of a step: the columns that people know, and what they are made of."""
+
+    columns: Schema
+    texts: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.columns.names
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What the states of a step mean."""
+
+    key: Key
+    operation: nodes.Keyed
+    of: Schema
+    """The columns of rows that are kept as they came."""
+    timed: bool
+    """Whether the rows that come have event times."""
+    ttl: bool = False
+    """Whether keys are forgotten."""
+    having: bool = False
+    """Whether it is kept which rows were put out."""
+    hidden: tuple[str, ...] = ()
+    """The aggregates that cannot be read, because their text is a secret."""
+
+    @property
+    def window(self) -> Window | None:
+        """The window of the step."""
+        return None if isinstance(self.operation, nodes.Dedup) else self.operation.window
+
+
+class Unreadable(Exception):
+    """State can be shown as it is kept only: why."""
+
+
+def meaning(document: Manifest, step: str) -> Meaning:
+    """What the states of a step mean. Raises Unreadable."""
+    said: Any = document
+    reading = said.get("readings", {}).get(step)
+    if reading is None:
+        raise Unreadable("it was written by a version that did not say how to read it")
+    try:
+        return _meaning(said["kept"][step], reading)
+    except (KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
+        raise Unreadable(f"it was written by another version: {error}") from error
+
+
+def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
+    key = key_of(kept["key"], reading["key"])
+    of = schema_of(reading["of"])
+    made = tuple(
+        nodes.Computed(field.name, Column(field.type, True, NOWHERE, field.name))
+        for field in key.columns
+    )
+    window = _window(reading["window"]) if reading["window"] else None
+    timed, ttl, having = bool(reading["timed"]), bool(kept["ttl"]), bool(kept["having"])
+    if top := reading["top"]:
+        by = tuple(_ranking(text, of) for text in top["by"])
+        return Meaning(key, nodes.Top(made, window, top["rows"], by), of, timed, ttl)
+    if kept["does"].startswith("dedup"):
+        return Meaning(key, nodes.Dedup(made, "first"), of, timed, ttl)
+    keys = _bounded(key.columns, window)
+    texts = {name: text for name, text in reading["columns"].items() if MASK not in text}
+    columns = tuple(
+        nodes.Aggregated(name, type_aggregate_text(text, of, keys), text)
+        for name, text in texts.items()
+    )
+    hidden = tuple(name for name in reading["columns"] if name not in texts)
+    return Meaning(key, nodes.Aggregate(made, window, columns), of, timed, ttl, having, hidden)
+
+
+def key_of(kept: Iterable[tuple[str, str]], names: Iterable[str] | None = None) -> Key:
+    """The key that a checkpoint tells of; where it has no names, texts stand for them."""
+    kept = tuple(kept)
+    texts = tuple(text for text, _ in kept)
+    types = (_type(type) for _, type in kept)
+    fields = (Field(n, type) for n, type in zip(names or texts, types, strict=True))
+    return Key(Schema(tuple(fields)), texts)
+
+
+def schema_of(columns: Mapping[str, str]) -> Schema:
+    """The columns with types as texts."""
+    return Schema(tuple(Field(name, _type(text)) for name, text in columns.items()))
+
+
+def _bounded(keys: Schema, window: Window | None) -> Schema:
+    bounds = nodes.BOUNDS if window and window.bounded else ()
+    return Schema((*keys, *(Field(name, TIMESTAMP) for name in bounds)))
+
+
+def _type(text: str) -> Type:
+    return ATOMS[text] if text in ATOMS else parse_type(text)[0]
+
+
+def _ranking(text: str, rows: Schema) -> nodes.Ranking:
+    if MASK in text:
+        raise Unreadable("what it ranks by is a secret")
+    end, descending, nulls_last = ordering(text)
+    return nodes.Ranking(type_expression(text[:end], rows), descending, nulls_last, text)
+
+
+def _window(said: Mapping[str, Any]) -> Window:
+    ((name, lengths),) = said["shape"].items()
+    return Window(
+        SHAPES[name](**lengths),
+        said["lateness_us"],
+        None,
+        said["processing"],
+        Trigger(**said["trigger"]) if said["trigger"] else None,
+        said["accumulate"],
+        Evict(**said["evict"]) if said["evict"] else None,
+    )

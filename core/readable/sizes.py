@@ -1,0 +1,113 @@
+"""How much is kept: rows, keys and key groups of a state, and the bytes that it takes in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.keygroups import encoded, groups_of
+from headrace.core.readable.step import frames_of
+from headrace.core.state import KEY, Frozen, Shape
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSize:
+    """How much is kept of a key group."""
+
+    group: int
+    keys: int
+    rows: int
+
+
+@dataclass(slots=True)
+class Size:
+    """How much is kept in a state; entries are of no key."""
+
+    kind: str
+    rows: int = 0
+    keys: int | None = None
+    groups: list[GroupSize] = field(default_factory=list)
+
+    @property
+    def most_loaded(self) -> GroupSize | None:
+        """The key group with most rows."""
+        return max(self.groups, key=lambda each: each.rows, default=None)
+
+
+def size(name: str, frozen: Sequence[Frozen], key_groups: int) -> Size:
+    """The size of a state: all of it is read, one frozen state after the other."""
+    whole = Size(kind(name, frozen))
+    for each in frozen:
+        for group in _groups(each, name, key_groups):
+            whole.groups.append(group)
+        if name in each.names and each.shape(name).spread is not None:
+            whole.rows += sum(frame.height for frame in frames_of(each, name, each.groups))
+    if whole.kind != "entries":
+        whole.rows = sum(group.rows for group in whole.groups)
+        whole.keys = sum(group.keys for group in whole.groups)
+    whole.groups.sort(key=lambda group: group.group)
+    return whole
+
+
+def kind(name: str, frozen: Sequence[Frozen]) -> str:
+    """What kind of state it is: a table, runs or entries."""
+    shapes = [each.shape(name) for each in frozen if name in each.names]
+    if not shapes:
+        return "nothing"
+    return "entries" if shapes[0].spread else "table" if shapes[0].is_table else "runs"
+
+
+def _groups(frozen: Frozen, name: str, key_groups: int) -> Iterator[GroupSize]:
+    import polars as pl
+
+    if name not in frozen.names or frozen.shape(name).spread is not None:
+        return
+    shape = frozen.shape(name)
+    found = [
+        _keys(frame, shape).value_counts(name="rows")
+        for frame in frames_of(frozen, name, frozen.groups)
+    ]
+    if not found:
+        return
+    rows = pl.concat(found).group_by("key").agg(pl.col("rows").sum())
+    groups = rows.with_columns(groups_of(rows["key"], key_groups).alias("group"))
+    counts = groups.group_by("group").agg(pl.len().alias("keys"), pl.col("rows").sum())
+    yield from (GroupSize(*row) for row in counts.sort("group").iter_rows())
+
+
+def _keys(frame: pl.DataFrame, shape: Shape) -> pl.Series:
+    """The step's key of each row, encoded."""
+    import polars as pl
+
+    if shape.key is None:
+        return frame[KEY].alias("key")
+    if not shape.key:
+        return pl.Series("key", [""]).new_from_index(0, frame.height)
+    return encoded(frame[list(shape.key)]).alias("key")
+
+
+def told_rows(documents: Sequence[Any], name: str) -> int | None:
+    """How many rows documents say that a state has; None if they do not."""
+    found = [document["states"][name] for document in documents if name in document["states"]]
+    if not found or not all("rows" in state and state["rows"] is not None for state in found):
+        return None
+    rows = [state["rows"] for state in found]
+    return sum(rows) if all(isinstance(each, int) for each in rows) else None
+
+
+def bytes_in(document: object) -> int:
+    """How many bytes the blobs or files take that a document names.
+
+    >>> bytes_in({"a": [{"blob": "00", "bytes": 3}], "b": {"file": "x", "bytes": 4, "rows": 2}})
+    7
+    """
+    if isinstance(document, Mapping):
+        own = document.get("bytes")
+        if isinstance(own, int) and ("blob" in document or "file" in document):
+            return own
+        return sum(map(bytes_in, document.values()))
+    return sum(map(bytes_in, document)) if isinstance(document, list | tuple) else 0

@@ -1,0 +1,103 @@
+"""What is kept of one step, as people read it or as it is; of one key, or of all.
+
+It goes by the frozen states alone, so it is the same for checkpoints of any backend and savepoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.keygroups import encoded
+from headrace.core.readable.lookup import Wanted
+from headrace.core.readable.meaning import Key, Meaning, Unreadable, key_of, meaning
+from headrace.core.readable.raw import raw
+from headrace.core.readable.states import States
+from headrace.core.snapshots import Manifest
+from headrace.core.state import KEY, Frozen
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BESIDE = ("counts", "changed", "shown")
+"""States that are kept beside the one that has what the step makes of its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableStep:
+    """What is kept of a step. `frozen` are of different key groups."""
+
+    step: str
+    document: Manifest
+    frozen: Sequence[Frozen]
+    meaning: Meaning | None
+    why_raw: str = ""
+    """Why it can be shown only as it is kept, if so."""
+
+    @classmethod
+    def of(cls, step: str, document: Manifest, frozen: Sequence[Frozen]) -> ReadableStep:
+        """A step of a checkpoint or savepoint."""
+        try:
+            return cls(step, document, frozen, meaning(document, step))
+        except Unreadable as why:
+            return cls(step, document, frozen, None, str(why))
+
+    @property
+    def kept(self) -> Any:
+        """What it means (`plan/fingerprint`)."""
+        said: Any = self.document
+        return said["kept"][self.step]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its states, the one that most people ask for first."""
+        found = {*self.kept["states"]}.union(*(frozen.names for frozen in self.frozen))
+        return tuple(sorted(found, key=lambda name: (name in BESIDE, name)))
+
+    @property
+    def key(self) -> Key:
+        """Its key."""
+        return self.meaning.key if self.meaning else key_of(self.kept["key"])
+
+    def rows(
+        self, name: str, *, as_kept: bool = False, of: Wanted | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of a state, in pieces of the same columns."""
+        for frozen in self.frozen:
+            if of is not None and of.group not in frozen.groups:
+                continue
+            groups = frozen.groups if of is None else range(of.group, of.group + 1)
+            frames = frames_of(frozen, name, groups)
+            if of is not None:
+                frames = [_of_key(frame, of.encoded, self.key) for frame in frames]
+            if as_kept or self.meaning is None or _has_entries(frozen, name):
+                yield from (raw(frame, self.kept) for frame in frames)
+            else:
+                yield from States(self.meaning).read(name, frames, frozen.clock_us)
+
+
+def frames_of(frozen: Frozen, name: str, groups: range) -> list[pl.DataFrame]:
+    """What is kept in a state, as it is; of a table, one frame at most."""
+    if name not in frozen.names:
+        return []
+    shape = frozen.shape(name)
+    if shape.spread is not None:
+        rows = frozen.entries(name)
+    elif shape.is_table:
+        rows = frozen.table(name, groups)
+    else:
+        return [*frozen.runs(name, groups)]
+    return [] if rows is None else [rows]
+
+
+def _has_entries(frozen: Frozen, name: str) -> bool:
+    return name in frozen.names and frozen.shape(name).spread is not None
+
+
+def _of_key(frame: pl.DataFrame, wanted: str, key: Key) -> pl.DataFrame:
+    """The rows of that key. Where a table's KEY says more, there are columns of the key as well."""
+    inside = [f"__k{at}" for at in range(len(key.names))]
+    if all(name in frame.columns for name in inside):
+        return frame.filter(encoded(frame[inside]) == wanted)
+    return frame.filter(frame[KEY] == wanted) if KEY in frame.columns else frame

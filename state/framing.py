@@ -31,12 +31,12 @@ def encoded(frame: pl.DataFrame) -> memoryview:
     return to.getbuffer()
 
 
-def decoded(data: bytes) -> pl.DataFrame:
-    """The frame that was encoded. Raises DamagedSnapshot."""
+def decoded(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
+    """The frame that was encoded, or some of its columns. Raises DamagedSnapshot."""
     import polars as pl
 
     try:
-        return pl.read_ipc_stream(data)
+        return pl.read_ipc_stream(data, columns=columns)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DamagedSnapshot(f"wanted a frame of state, got {len(data)} bytes: {error}") from error
 

@@ -26,6 +26,8 @@ from headrace.core.state import Document, Shape, Spread
 FORMAT = 1
 """The version of the format. One that is not known is refused; older ones are read for ever."""
 
+KIND = "savepoint"
+
 RUNS, TABLE, ENTRIES = "runs", "table", "entries"
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -107,8 +107,13 @@ def named(what: str, root: str) -> Iterator[Kept]:
 
 
 @contextmanager
-def checkpoint(home: Home, number: int | None = None) -> Iterator[KeptCheckpoint]:
-    """A checkpoint of a home, None: the newest one. What is read of it may go meanwhile."""
+def checkpoint(
+    home: Home, number: int | None = None, scratch: str | None = None
+) -> Iterator[KeptCheckpoint]:
+    """A checkpoint of a home, None: the newest one. What is read of it may go meanwhile.
+
+    Databases are opened in the folder `scratch`, which is made if there are any, and then empty.
+    """
     from headrace.state.rocks.backend import RocksBackend
 
     store = home.looked_at()
@@ -120,11 +125,14 @@ def checkpoint(home: Home, number: int | None = None) -> Iterator[KeptCheckpoint
     elif number not in numbers:
         there = ", ".join(map(str, numbers))
         raise NoSuchSnapshot(f"{home.name} has no checkpoint {number}", f"there are: {there}")
-    with tempfile.TemporaryDirectory(prefix="headrace-") as folder, reading(store, number):
+    with ExitStack() as lasting:
+        lasting.enter_context(reading(store, number))
+        if scratch is None:
+            scratch = lasting.enter_context(tempfile.TemporaryDirectory(prefix="headrace-"))
         document = store.manifest(number)
         if is_visible(home, store, number):
             document = all_visible(document)
-        yield KeptCheckpoint(home.name, number, document, store, RocksBackend(folder, MEMORY))
+        yield KeptCheckpoint(home.name, number, document, store, RocksBackend(scratch, MEMORY))
 
 
 def is_visible(home: Home, store: SnapshotStore, number: int) -> bool:

@@ -7,6 +7,7 @@
     groups     = first "-" last
     unfinished = the folder that will hold it "/." name ".unfinished"
                / .lock                                     held by the process that writes
+               / .scratch                                  databases that are read
 
 A folder is a savepoint when it has `savepoint.json`. One that is being written has another name and
 is locked; what is unfinished and not locked was left by a process that was killed.
@@ -18,7 +19,8 @@ import os
 import re
 from urllib.parse import quote
 
-SAVEPOINTS, MANIFEST, STATES, LOCK = "savepoints", "savepoint.json", "states", ".lock"
+SAVEPOINTS, MANIFEST, STATES = "savepoints", "savepoint.json", "states"
+LOCK, SCRATCH = ".lock", ".scratch"
 UNFINISHED = ".unfinished"
 
 _FILE = re.compile(r"[^/\\\0]+(/[^/\\\0]+)*")

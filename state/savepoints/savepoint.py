@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotError
 from headrace.state.savepoints import names
-from headrace.state.savepoints.document import FORMAT, FileDocument, PartDocument, typed
+from headrace.state.savepoints.document import FORMAT, KIND, FileDocument, PartDocument, typed
 from headrace.state.savepoints.frozen import SavedFrozen, damaged
 from headrace.state.storage.disk import Disk
 from headrace.state.storage.local_disk import LocalDisk
@@ -83,8 +83,8 @@ def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
     except Broken as error:
         raise damaged(path, str(error)) from error
     said: Any = document
-    if said.get("kind") != "savepoint":
-        raise RefusedSnapshot(f"{path}: wanted a savepoint, got {said.get('kind')}")
+    if said.get("kind") != KIND:
+        raise RefusedSnapshot(f"{path}: wanted a {KIND}, got {said.get('kind')}")
     parts = {
         step: [[typed(part) for part in subtask] for subtask in subtasks]
         for step, subtasks in said["states"].items()

@@ -1,0 +1,178 @@
+"""Makes a savepoint of a checkpoint: its states as Parquet, the rest as the manifest says it.
+
+The checkpoint stays as it is, and so may the job that took it: all that is read are its files. The
+job that runs beside wants the processor, so what is done for rows is done for many at once, by
+Polars, which lets others run meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.keygroups import groups_of, key_group
+from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotStore
+from headrace.core.state import KEY, UNTIL, Shape, StateBackend
+from headrace.state.savepoints import names
+from headrace.state.savepoints.columns import GROUP, packed, sql_type
+from headrace.state.savepoints.document import (
+    KIND,
+    RUNS,
+    ColumnDocument,
+    FileDocument,
+    PartDocument,
+    StateDocument,
+    name_of,
+    plain,
+)
+from headrace.state.savepoints.pieces import Part, part_of
+from headrace.state.savepoints.writing import Writing
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FILE_BYTES = 1 << 25
+"""So many bytes of rows, as they are in memory, become a file: they are collected there."""
+
+Told = Callable[[int], None]
+"""Told how many bytes have been written, now and then; what it raises is the end of it."""
+
+
+def export(
+    document: Manifest,
+    store: SnapshotStore,
+    backend: StateBackend,
+    to: Writing,
+    said: Mapping[str, object],
+    tell: Told = lambda bytes: None,
+) -> Manifest:
+    """Write the states of a checkpoint, of which all output is visible; gives what is to be said.
+
+    `said` is what else is to be said. Raises SnapshotError.
+    """
+    _check_visible(document)
+    about: Any = document
+    states = {
+        step: [
+            [plain(_part(part_of(each, store, backend), step, to, tell)) for each in subtask]
+            for subtask in subtasks
+        ]
+        for step, subtasks in about["states"].items()
+    }
+    return {"kind": KIND, **said, **about, "states": states}
+
+
+def _check_visible(document: Manifest) -> None:
+    said: Any = document
+    waiting = [sink for sink, kept in said["sinks"].items() if kept["handles"]]
+    if waiting:
+        number = said["number"]
+        raise RefusedSnapshot(
+            f"checkpoint {number} has output of {', '.join(waiting)} that may not be visible yet",
+            "a run that goes on from it makes it visible; an older checkpoint has none: JOB@N",
+        )
+
+
+def _part(part: Part, step: str, to: Writing, tell: Told) -> PartDocument:
+    states = {}
+    for name in sorted(part.names):
+        rows = Rows(part, step, name, to, tell)
+        for frame, goes_on in part.pieces(name):
+            rows.add(frame, goes_on=goes_on)
+        states[name] = rows.written()
+    groups, counts = (part.groups.start, part.groups.stop), part.counts
+    return PartDocument(
+        groups, part.key_groups, part.clock_us, counts.late, counts.unfilled, states
+    )
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of a state on their way into files."""
+
+    part: Part
+    step: str
+    name: str
+    to: Writing
+    tell: Told
+    shape: Shape = field(init=False)
+    schema: Mapping[str, pl.DataType] | None = None
+    timed: bool = False
+    _waiting: list[pl.DataFrame] = field(default_factory=list)
+    _frames: list[int] = field(default_factory=list)
+    _bytes: int = 0
+    _files: list[FileDocument] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.shape = self.part.shape(self.name)
+
+    def add(self, frame: pl.DataFrame, *, goes_on: bool) -> None:
+        """Take some; whether they are of the same frame as those before."""
+        if not frame.height:
+            return
+        count = int(frame.estimated_size()) // FILE_BYTES + 1
+        rows = -(-frame.height // count)
+        for start in range(0, frame.height, rows):
+            self._take(frame.slice(start, rows), goes_on=goes_on or start > 0)
+
+    def written(self) -> StateDocument:
+        """What there is, when all was taken."""
+        self._flush()
+        schema = self.schema or {}
+        return StateDocument(
+            name_of(self.shape),
+            self.shape.key,
+            self.shape.spread,
+            sum(file.rows for file in self._files),
+            self.timed,
+            [ColumnDocument(name, sql_type(type), str(type)) for name, type in schema.items()],
+            self._files,
+        )
+
+    def _take(self, frame: pl.DataFrame, *, goes_on: bool) -> None:
+        frame = self._canonical(frame)
+        if name_of(self.shape) != RUNS or (goes_on and self._frames):
+            self._frames[:] = [*self._frames[:-1], sum(self._frames[-1:]) + frame.height]
+        else:
+            self._frames.append(frame.height)
+        self._waiting.append(frame)
+        self._bytes += int(frame.estimated_size())
+        if self._bytes >= FILE_BYTES:
+            self._flush()
+
+    def _canonical(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows with the columns of the file, in their order."""
+        import polars as pl
+
+        if self.shape.is_table:
+            if UNTIL not in frame.columns:
+                frame = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(UNTIL))
+            self.timed |= frame[UNTIL].null_count() < frame.height
+        if self.shape.spread is None:
+            frame = frame.insert_column(0, self._groups(frame).alias(GROUP))
+        if self.schema is None:
+            self.schema = dict(frame.schema)
+        if dict(frame.schema) != self.schema:
+            raise ValueError(f"wanted the columns {self.schema}, got {frame.schema}")
+        return frame[list(self.schema)]
+
+    def _groups(self, frame: pl.DataFrame) -> pl.Series:
+        if self.shape.key is None:
+            return groups_of(frame[KEY], self.part.key_groups)
+        return key_group(frame, self.shape.key, self.part.key_groups)
+
+    def _flush(self) -> None:
+        import polars as pl
+
+        if not self._waiting:
+            return
+        whole = pl.concat(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+        folder = names.state(self.step, self.name)
+        number, key_groups = len(self._files) + 1, self.part.key_groups
+        name = names.file(folder, self.part.groups, number, key_groups)
+        data = packed(whole)
+        sha256 = self.to.write(name, data)
+        self._files.append(FileDocument(name, data.nbytes, sha256, whole.height, self._frames))
+        self._waiting, self._frames, self._bytes = [], [], 0
+        self.tell(self.to.bytes)

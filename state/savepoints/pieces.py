@@ -1,0 +1,229 @@
+"""The rows of what a checkpoint keeps of a step, in pieces: none of it is in memory as a whole.
+
+What the memory backend stored is read blob by blob. Of a table the keys are read first, which say
+what rows of the log count, and then the rows. What is in a database or in files of runs is read as
+the backend reads it, which is in pieces too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from headrace.core.snapshots import SnapshotStore
+from headrace.core.state import KEY, UNTIL, Counts, Document, Shape, StateBackend
+from headrace.state.framing import decoded
+from headrace.state.rocks.frozen_table import FrozenSpillingTable
+from headrace.state.rocks.runs import FrozenSpillingRuns
+from headrace.state.rocks.thawed import RocksThawed
+from headrace.state.run import marks
+from headrace.state.stored import (
+    Named,
+    Piece,
+    RunsDocument,
+    StepDocument,
+    TableDocument,
+    blobs_of,
+    typed,
+)
+from headrace.state.table import ROW, FrozenTable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Pieces: TypeAlias = "Iterator[tuple[pl.DataFrame, bool]]"
+"""Rows, and whether they are of the same frame as those before."""
+
+
+class Part(Protocol):
+    """What is kept of a step in some key groups that have one clock."""
+
+    @property
+    def groups(self) -> range:
+        """Which key groups."""
+        ...
+
+    @property
+    def key_groups(self) -> int:
+        """Of how many."""
+        ...
+
+    @property
+    def clock_us(self) -> int:
+        """Their clock."""
+        ...
+
+    @property
+    def counts(self) -> Counts:
+        """What was counted."""
+        ...
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The states."""
+        ...
+
+    def shape(self, name: str) -> Shape:
+        """What that one is."""
+        ...
+
+    def pieces(self, name: str) -> Pieces:
+        """Its rows. Raises SnapshotError."""
+        ...
+
+
+def part_of(document: Document, store: SnapshotStore, backend: StateBackend) -> Part:
+    """What a document of a checkpoint tells of. Raises SnapshotError."""
+    if document.get("format") == "frames":
+        return FramesPart(typed(document), store)
+    frozen = backend.thawed(document, store)
+    assert isinstance(frozen, RocksThawed)
+    return RocksPart(frozen)
+
+
+@dataclass(frozen=True, slots=True)
+class FramesPart:
+    """What the memory backend stored."""
+
+    document: StepDocument
+    store: SnapshotStore
+
+    @property
+    def groups(self) -> range:
+        """Which key groups."""
+        return range(*self.document.groups)
+
+    @property
+    def key_groups(self) -> int:
+        """Of how many."""
+        return self.document.key_groups
+
+    @property
+    def clock_us(self) -> int:
+        """Their clock."""
+        return self.document.clock_us
+
+    @property
+    def counts(self) -> Counts:
+        """What was counted."""
+        return Counts(self.document.late, self.document.unfilled)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The states."""
+        return frozenset(self.document.states)
+
+    def shape(self, name: str) -> Shape:
+        """What that one is."""
+        state = self.document.states[name]
+        if isinstance(state, RunsDocument):
+            return Shape(is_table=False, key=state.key)
+        if isinstance(state, TableDocument):
+            return Shape(is_table=True, key=state.group)
+        return Shape(is_table=False, key=None, spread=state.spread)
+
+    def pieces(self, name: str) -> Pieces:
+        """Its rows."""
+        state = self.document.states[name]
+        if isinstance(state, RunsDocument):
+            for piece in state.frames:
+                yield from self._piece(piece)
+        elif isinstance(state, TableDocument):
+            yield from self._table(state)
+        elif state.rows is not None:
+            yield from ((rows, False) for rows in self._read(state.rows))
+
+    def _piece(self, piece: Piece) -> Pieces:
+        """The rows of a frame that are there."""
+        gone = None if piece.gone is None else self._numbers(piece.gone)
+        start, goes_on = 0, False
+        for rows in self._read(piece.frame):
+            height, skip = rows.height, min(max(0, piece.skip - start), rows.height)
+            if gone is not None:
+                here = gone.filter(gone.is_between(start, start + height, closed="left")) - start
+                rows = rows.filter(marks(rows, here) == 0) if len(here) else rows
+                skip -= int((here < skip).sum())
+            yield rows.slice(skip), goes_on
+            start, goes_on = start + height, True
+
+    def _table(self, state: TableDocument) -> Pieces:
+        """The rows of a log that count."""
+        frames = [blob for piece in state.frames for blob in piece.frame]
+        keys = tuple(self._read(tuple(frames), [KEY]))
+        if not keys:
+            return
+        removed = () if state.removed is None else (self._numbers(state.removed),)
+        log = FrozenTable(keys, removed, state.now_us, state.group)
+        left, start = log.last_rows()[ROW], 0
+        del keys, log
+        for rows in self._read(tuple(frames)):
+            here = left.filter(left.is_between(start, start + rows.height, closed="left")) - start
+            start += rows.height
+            rows = rows if len(here) == rows.height else rows[here]
+            yield _remembered(rows, state.now_us), True
+
+    def _read(self, names: Named, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
+        for blob in blobs_of(names):
+            yield decoded(self.store.read(blob), columns)
+
+    def _numbers(self, names: Named) -> pl.Series:
+        import polars as pl
+
+        return pl.concat(list(self._read(names)))["row"]
+
+
+@dataclass(frozen=True, slots=True)
+class RocksPart:
+    """What was partly on disk."""
+
+    frozen: RocksThawed
+
+    @property
+    def groups(self) -> range:
+        """Which key groups."""
+        return self.frozen.groups
+
+    @property
+    def key_groups(self) -> int:
+        """Of how many."""
+        return self.frozen.key_groups
+
+    @property
+    def clock_us(self) -> int:
+        """Their clock."""
+        return self.frozen.clock_us
+
+    @property
+    def counts(self) -> Counts:
+        """What was counted."""
+        return self.frozen.counts
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The states."""
+        return self.frozen.names
+
+    def shape(self, name: str) -> Shape:
+        """What that one is."""
+        return self.frozen.shape(name)
+
+    def pieces(self, name: str) -> Pieces:
+        """Its rows."""
+        state = self.frozen.states[name]
+        if isinstance(state, FrozenSpillingRuns):
+            yield from ((rows, False) for rows in state.memory.frames)
+            yield from ((state.read(spilled), False) for spilled in state.spilled)
+        elif isinstance(state, FrozenSpillingTable):
+            yield from ((rows, True) for rows in state.parts(None, self.key_groups))
+        elif state.rows is not None:
+            yield state.rows, False
+
+
+def _remembered(rows: pl.DataFrame, now_us: int) -> pl.DataFrame:
+    """The rows whose time has not passed."""
+    import polars as pl
+
+    if UNTIL not in rows.columns:
+        return rows
+    return rows.filter(pl.col(UNTIL).is_null() | (pl.col(UNTIL) >= now_us))

@@ -1,0 +1,46 @@
+"""Takes a savepoint: of a checkpoint that is in a home, whether its job runs or not.
+
+It needs no lock. Who takes one of a job that runs sees to it that the checkpoint stays meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from headrace.state.savepoints import names
+from headrace.state.savepoints.export import Told, export
+from headrace.state.savepoints.kept import checkpoint
+from headrace.state.savepoints.writing import free, writing
+from headrace.state.storage.home import Home
+
+
+def now() -> str:
+    """The time, as manifests tell it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def take(
+    home: Home,
+    version: str,
+    number: int | None = None,
+    to: str | None = None,
+    tell: Told = lambda bytes: None,
+    time: Callable[[], str] = now,
+) -> str:
+    """Write a checkpoint (None: the newest) as a savepoint; gives its folder, which is whole.
+
+    `to` must not be there, or be empty; None: among those of the job, under the time. `version` is
+    that of headrace. `tell` is told now and then how many bytes are written, and may raise to end
+    it. Nothing is left of one that was not finished. Raises SnapshotError.
+    """
+    at = time()
+    folder = to or free(home.disk, os.path.join(names.of_job(home.root, home.name), names.at(at)))
+    said = {"taken": at, "taken_by": version}
+    scratch = os.path.join(names.unfinished(folder), names.SCRATCH)
+    with checkpoint(home, number, scratch) as kept, writing(home.disk, folder) as to_write:
+        document = export(kept.document, kept.store, kept.backend, to_write, said, tell)
+        home.disk.remove_folder(scratch)
+        to_write.finish(document)
+    return folder

@@ -1,0 +1,140 @@
+"""The folder of a savepoint while it is written: under another name, locked, then renamed.
+
+A crash at any time leaves the savepoint or nothing that looks like one. What it leaves is found by
+the next one that is written to the same place: unfinished, and not locked by anybody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from headrace.core.snapshots import Manifest, RefusedSnapshot
+from headrace.state.savepoints import names
+from headrace.state.savepoints.document import FORMAT
+from headrace.state.storage.disk import Disk, Lock
+from headrace.state.storage.sealing import seal
+from headrace.state.storage.telling import telling
+
+AT_ONCE = 1 << 26
+"""So many bytes are synced at a time: a running job wants the disk as well."""
+
+
+@dataclass(slots=True)
+class Writing:
+    """A savepoint that is not finished."""
+
+    disk: Disk
+    folder: str
+    """Where it is until it is."""
+    bytes: int = 0
+    """How much was written."""
+    _unsynced: list[str] = field(default_factory=list)
+    _synced: int = 0
+    _folders: set[str] = field(default_factory=set)
+
+    def write(self, name: str, data: memoryview) -> str:
+        """Have a file of these bytes; gives their SHA-256."""
+        path = os.path.join(self.folder, name)
+        above = os.path.dirname(path)
+        with telling(f"write {path}"):
+            if above not in self._folders:
+                self.disk.make_folder(above)
+                self._folders.add(above)
+            self.disk.write(path, (data,))
+            self._unsynced.append(path)
+            self.bytes += data.nbytes
+            if self.bytes - self._synced >= AT_ONCE:
+                self._sync()
+        return hashlib.sha256(data).hexdigest()
+
+    def finish(self, document: Manifest) -> None:
+        """Say what it holds; all of it is safe."""
+        path = names.manifest(self.folder)
+        with telling(f"write {path}"):
+            self._sync()
+            for folder in sorted(self._folders):
+                self.disk.sync_folder(folder)
+            self.disk.write(path, (seal(document, FORMAT),))
+            self.disk.sync((path,))
+            self.disk.sync_folder(self.folder)
+
+    def _sync(self) -> None:
+        self.disk.sync(self._unsynced)
+        self._unsynced.clear()
+        self._synced = self.bytes
+
+
+@contextmanager
+def writing(disk: Disk, folder: str) -> Iterator[Writing]:
+    """Write a savepoint: it is there behind this, if `finish` was called; else nothing is.
+
+    Raises RefusedSnapshot if something is there.
+    """
+    folder = os.path.abspath(folder)
+    above = os.path.dirname(folder)
+    with telling(f"write {folder}"):
+        disk.make_folder(above)
+        _check_free(disk, folder)
+        _remove_unfinished(disk, above)
+        lock = _begun(disk, folder)
+    unfinished = Writing(disk, names.unfinished(folder))
+    try:
+        yield unfinished
+        with telling(f"write {folder}"):
+            _check_free(disk, folder)
+            disk.rename(unfinished.folder, folder)
+            disk.sync_folder(above)
+            disk.remove(os.path.join(folder, names.LOCK))
+    finally:
+        # With the lock: else somebody might begin there.
+        with suppress(OSError):
+            disk.remove_folder(unfinished.folder)
+        lock.release()
+
+
+def free(disk: Disk, folder: str) -> str:
+    """The folder's name, or one like it that nothing has."""
+    found, number = folder, 1
+    while _is_there(disk, found) or _is_there(disk, names.unfinished(found)):
+        number += 1
+        found = f"{folder}-{number}"
+    return found
+
+
+def _begun(disk: Disk, folder: str) -> Lock:
+    unfinished = names.unfinished(folder)
+    if not _is_there(disk, unfinished):
+        disk.make_folder(unfinished)
+        lock = disk.lock(os.path.join(unfinished, names.LOCK))
+        if lock is not None:
+            return lock
+    raise RefusedSnapshot(f"another savepoint is being written to {folder}", "wait for it")
+
+
+def _check_free(disk: Disk, folder: str) -> None:
+    if disk.names(folder):
+        what = "a savepoint" if disk.size(names.manifest(folder)) is not None else "something"
+        hint = "name a folder that is not there: savepoints are never overwritten"
+        raise RefusedSnapshot(f"{folder} has {what} in it", hint)
+
+
+def _remove_unfinished(disk: Disk, above: str) -> None:
+    """Remove what was left by those that were killed."""
+    for name in disk.names(above):
+        if names.is_unfinished(name):
+            path = os.path.join(above, name)
+            with suppress(OSError):
+                lock = disk.lock(os.path.join(path, names.LOCK))
+                if lock is not None:
+                    try:
+                        disk.remove_folder(path)
+                    finally:
+                        lock.release()
+
+
+def _is_there(disk: Disk, path: str) -> bool:
+    return disk.size(path) is not None or bool(disk.names(path))

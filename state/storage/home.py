@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from headrace.core.snapshots import DamagedSnapshot, SnapshotError
 from headrace.state.storage import names
 from headrace.state.storage.disk import Disk, publish
-from headrace.state.storage.local import FRESH, LocalStore
+from headrace.state.storage.local import LocalStore
 from headrace.state.storage.lock import Holder, holding
 from headrace.state.storage.manifests import Manifests
 from headrace.state.storage.sealing import Broken, seal, unseal
+from headrace.state.storage.store import FRESH
 from headrace.state.storage.telling import telling
 
 

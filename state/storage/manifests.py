@@ -69,14 +69,7 @@ class Manifests:
             if error.errno != errno.EIO:
                 raise
             raise Broken("the disk cannot read it") from error
-        for name, wanted in (("job", self._job), ("number", number)):
-            if document.get(name) != wanted:
-                got = document.get(name)
-                raise RefusedSnapshot(
-                    f"{path}: wanted {name} {wanted}, got {got}",
-                    "it was copied here from elsewhere",
-                )
-        return document
+        return owned(path, document, self._job, number)
 
     def named(self, number: int) -> frozenset[Blob]:
         """The blobs that a manifest names. Raises as `read` does."""
@@ -127,3 +120,14 @@ class Manifests:
     def _publish(self, number: int, data: bytes) -> None:
         path = self.path(number)
         publish(self._disk, path, names.temporary(path), data)
+
+
+def owned(path: str, document: dict[str, object], job: str, number: int) -> dict[str, object]:
+    """The document of a manifest, if it is of this job and number. Raises RefusedSnapshot."""
+    for name, wanted in (("job", job), ("number", number)):
+        if document.get(name) != wanted:
+            got = document.get(name)
+            raise RefusedSnapshot(
+                f"{path}: wanted {name} {wanted}, got {got}", "it was copied here from elsewhere"
+            )
+    return document

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from headrace.core.news import News, Resumed
@@ -130,6 +131,7 @@ def _keeping(
         finish,
         home.note,
         home.noted,
+        now_us=lambda: time_ns() // 1000,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from headrace.core.assembly import Assembly
+from headrace.core.assembly import Assembly, Subtask
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
 from headrace.core.checkpoints import Checkpoints
@@ -119,6 +119,10 @@ class Attempt:
         channels = self._assembly.channels if self._assembly else {}
         before = self.restored.tallies if self.restored else Tallies()
         return part_counts(self.plan, running, channels, before)
+
+    def subtasks(self) -> tuple[Subtask, ...]:
+        """All that were deployed, also those that have ended."""
+        return tuple(self._worker.subtasks.values()) if self._worker else ()
 
     def _say(self, what: Said) -> None:
         self._mail.put_nowait(what)

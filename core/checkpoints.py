@@ -174,8 +174,9 @@ class Checkpoints:
 
     def _give_up(self, why: str, now: float) -> list[ToAnybody]:
         self.failed, self.why = self.failed + 1, why
+        seconds = now - self._since
         self._rest(now)
-        return [CheckpointFailed(self.number, why)]
+        return [CheckpointFailed(self.number, why, seconds)]
 
     def _rest(self, now: float) -> None:
         self.state = "resting"

@@ -15,11 +15,13 @@ from headrace.core.compile import Setting
 from headrace.core.contracts import ConnectorError, Connectors, Surroundings
 from headrace.core.keeping import Keeping
 from headrace.core.manifest import Checkpoint
-from headrace.core.messages import Failure
+from headrace.core.messages import Failure, SubtaskId
 from headrace.core.news import Restarting
+from headrace.core.occupation import Looks
 from headrace.core.plan import nodes
 from headrace.core.snapshots import SnapshotError
 from headrace.core.statistics import PartCounts
+from headrace.core.subtask_statistics import SubtaskStatistics, subtask_statistics
 from headrace.core.telling import failure
 
 
@@ -53,6 +55,8 @@ class Job:
     restored: Checkpoint | None = None
     """The checkpoint that it begins with."""
     random: random.Random = field(default_factory=random.Random)
+    looks: Looks[tuple[int, SubtaskId]] = field(default_factory=Looks)
+    """What was seen of its subtasks, each in an attempt."""
     _attempt: Attempt | None = None
     _deployed: Attempt | None = None
     """The last one of which anything ran."""
@@ -87,6 +91,18 @@ class Job:
         """What went through every part so far, in this run and in those that it goes on from."""
         shown = self._deployed or self._attempt
         return shown.counts() if shown else {}
+
+    @property
+    def attempt_number(self) -> int:
+        """Which attempt runs, from 1 on; 0 before there is one."""
+        return self._attempt.number if self._attempt else 0
+
+    def subtasks(self) -> list[SubtaskStatistics]:
+        """Each subtask in figures, since it began."""
+        shown = self._deployed or self._attempt
+        if shown is None:
+            return []
+        return [subtask_statistics(s, shown.plan, shown.number) for s in shown.subtasks()]
 
     @property
     def before(self) -> Mapping[str, PartCounts]:

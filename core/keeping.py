@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from headrace.core import manifest
 from headrace.core.checkpoints import Rhythm
+from headrace.core.history import History
 from headrace.core.manifest import Checkpoint
-from headrace.core.messages import CheckpointTaken, Keep
+from headrace.core.messages import CheckpointFailed, CheckpointTaken, Keep
 from headrace.core.news import News
 from headrace.core.plan import nodes
 from headrace.core.restart import Restarts
@@ -45,6 +46,9 @@ class Keeping:
     """The checkpoint that a run began with."""
     anew: frozenset[str] = frozenset()
     """The steps and sources that begin anew behind that one; a later one has what they kept."""
+    now_us: Callable[[], int] = lambda: 0
+    """The time by the wall clock, for the history."""
+    history: History = field(default_factory=History)
     _bytes: int = 0
     _written: int = 0
     """The last checkpoint that was written."""
@@ -58,6 +62,7 @@ class Keeping:
         document = manifest.written(keep, plan, self.version, self.time(), behind)
         self.store.commit(keep.number, document)
         self._written = keep.number
+        self.history.written(keep.number, document)
         # It is there: that rubbish stays is no reason to say that it is not.
         with suppress(SnapshotError):
             self.store.collect(self.store.manifests()[-self.retain :])
@@ -83,4 +88,6 @@ class Keeping:
         if isinstance(news, CheckpointTaken):
             before, self._bytes = self._bytes, self.store.bytes_written
             news = replace(news, bytes=self._bytes - before)
+        if isinstance(news, CheckpointTaken | CheckpointFailed):
+            self.history.told(news, self.now_us())
         self.tell(news)

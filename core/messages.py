@@ -226,6 +226,7 @@ class CheckpointFailed:
 
     number: int
     why: str
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,3 +26,13 @@ class Sized(Protocol):
     def size(self) -> Size:
         """How much it is; in hardly any time, and in any thread."""
         ...
+
+
+def sizes_of(
+    states: Mapping[str, Sized], beside: Mapping[str, Callable[[], Size]]
+) -> dict[str, Size]:
+    """The sizes of states, with what waits to be filed in them."""
+    return {
+        name: state.size + beside[name]() if name in beside else state.size
+        for name, state in states.items()
+    }

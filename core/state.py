@@ -261,6 +261,8 @@ class StepState(Protocol):
     clock_us: int
     """The watermark that the step has reached; operators read and set it."""
     counts: Counts
+    beside: dict[str, Callable[[], Size]]
+    """By name of a state, what an operator has that it is going to file there; for `sizes`."""
 
     def runs(self, name: str, layout: RunsLayout) -> Runs:
         """Open a state of runs; each name once, whether of runs or of a table.

@@ -63,7 +63,7 @@ def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> N
         count.bad += came.bad
         if not isinstance(part, nodes.Sink):
             count.blocked_s += subtask.flow.foot.writing.seconds
-        if _is_timed(part, plan):
+        if is_timed(part, plan):
             _add_time(count, subtask.flow.watermark_us)
         if isinstance(part, nodes.Step):
             _add_windows(count, subtask, part)
@@ -93,7 +93,7 @@ def _add_time(count: PartCounts, watermark_us: int | None) -> None:
         count.watermark_us = watermark_us if before is None else min(before, watermark_us)
 
 
-def _is_timed(part: nodes.PlanPart, plan: nodes.Plan) -> bool:
+def is_timed(part: nodes.PlanPart, plan: nodes.Plan) -> bool:
     """Whether its rows have event times."""
     if isinstance(part, nodes.Source):
         return part.outputs[0].timed

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.core.sizes import Size, Sized
+from headrace.core.sizes import Size, sizes_of
 from headrace.core.snapshots import RefusedSnapshot, SnapshotStore
 from headrace.core.state import Document, Owner, RunsLayout, Spread
 from headrace.state.entries import MemoryEntries
@@ -48,6 +48,7 @@ class MemoryState:
     def __init__(self, owner: Owner, blobs: FrameBlobs) -> None:
         self.clock_us = owner.clock_us
         self.counts = owner.counts
+        self.beside: dict[str, Callable[[], Size]] = {}
         self._owner = owner
         self._blobs = blobs
         self._unopened = unopened(owner)
@@ -89,8 +90,7 @@ class MemoryState:
 
     def sizes(self) -> Mapping[str, Size]:
         """How much there is of each state that is open."""
-        states: dict[str, Sized] = {**self._runs, **self._tables, **self._entries}
-        return {name: state.size for name, state in states.items()}
+        return sizes_of({**self._runs, **self._tables, **self._entries}, self.beside)
 
     def freeze(self) -> MemoryFrozen:
         """What is kept now: references to frames that nobody changes."""

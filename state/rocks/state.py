@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.core.sizes import Size, Sized
+from headrace.core.sizes import Size, sizes_of
 from headrace.core.state import KEY, SLOT, UNTIL, Owner, RunsLayout, Spread
 from headrace.state.entries import FrozenEntries, MemoryEntries
 from headrace.state.framing import FrameBlobs
@@ -35,6 +35,7 @@ class RocksState:
     ) -> None:
         self.clock_us = owner.clock_us
         self.counts = owner.counts
+        self.beside: dict[str, Callable[[], Size]] = {}
         self._owner = owner
         self._blobs, self._budget, self._shelf, self._gate = blobs, budget, shelf, gate
         self._runs: dict[str, SpillingRuns] = {}
@@ -99,8 +100,7 @@ class RocksState:
 
     def sizes(self) -> Mapping[str, Size]:
         """How much there is of each state that is open."""
-        states: dict[str, Sized] = {**self._runs, **self._tables, **self._entries}
-        return {name: state.size for name, state in states.items()}
+        return sizes_of({**self._runs, **self._tables, **self._entries}, self.beside)
 
     def freeze(self) -> RocksFrozen:
         """What is kept now: references to frames and files; the database waits to be copied."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +41,7 @@ class Noted:
     opened: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
     clock_us: int = 0
     counts: Counts = field(default_factory=Counts)
+    beside: dict[str, Callable[[], Size]] = field(default_factory=dict)
 
     def runs(self, name: str, layout: RunsLayout) -> Runs:
         self.opened[name] = "runs", frozenset(layout.columns)

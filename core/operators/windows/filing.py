@@ -15,6 +15,7 @@ from headrace.core.frames import projected, together
 from headrace.core.operators.folds import Fold
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.windows.packing import grouped
+from headrace.core.sizes import Size
 from headrace.core.state import SLOT, RunsLayout, StepState
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Filed:
         """Called with what is filed."""
         self._waiting: list[pl.DataFrame] = []
         self._waits = self._bytes = 0
+        state.beside[WINDOWS] = lambda: Size(self._waits, self._bytes)
         self._enough = SETTLED_ROWS
         """Learnt of the rows, and after a restart again."""
         self._least: int | None = None

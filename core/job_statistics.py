@@ -1,0 +1,174 @@
+"""A running job in figures, as plain data: what control answers, and what metrics are made of.
+
+`job_statistics` and `checkpoint_history` say all that there is. Times are texts in UTC, durations
+seconds, shares between 0 and 1. A key that has nothing to say is there, and null.
+
+Shares are over the time since anybody looked last (`occupation.Looks`). The counts of parts are
+the job's, also through restarts; those of subtasks begin anew with each attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from headrace.core.elements import FOREVER_US
+from headrace.core.history import History, Remembered
+from headrace.core.job import Job
+from headrace.core.occupation import Shares
+from headrace.core.plan import nodes
+from headrace.core.sizes import Size
+from headrace.core.statistics import PartCounts
+from headrace.core.subtask_statistics import (
+    Queue,
+    SplitStatistics,
+    SubtaskStatistics,
+    lag_s,
+)
+
+MOST_SPLITS = 100
+"""So many splits of a subtask are told one by one: those that are being read, then the others."""
+
+
+def job_statistics(job: Job) -> dict[str, object]:
+    """What a job is doing.
+
+        parts        by name: kind, parallelism, counts, watermark and lag
+        subtasks     each: its parts, its shares of time, watermark, queue, splits, states
+        state        of all of them together
+        checkpoints  how many there were in this run, and the newest
+
+    On the loop of the job.
+    """
+    subtasks = job.subtasks()
+    seen = {(each.attempt, each.id): each.spent for each in subtasks}
+    shares = job.looks.shares(asyncio.get_running_loop().time(), seen)
+    now_us = job.setting.now_us()
+    return {
+        "time": time_text(now_us),
+        "attempt": job.attempt_number,
+        "parts": {
+            name: _part(job.plan.part(name), counts, now_us)
+            for name, counts in job.counts().items()
+        },
+        "subtasks": [_subtask(s, shares[s.attempt, s.id]) for s in subtasks],
+        "state": _size(sum((each.state for each in subtasks), Size())),
+        "checkpoints": None if job.keeping is None else _checkpoints(job.keeping.history),
+    }
+
+
+def checkpoint_history(job: Job) -> dict[str, object]:
+    """The last checkpoints of this run, the newest first; a job that keeps nothing has none."""
+    history = job.keeping.history if job.keeping else History()
+    return _checkpoints(history) | {"history": [_remembered(each) for each in history.last]}
+
+
+def time_text(at_us: int | None) -> str | None:
+    """A time, or a watermark; the end of time is a word.
+
+    >>> time_text(1_767_225_600_000_000)
+    '2026-01-01T00:00:00.000Z'
+    """
+    if at_us is None:
+        return None
+    if at_us == FOREVER_US:
+        return "end"
+    try:
+        at = datetime(1970, 1, 1) + timedelta(microseconds=at_us)
+    except OverflowError:
+        return "before time" if at_us < 0 else "after time"
+    return at.isoformat(timespec="milliseconds") + "Z"
+
+
+def _part(part: nodes.PlanPart, counts: PartCounts, now_us: int) -> dict[str, object]:
+    return {
+        "kind": type(part).__name__.lower(),
+        "parallelism": part.parallelism,
+        "rows_in": counts.rows_in,
+        "rows_out": counts.rows_out,
+        "bad": counts.bad,
+        "late": counts.late,
+        "unfilled": counts.unfilled,
+        "watermark": time_text(counts.watermark_us),
+        "lag_s": lag_s(counts.watermark_us, now_us),
+    }
+
+
+def _subtask(subtask: SubtaskStatistics, shares: Shares) -> dict[str, object]:
+    return {
+        "parts": {
+            name: {"rows_in": came.rows_in, "rows_out": came.rows_out, "bad": came.bad}
+            for name, came in subtask.parts.items()
+        },
+        "subtask": subtask.id.index,
+        "ended": subtask.ended,
+        "busy": round(shares.busy, 4),
+        "idle": round(shares.idle, 4),
+        "backpressured": round(shares.blocked, 4),
+        "backpressure": shares.backpressure,
+        "watermark": time_text(subtask.watermark_us),
+        "lag_s": subtask.lag_s,
+        "queue": None if subtask.queue is None else _queue(subtask.queue),
+        "splits": None if subtask.splits is None else _splits(subtask.splits),
+        "state": _size(subtask.state),
+        "states": {
+            step: {name: _size(size) for name, size in sizes.items()}
+            for step, sizes in subtask.states.items()
+        },
+    }
+
+
+def _queue(queue: Queue) -> dict[str, int]:
+    return {
+        "channels": queue.channels,
+        "elements": queue.elements,
+        "rows": queue.rows,
+        "most_rows": queue.most_rows,
+        "bytes": queue.bytes,
+        "most_bytes": queue.most_bytes,
+    }
+
+
+def _splits(splits: Iterable[SplitStatistics]) -> dict[str, object]:
+    told = sorted(splits, key=lambda split: split.ended)
+    return {
+        "count": len(told),
+        "idle": sum(split.idle for split in told),
+        "ended": sum(split.ended for split in told),
+        "splits": [
+            {
+                "split": split.name,
+                "position": split.position,
+                "watermark": time_text(split.watermark_us),
+                "idle": split.idle,
+                "ended": split.ended,
+            }
+            for split in told[:MOST_SPLITS]
+        ],
+    }
+
+
+def _size(size: Size) -> dict[str, int]:
+    return {"rows": size.rows, "bytes": size.bytes, "bytes_on_disk": size.on_disk}
+
+
+def _checkpoints(history: History) -> dict[str, object]:
+    newest = history.newest
+    return {
+        "completed": history.completed,
+        "failed": history.failed,
+        "newest": None if newest is None else _remembered(newest),
+    }
+
+
+def _remembered(one: Remembered) -> Mapping[str, object]:
+    return {
+        "number": one.number,
+        "status": "failed" if one.failed else "completed",
+        "triggered": time_text(one.triggered_us),
+        "seconds": round(one.seconds, 3),
+        "bytes_new": one.bytes_new,
+        "bytes": one.bytes_all,
+        "why": one.why or None,
+    }

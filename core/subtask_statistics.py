@@ -1,0 +1,138 @@
+"""One subtask of a running job in figures: read off it at any time, at the cost of reading them.
+
+What it counts, it counts anew behind a restart or a rescale; `core/statistics` has a job's counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headrace.core.assembly import Subtask
+from headrace.core.elements import FOREVER_US
+from headrace.core.gate import Gate
+from headrace.core.intake import Intake
+from headrace.core.messages import Position, SubtaskId
+from headrace.core.occupation import Spent, spent
+from headrace.core.plan import nodes
+from headrace.core.sizes import Size
+from headrace.core.statistics import is_timed
+from headrace.core.tally import Passed, passed
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What waits in the channels that a subtask reads, and how much may."""
+
+    rows: int
+    bytes: int
+    elements: int
+    """Batches, and marks between them."""
+    channels: int
+    most_rows: int
+    most_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitStatistics:
+    """How far a split has been read."""
+
+    name: str
+    position: Position
+    watermark_us: int | None
+    idle: bool
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStatistics:
+    """What has gone through a subtask since it began, and what there is of it now."""
+
+    attempt: int
+    id: SubtaskId
+    parts: Mapping[str, Passed]
+    spent: Spent
+    ended: bool
+    watermark_us: int | None = None
+    """None where event time plays no part, and until it has come anywhere."""
+    lag_s: float | None = None
+    """How far the wall clock is ahead of that; None at the end of time, too."""
+    queue: Queue | None = None
+    """A source's subtask reads no channel."""
+    splits: tuple[SplitStatistics, ...] | None = None
+    """Only those of a source have some."""
+    states: Mapping[str, Mapping[str, Size]] = field(default_factory=dict)
+    """By step and name."""
+
+    @property
+    def state(self) -> Size:
+        """All of its states."""
+        return sum((each for sizes in self.states.values() for each in sizes.values()), Size())
+
+
+def subtask_statistics(subtask: Subtask, plan: nodes.Plan, attempt: int) -> SubtaskStatistics:
+    """The figures of a subtask now."""
+    intake, gate, flow = subtask.intake, subtask.gate, subtask.flow
+    timed = any(is_timed(plan.part(name), plan) for name in subtask.task.parts)
+    watermark_us = flow.watermark_us if timed else None
+    return SubtaskStatistics(
+        attempt,
+        subtask.id,
+        {part.name: came for part, came in passed(subtask, plan)},
+        _spent(subtask),
+        flow.life.seconds > 0 and not flow.life.goes_on,
+        watermark_us,
+        lag_s(watermark_us, subtask.now_us()),
+        None if gate is None else _queue(gate),
+        None if intake is None else tuple(_splits(intake)),
+        {step: _sizes(subtask, step) for step in list(subtask.compiled.states)},
+    )
+
+
+def lag_s(watermark_us: int | None, now_us: int) -> float | None:
+    """How far the wall clock is ahead of a watermark.
+
+    >>> lag_s(1_000_000, 3_500_000)
+    2.5
+    """
+    if watermark_us is None or watermark_us == FOREVER_US:
+        return None
+    return (now_us - watermark_us) / 1e6
+
+
+def _spent(subtask: Subtask) -> Spent:
+    foot, head = subtask.flow.foot, subtask.intake or subtask.gate
+    assert head is not None
+    outlets = [each for outlets in foot.outlets.values() for each in outlets]
+    blocked_s = sum(c.statistics().blocked_s for outlet in outlets for c in outlet.channels)
+    if len(subtask.task.parts) > 1:  # else writing is its work
+        blocked_s += foot.writing.seconds
+    return spent(subtask.flow.life.seconds, head.idle.seconds, blocked_s)
+
+
+def _queue(gate: Gate) -> Queue:
+    channels = [(channel.bounds, channel.statistics()) for channel in gate.channels]
+    return Queue(
+        sum(now.waiting_rows for _, now in channels),
+        sum(now.waiting_bytes for _, now in channels),
+        sum(now.waiting_elements for _, now in channels),
+        len(channels),
+        sum(bounds.rows for bounds, _ in channels),
+        sum(bounds.bytes for bounds, _ in channels),
+    )
+
+
+def _splits(intake: Intake) -> Iterator[SplitStatistics]:
+    times, idle = intake.timing.watermarks.times, intake.timing.watermarks.idle_splits
+    for split, progress in intake.progress.items():
+        at_us = times.get(split, progress.at_us)
+        yield SplitStatistics(split.name, progress.position, at_us, split in idle, progress.ended)
+
+
+def _sizes(subtask: Subtask, step: str) -> Mapping[str, Size]:
+    """The states of a step; where it has one for each of several clocks, together."""
+    sizes: dict[str, Size] = {}
+    for state in subtask.compiled.states[step]:
+        for name, size in state.sizes().items():
+            sizes[name] = sizes.get(name, Size()) + size
+    return sizes

@@ -1,0 +1,150 @@
+"""A running job in figures. On virtual time, where kernels take none: only waiting takes time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from headrace.connectors.memory import Happening, Memory
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
+from headrace.core.job import Job
+from headrace.core.job_statistics import checkpoint_history, job_statistics
+from tests.runtime.running import cut, job_of
+from tests.runtime.sources import at
+from tests.runtime.test_backpressure import TEXT, SlowMemory
+from tests.simulation import SimulatedLoop
+
+
+def looked(job: Job, at_s: Sequence[float]) -> list[dict[str, Any]]:
+    """What a job says at these times, and at its end."""
+
+    async def main() -> list[dict[str, Any]]:
+        looks: list[dict[str, Any]] = []
+        running = asyncio.create_task(job.run())
+        for time in at_s:
+            await asyncio.sleep(time - asyncio.get_running_loop().time())
+            looks.append(job_statistics(job))
+        assert (await running).failure is None
+        looks.append(job_statistics(job))
+        return looks
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
+        start = runner.get_loop().time()
+        at_s = [start + time for time in at_s]
+        return runner.run(main())
+
+
+def slow(folder: Path, parallelism: int) -> Job:
+    """Eight batches, each a channel full, into a sink that takes a second for one."""
+    memory = SlowMemory({"in": {"a": cut(pl.DataFrame({"id": range(24)}), 3)}}, write_s=1.0)
+    return job_of(folder, TEXT.format(parallelism=parallelism), memory, Bench(), Bounds(rows=3))
+
+
+def test_who_stands_before_a_slow_writer_is_backpressured_and_the_writer_is_busy(
+    tmp_path: Path,
+) -> None:
+    then, end = looked(slow(tmp_path, 2), [0.5])
+    source, *sinks = then["subtasks"]
+    assert list(source["parts"]) == ["s", "step"]
+    assert (source["busy"], source["idle"], source["backpressured"]) == (0, 0, 1)
+    assert source["backpressure"] == "high"
+    assert [(each["busy"], each["backpressure"]) for each in sinks] == [(1, "ok"), (1, "ok")]
+    assert [each["queue"]["rows"] for each in sinks] == [3, 3]
+    assert all(each["ended"] for each in end["subtasks"])
+    assert sum(each["parts"]["out"]["rows_in"] for each in end["subtasks"][1:]) == 24
+
+
+def test_in_one_task_all_wait_for_the_writer(tmp_path: Path) -> None:
+    then, _ = looked(slow(tmp_path, 1), [2.5])
+    (only,) = then["subtasks"]
+    assert list(only["parts"]) == ["s", "step", "out"]
+    assert (only["busy"], only["idle"], only["backpressured"]) == (0, 0, 1)
+    assert only["queue"] is None
+
+
+PAUSING = """
+sources:
+  s:
+    memory: {data: in}
+    schema: {at: timestamp}
+    event_time: at
+    watermark: {idle: 1s}
+steps:
+  n: {from: s, key: at, window: {tumble: 1h}, aggregate: {n: count(*)}, parallelism: 2}
+sinks: {out: {from: n, memory: {data: out}}}
+"""
+
+
+@pytest.fixture
+def pausing(tmp_path: Path) -> Job:
+    """A source that gives two rows at once, two after ten seconds, and ends after ten more."""
+    happenings: list[Happening] = [at(1, 2), 10.0, at(3, 4), 10.0]
+    return job_of(tmp_path, PAUSING, Memory({"in": {"a": happenings}}), Bench(), Bounds())
+
+
+def test_where_nothing_comes_all_are_idle(pausing: Job) -> None:
+    then, later, _ = looked(pausing, [5.0, 7.0])
+    for subtask in (*then["subtasks"], *later["subtasks"]):
+        assert (subtask["busy"], subtask["idle"], subtask["backpressured"]) == (0, 1, 0)
+        assert not subtask["ended"]
+
+
+def test_a_source_says_where_its_splits_are(pausing: Job) -> None:
+    then, end = looked(pausing, [5.0])
+    splits = then["subtasks"][0]["splits"]
+    watermark = splits["splits"][0]["watermark"]
+    assert watermark.endswith("Z")
+    assert splits == {
+        "count": 1,
+        "idle": 1,
+        "ended": 0,
+        "splits": [
+            {"split": "a", "position": 1, "watermark": watermark, "idle": True, "ended": False}
+        ],
+    }
+    assert end["subtasks"][0]["splits"]["ended"] == 1
+    assert [subtask["watermark"] for subtask in end["subtasks"]] == ["end"] * 4
+
+
+def test_what_a_step_keeps_is_weighed_until_it_is_put_out(pausing: Job) -> None:
+    then, end = looked(pausing, [5.0])
+    kept = [subtask["states"]["n"] for subtask in then["subtasks"] if subtask["states"]]
+    assert sum(states["windows"]["rows"] for states in kept) == 2
+    assert then["state"]["rows"] == 2
+    assert then["state"]["bytes"] > 0
+    assert end["state"] == {"rows": 0, "bytes": 0, "bytes_on_disk": 0}
+
+
+def test_the_lag_is_the_wall_clock_less_the_watermark(pausing: Job) -> None:
+    then, later, end = looked(pausing, [5.0, 7.0])
+    assert later["subtasks"][0]["lag_s"] - then["subtasks"][0]["lag_s"] == pytest.approx(2.0)
+    assert end["subtasks"][0]["lag_s"] is None
+    assert then["parts"]["s"]["lag_s"] == then["subtasks"][0]["lag_s"]
+
+
+def test_all_of_it_is_json_at_any_time(pausing: Job) -> None:
+    assert job_statistics_of_nothing(pausing)["subtasks"] == []
+    for look in looked(pausing, [5.0]):
+        assert json.loads(json.dumps(look)) == look
+    assert checkpoint_history(pausing) == {
+        "completed": 0,
+        "failed": 0,
+        "newest": None,
+        "history": [],
+    }
+
+
+def job_statistics_of_nothing(job: Job) -> dict[str, Any]:
+    """What a job says before it begins."""
+
+    async def main() -> dict[str, Any]:
+        return job_statistics(job)
+
+    return asyncio.run(main())

@@ -149,7 +149,7 @@ def _how(buffer: Buffer, folder: Path, limit: int | None, plan: Plan, report: Re
     from headrace.core.launch import Launch
 
     bounds = Bounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
-    return Launch(folder, bounds, limit, _watcher(plan, report), report.stopping)
+    return Launch(folder, bounds, limit, (_watcher(plan, report),), asked=report.stopping)
 
 
 @contextmanager
@@ -238,10 +238,10 @@ def _watcher(plan: Plan, report: Report) -> Watcher:
 
     async def watch(job: Job) -> None:
         loop = asyncio.get_running_loop()
-        start, progress = loop.time(), Progress(plan)
+        start, progress = loop.time(), Progress()
         while True:
             await asyncio.sleep(report.every_s)
             progress.begin(job.before)
-            report.progress(progress.look(job.counts(), loop.time() - start))
+            report.progress(progress.look(job.plan, job.counts(), loop.time() - start))
 
     return watch

@@ -1,7 +1,7 @@
 """A run told to a program: an object a line, each with its `event` and the time.
 
 `start`, `resumed`, `progress` (every ten seconds), `checkpoint`, `checkpoint_failed`, `restarting`,
-`warning`, `error`, `stopping`, `failure`, `summary`.
+`asked`, `savepoint`, `rescaled`, `not_done`, `warning`, `error`, `stopping`, `failure`, `summary`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.cli.run_progress import Look, PartLook, time_said
 from headrace.cli.run_text import INTERRUPTED
 from headrace.core.job import Outcome
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
-from headrace.core.news import News, Restarting, Resumed
+from headrace.core.news import Asked, News, NotDone, Rescaled, Restarting, Resumed, Savepointed
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
 
@@ -54,10 +54,13 @@ class JsonReport:
     def progress(self, look: Look) -> None:
         """`progress`: counts since the start, rates since the last look."""
         if not self._quiet:
-            self._tell("progress", **_look(look))
+            self._tell("progress", **look_document(look))
 
     def news(self, news: News) -> None:
-        """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting`, which says what failed."""
+        """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting`, which says what failed.
+
+        And of what clients ask for `asked`, `savepoint`, `rescaled` and `not_done`.
+        """
         match news:
             case Resumed() if not self._quiet:
                 self._tell("resumed", **_resumed(news))
@@ -67,6 +70,15 @@ class JsonReport:
                 self._tell("checkpoint_failed", number=number, message=why)
             case Restarting(failure, delay_s):
                 self._tell("restarting", delay_s=round(delay_s, 3), **_failure(failure))
+            case Asked(drain) if not self._quiet:
+                self._tell("asked", drain=drain)
+            case Savepointed(number, path) if not self._quiet:
+                self._tell("savepoint", checkpoint=number, path=path)
+            case Rescaled(parallelism, stood_s) if not self._quiet:
+                still = round(stood_s, 3)
+                self._tell("rescaled", parallelism=dict(parallelism), stood_still_s=still)
+            case NotDone(what, why):
+                self._tell("not_done", what=what, message=why)
 
     def had_finished(self) -> None:
         """`summary`, without counts."""
@@ -94,7 +106,7 @@ class JsonReport:
         if not self._quiet:
             ended = "failed" if outcome.failure else "stopped" if outcome.stopped else "done"
             goes_on = {} if outcome.checkpoint is None else {"checkpoint": outcome.checkpoint}
-            self._tell("summary", status=ended, **goes_on, **_look(look))
+            self._tell("summary", status=ended, **goes_on, **look_document(look))
 
 
 def _resumed(resumed: Resumed) -> Mapping[str, object]:
@@ -120,7 +132,8 @@ def _failure(failure: Failure) -> Mapping[str, object]:
     }
 
 
-def _look(look: Look) -> Mapping[str, object]:
+def look_document(look: Look) -> Mapping[str, object]:
+    """All counts and rates."""
     return {
         "seconds": round(look.seconds, 3),
         "rows_in": look.rows_in,

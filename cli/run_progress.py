@@ -75,7 +75,6 @@ class Look:
 class Progress:
     """Remembers the last look."""
 
-    plan: Plan
     _seconds: float = 0.0
     _counts: Mapping[str, PartCounts] = field(default_factory=dict)
 
@@ -84,39 +83,52 @@ class Progress:
         if not self._counts:
             self._counts = counts
 
-    def look(self, counts: Mapping[str, PartCounts], seconds: float) -> Look:
-        """What happened until now, so many seconds after the start."""
-        passed = max(seconds - self._seconds, 1e-9)
-        nothing = PartCounts()
-        parts = []
-        for part in self.plan:
-            now, last = counts.get(part.name, nothing), self._counts.get(part.name, nothing)
-            waits = (now.blocked_s - last.blocked_s) / passed / part.parallelism
-            in_per_s = (now.rows_in - last.rows_in) / passed
-            out_per_s = (now.rows_out - last.rows_out) / passed
-            parts.append(PartLook(part.name, now, in_per_s, out_per_s, min(waits, 1.0)))
+    def look(self, plan: Plan, counts: Mapping[str, PartCounts], seconds: float) -> Look:
+        """What happened until now, so many seconds after the start; a rescale changes the plan."""
+        look = looked(plan, counts, self._counts, seconds, seconds - self._seconds)
         self._seconds, self._counts = seconds, counts
-        return self._summed(seconds, tuple(parts))
+        return look
 
-    def _summed(self, seconds: float, parts: tuple[PartLook, ...]) -> Look:
-        pairs = list(zip(self.plan, parts, strict=True))
-        sources = [look for part, look in pairs if isinstance(part, nodes.Source)]
-        sinks = [look for part, look in pairs if isinstance(part, nodes.Sink)]
-        return Look(
-            seconds,
-            parts,
-            rows_in=sum(look.counts.rows_in for look in sources),
-            rows_out=sum(look.counts.rows_out for look in sinks),
-            in_per_s=sum(look.in_per_s for look in sources),
-            out_per_s=sum(look.out_per_s for look in sinks),
-        )
+
+def looked(
+    plan: Plan,
+    counts: Mapping[str, PartCounts],
+    before: Mapping[str, PartCounts],
+    seconds: float,
+    passed: float,
+) -> Look:
+    """What a job does: the counts of now and those of some seconds ago, so long after its start."""
+    passed = max(passed, 1e-9)
+    nothing = PartCounts()
+    parts = []
+    for part in plan:
+        now, last = counts.get(part.name, nothing), before.get(part.name, nothing)
+        waits = (now.blocked_s - last.blocked_s) / passed / part.parallelism
+        in_per_s = (now.rows_in - last.rows_in) / passed
+        out_per_s = (now.rows_out - last.rows_out) / passed
+        # A restart or a rescale begins with what the checkpoint had counted.
+        rates = (max(rate, 0.0) for rate in (in_per_s, out_per_s, min(waits, 1.0)))
+        parts.append(PartLook(part.name, now, *rates))
+    return _summed(plan, tuple(parts), seconds)
+
+
+def _summed(plan: Plan, parts: tuple[PartLook, ...], seconds: float) -> Look:
+    pairs = list(zip(plan, parts, strict=True))
+    sources = [look for part, look in pairs if isinstance(part, nodes.Source)]
+    sinks = [look for part, look in pairs if isinstance(part, nodes.Sink)]
+    return Look(
+        seconds,
+        parts,
+        rows_in=sum(look.counts.rows_in for look in sources),
+        rows_out=sum(look.counts.rows_out for look in sinks),
+        in_per_s=sum(look.in_per_s for look in sources),
+        out_per_s=sum(look.out_per_s for look in sinks),
+    )
 
 
 def overall(plan: Plan, outcome: Outcome) -> Look:
     """The whole run as one look, when it is over."""
-    progress = Progress(plan)
-    progress.begin(outcome.before)
-    return progress.look(outcome.parts, outcome.seconds)
+    return looked(plan, outcome.parts, outcome.before, outcome.seconds, outcome.seconds)
 
 
 def word(waits: float) -> str:

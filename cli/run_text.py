@@ -12,7 +12,7 @@ from headrace.cli.pipelines import painted
 from headrace.cli.run_progress import Look, PartLook
 from headrace.core.job import Outcome
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
-from headrace.core.news import News, Restarting, Resumed
+from headrace.core.news import Asked, News, NotDone, Rescaled, Restarting, Resumed, Savepointed
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
 from headrace.core.rendering import count, printable
@@ -71,6 +71,10 @@ class TextReport:
                     self.say("\n".join(resumed_lines(news)))
             case Restarting(failure, delay_s):
                 self._restarting(failure, delay_s)
+            case Asked() | Savepointed() | Rescaled() if not self.quiet:
+                self.say(done_line(news))
+            case NotDone(what, why):
+                self.say(f"{what} failed: {printable(why)}")
 
     def _restarting(self, failure: Failure, delay_s: float) -> None:
         """What failed is told whole the first time."""
@@ -149,6 +153,22 @@ def resumed_lines(resumed: Resumed) -> Iterable[str]:
         yield f"  {printable(change)}"
     if resumed.removed:
         yield f"  {_removed(resumed)}"
+
+
+def done_line(news: Asked | Savepointed | Rescaled) -> str:
+    """What was done because a client had asked for it.
+
+    >>> done_line(Rescaled({"totals": 3, "out": 2}, 0.318))
+    'rescaled: totals 3, out 2; it stood still for 0.3 s'
+    """
+    match news:
+        case Asked(drain):
+            return "headrace stop: draining" if drain else "headrace stop: stopping"
+        case Savepointed(number, path):
+            return f"savepoint of checkpoint {number}: {printable(path)}"
+        case Rescaled(parallelism, stood_still_s):
+            parts = ", ".join(f"{name} {number}" for name, number in parallelism.items())
+            return f"rescaled: {parts}; it stood still for {stood_still_s:.1f} s"
 
 
 def _removed(resumed: Resumed) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,4 +35,44 @@ class Restarting:
     delay_s: float
 
 
-News: TypeAlias = Resumed | CheckpointTaken | CheckpointFailed | Restarting
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A client has asked for the end."""
+
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Savepointed:
+    """A savepoint was made of a checkpoint."""
+
+    number: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaled:
+    """It goes on with other numbers of subtasks, of these parts."""
+
+    parallelism: Mapping[str, int]
+    stood_still_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """What a client has asked for could not be done."""
+
+    what: str
+    why: str
+
+
+News: TypeAlias = (
+    Resumed
+    | CheckpointTaken
+    | CheckpointFailed
+    | Restarting
+    | Asked
+    | Savepointed
+    | Rescaled
+    | NotDone
+)

@@ -75,6 +75,10 @@ beside them, by event:
 - `checkpoint_failed`, for each that is not: `number` and `message`. The job goes on.
 - `restarting`, when the job has failed and begins again after `delay_s` seconds: what failed, as
   `failure` has it.
+- `asked`, when a client asks for the end: `drain` is true if it is drained first.
+- `savepoint`, when a client's savepoint is whole: `path`, and the `checkpoint` that it was made of.
+- `rescaled`, when a client has changed `parallelism`: of which parts, and `stood_still_s`.
+- `not_done`, when a client's request has failed: `what` was asked for, and a `message`.
 - `warning`, `error`, one for each problem of the file: `file`, `line`, `column`, `subject`,
   `message`, `hint`.
 - `progress`, every ten seconds: `seconds`, `rows_in`, `rows_out`, `bad`, `in_per_s`, `out_per_s`,

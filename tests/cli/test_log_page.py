@@ -14,7 +14,7 @@ from headrace.cli.run_json import JsonReport
 from headrace.cli.run_progress import Progress
 from headrace.connectors.registry import REGISTRY
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
-from headrace.core.news import Restarting, Resumed
+from headrace.core.news import Asked, NotDone, Rescaled, Restarting, Resumed, Savepointed
 from headrace.core.pipeline.load import load
 from headrace.core.plan import build
 from headrace.core.statistics import PartCounts
@@ -36,7 +36,7 @@ def fields(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for name, inner in value.items():
             yield str(name)
-            users = name in ("parts", "sources", "again") and isinstance(inner, dict)
+            users = name in ("parts", "sources", "again", "parallelism") and isinstance(inner, dict)
             for part in inner.values() if users else [inner]:
                 yield from fields(part)
 
@@ -73,10 +73,15 @@ def test_of_what_happens_to_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     report.news(CheckpointTaken(2, 0.1, 5))
     report.news(CheckpointFailed(3, "no space left on device"))
     report.news(Restarting(Failure("m", "s"), 1.0))
+    report.news(Asked(drain=True))
+    report.news(Savepointed(2, "savepoints/s"))
+    report.news(Rescaled({"orders": 2}, 0.1))
+    report.news(NotDone("savepoint", "no space left on device"))
     report.had_finished()
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [event["event"] for event in told[:-1]] == [
         *("resumed", "checkpoint", "checkpoint_failed", "restarting"),
+        *("asked", "savepoint", "rescaled", "not_done"),
     ]
     assert {event["event"] for event in told} <= known()
     assert set().union(*map(fields, told)) <= known()
@@ -88,7 +93,7 @@ def test_of_what_windows_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     plan, _ = build(load(tmp_path / "p.yaml", REGISTRY))
     assert plan is not None
     counts = {part.name: PartCounts(1, 1, 0, late=1, unfilled=1, watermark_us=0) for part in plan}
-    JsonReport("p.yaml", quiet=False).progress(Progress(plan).look(counts, 1.0))
+    JsonReport("p.yaml", quiet=False).progress(Progress().look(plan, counts, 1.0))
     (line,) = capsys.readouterr().err.splitlines()
     told = set(fields(json.loads(line)))
     assert {"late", "unfilled", "watermark"} <= told

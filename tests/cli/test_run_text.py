@@ -42,9 +42,9 @@ def counts(rows_in: int, rows_out: int, bad: int, blocked_s: float) -> dict[str,
 @pytest.fixture
 def look(plan: Plan) -> Look:
     """The second look, ten seconds after the first."""
-    progress = Progress(plan)
-    progress.look(counts(1000, 500, 0, 1.0), 10.0)
-    return progress.look(counts(5000, 700, 20, 13.0), 20.0)
+    progress = Progress()
+    progress.look(plan, counts(1000, 500, 0, 1.0), 10.0)
+    return progress.look(plan, counts(5000, 700, 20, 13.0), 20.0)
 
 
 def test_rates_are_those_since_the_last_look(look: Look) -> None:
@@ -65,14 +65,14 @@ def test_a_line_names_the_part_that_waits_most(look: Look) -> None:
 
 
 def test_a_line_leaves_out_what_is_not_there(plan: Plan) -> None:
-    line = progress_line(Progress(plan).look(counts(10, 5, 0, 0.0), 10.0))
+    line = progress_line(Progress().look(plan, counts(10, 5, 0, 0.0), 10.0))
     assert line == "10 s  in 10 (1/s)  out 5 (0/s)"
 
 
 def test_the_summary_stands_in_columns(plan: Plan) -> None:
     whole = counts(1_000_000, 5, 12, 0.0)
     outcome = Outcome(None, False, whole, 4.0)
-    assert list(summary_lines(outcome, Progress(plan).look(whole, 4.0))) == [
+    assert list(summary_lines(outcome, Progress().look(plan, whole, 4.0))) == [
         "          rows in   rows out  bad   rows/s",
         "orders  1,000,012  1,000,000   12  250,003",
         "some    1,000,000          5    0  250,000",

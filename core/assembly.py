@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.core.channel import Bounds, Channel
 from headrace.core.compile import Compiled, Seat, Setting, compile_steps
@@ -40,9 +40,11 @@ class Subtask:
     streams: tuple[str, ...]
     intake: Intake | None
     now_us: Callable[[], int]
+    keeps_end: bool = False
+    """Whether states are kept when it ends: most often nobody would read them."""
 
     async def run(self) -> Snapshot:
-        """From the first element to the end; what it is then, but for states: nobody reads them."""
+        """From the first element to the end; what it is then."""
         if self.intake is not None:
             await self.intake.pump()
         else:
@@ -51,7 +53,11 @@ class Subtask:
         if self.flow.freezer is not None:
             # What it has a part in is told before its end is.
             await self.flow.freezer.ready()
-        return await self.flow.snapshot(self.intake.splits if self.intake else None)
+        snapshot = await self.flow.snapshot(self.intake.splits if self.intake else None)
+        if not self.keeps_end or self.flow.freezer is None:
+            return snapshot
+        await self.flow.settle()
+        return replace(snapshot, states=await self.flow.freezer.stored())
 
     async def close(self) -> None:
         """Drop what was written since it was last prepared."""

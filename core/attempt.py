@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from headrace.core.asked import Refused
+from headrace.core.asking import Asking
 from headrace.core.assembly import Assembly, Subtask
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
@@ -31,6 +33,7 @@ from headrace.core.messages import (
     ToAnybody,
     ToCoordinator,
 )
+from headrace.core.pins import Pins
 from headrace.core.plan import nodes
 from headrace.core.snapshots import SnapshotError, UnknownOutcome
 from headrace.core.statistics import PartCounts, part_counts
@@ -58,12 +61,22 @@ class Attempt:
     _mail: asyncio.Queue[Said] = field(default_factory=asyncio.Queue)
     _assembly: Assembly | None = None
     _writing: asyncio.Task[None] | None = None
+    _asking: Asking = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._asking = Asking(self.keeping.pins if self.keeping else Pins())
 
     async def run(self, deployed: Callable[[], None] = lambda: None) -> Coordinator:
         """Run to the end; the coordinator knows which.
 
         What is refused before anything is read is raised as ConnectorError or SnapshotError.
         """
+        try:
+            return await self._run(deployed)
+        finally:
+            self._asking.over(Refused("the job came to an end before the checkpoint was there"))
+
+    async def _run(self, deployed: Callable[[], None]) -> Coordinator:
         ends = open_ends(self.plan, self.connectors, self.surroundings)
         await self._commit_again(ends)
         if self.restored is not None and self.restored.ended:
@@ -109,9 +122,39 @@ class Attempt:
             self.number,
         )
 
-    def stop(self) -> None:
+    def stop(self, *, drains: bool = False) -> None:
         """Ask for the end."""
-        self._say(Coordinator.stop)
+        self._say(partial(Coordinator.stop, drains=drains))
+
+    def halt(self, halted: Callable[[], None]) -> None:
+        """Ask for the end, and say when it has begun."""
+
+        def said(coordinator: Coordinator, now: float) -> list[ToAnybody]:
+            halted()
+            return coordinator.stop(now)
+
+        self._say(said)
+
+    async def checkpoint(self) -> int:
+        """Take a checkpoint of all that has come: its number, once its output is visible.
+
+        It is pinned until somebody releases it. Raises Refused.
+        """
+        asked = self._asking.asks()
+        self._say(partial(self._ask, asked=asked))
+        return await asked
+
+    def _ask(
+        self, coordinator: Coordinator, now: float, asked: asyncio.Future[int]
+    ) -> list[ToAnybody]:
+        begun = coordinator.ask(now)
+        if begun is None:
+            why = "the job is about to end, and takes no more checkpoints"
+            self._asking.refused(asked, Refused(why))
+            return []
+        number, messages = begun
+        self._asking.begun(asked, number)
+        return messages
 
     def counts(self) -> dict[str, PartCounts]:
         """What went through every part so far."""
@@ -170,9 +213,12 @@ class Attempt:
                 # Where it cannot be noted, the next start commits once more.
                 with suppress(SnapshotError):
                     await self.surroundings.bench.blocking(partial(self.keeping.note, number))
+                self._asking.there(number)
             case CheckpointTaken() | CheckpointFailed():
                 assert self.keeping is not None
                 self.keeping.told(message)
+                if isinstance(message, CheckpointFailed):
+                    self._asking.failed(message.number, message.why)
             case _:
                 await self._worker.receive(message)
 

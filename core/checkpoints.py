@@ -3,10 +3,11 @@
 | state   | due, asked for | all answered | one cannot, or too long | Kept      | NotKept   |
 |---------|----------------|--------------|-------------------------|-----------|-----------|
 | resting | 1 > taking     | -            | -                       | -         | -         |
-| taking  | -              | 2 > keeping  | 4 > resting             | -         | -         |
-| keeping | -              | -            | -                       | 3 > resting | 4 > resting |
+| taking  | 5              | 2 > keeping  | 4 > resting             | -         | -         |
+| keeping | 5              | -            | -                       | 3 > resting | 4 > resting |
 
 1: Trigger to the sources. 2: Keep to the store. 3: Commit to the sinks. 4: the job goes on without.
+5: what is asked for is to have all that came before, so it is the next one, which begins at once.
 
 A subtask answers by Acknowledged, or by having Finished without having seen the barrier: then it
 never will, and those behind it take its end for the barrier.
@@ -62,6 +63,8 @@ class Checkpoints:
     """How many have failed since one was kept."""
     why: str = ""
     """Why the last one failed."""
+    drained: bool = False
+    """Whether the end is that of a job that is to go on from there."""
     kept: int | None = None
     """The last one that is complete."""
     _came: dict[SubtaskId, Snapshot] = field(default_factory=dict)
@@ -73,6 +76,8 @@ class Checkpoints:
     """How many of them the manifest names that is being written."""
     _since: float = 0.0
     _due: float | None = None
+    _again: bool = False
+    """Whether one was asked for while another was being taken."""
 
     def start(self, now: float) -> None:
         """The job begins: the first checkpoint is due as long after that as any other."""
@@ -105,9 +110,22 @@ class Checkpoints:
         """Take a checkpoint now; none is being taken."""
         assert self.state == "resting", self.state
         self.number += 1
-        self.state, self._since = "taking", now
+        self.state, self._since, self._again = "taking", now, False
         self._came = dict(self._finished)
         return self._complete() or [Trigger(self.number)]
+
+    def ask(self, now: float) -> tuple[int, list[ToAnybody]]:
+        """Take one of all that has come until now: which, and what is to be said."""
+        if self.state == "resting":
+            messages = self.begin(now)
+            return self.number, messages
+        self._again = True
+        return self.number + 1, []
+
+    def drain(self, now: float) -> list[ToAnybody]:
+        """Take none before the end: behind the end of time, others would be of half a job."""
+        self.drained = True
+        return self._give_up("the job is drained", now) if self.state == "taking" else []
 
     def acknowledged(self, message: Acknowledged) -> list[ToAnybody]:
         """A subtask's part is in the store."""
@@ -170,7 +188,15 @@ class Checkpoints:
             return []
         self.state, self._named = "keeping", len(self._prepared)
         ended = self._came == self._finished and not self._behind
-        return [Keep(self.number, dict(self._came), tuple(self._prepared), ended)]
+        return [
+            Keep(
+                self.number,
+                dict(self._came),
+                tuple(self._prepared),
+                ended and not self.drained,
+                ended and self.drained,
+            )
+        ]
 
     def _give_up(self, why: str, now: float) -> list[ToAnybody]:
         self.failed, self.why = self.failed + 1, why
@@ -182,9 +208,11 @@ class Checkpoints:
         self.state = "resting"
         self._prepared += self._behind
         self._behind.clear()
-        every_s = self.rhythm.every_s
+        every_s, self._due = self.rhythm.every_s, None
         if every_s is not None:
             self._due = max(self._since + every_s, now + self.rhythm.min_pause_s)
+        if self._again:
+            self._due = now
 
 
 def _bare(snapshot: Snapshot) -> Snapshot:

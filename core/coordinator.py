@@ -11,7 +11,8 @@ shell that carries them, and hands in the time.
 | leaving  | -             | -            | -           | -           | > done    |
 | failing  | -             | -            | -           | -           | > failed  |
 
-1: the last checkpoint is taken. 2: Halt, and a checkpoint behind it. 3: Cancel. 4: Cancel, and
+1: the last checkpoint is taken. 2: Halt, and a checkpoint behind it; to drain the job it is Stop,
+which leads by way of "all finished". 3: Cancel. 4: Cancel, and
 Abort of what no manifest can name; the other is decided at the next start. The first failure is
 the one that is told. "Committed": the checkpoint that was begun when nothing was to come any more
 is there, and so is all output that it names. Behind a stop nothing is assigned any more.
@@ -76,6 +77,8 @@ class Coordinator:
     state: State = "new"
     failure: Failure | None = None
     stopped: bool = False
+    drains: bool = False
+    """Whether all that was read is finished before it stops, as if time were over."""
     _running: set[SubtaskId] = field(default_factory=set)
     _prepared: dict[SubtaskId, Handle] = field(default_factory=dict)
     """Without checkpoints: what waits for the end."""
@@ -112,19 +115,33 @@ class Coordinator:
             return []
         return list(self.sources[source].more(splits, self._running))
 
-    def stop(self, now: float = 0.0) -> list[ToAnybody]:
+    def ask(self, now: float = 0.0) -> tuple[int, list[ToAnybody]] | None:
+        """Somebody asks for a checkpoint of all that has come: its number; None if it is too late.
+
+        AllVisible tells of it, or CheckpointFailed.
+        """
+        if self.checkpoints is None or self.state != "running" or self.stopped:
+            return None
+        return self.checkpoints.ask(now)
+
+    def stop(self, now: float = 0.0, *, drains: bool = False) -> list[ToAnybody]:
         """Somebody asks for the end."""
         if self.state != "running" or self.stopped:
             return []
         self.stopped = True
         if self.checkpoints is None:
             return [Stop()]
+        if drains:
+            self.drains = True
+            return [*self.checkpoints.drain(now), Stop(drains=True)]
         self.state = "stopping"
         return [Halt(), *self._go_on(now)]
 
     def due(self) -> float | None:
         """When the next `tick` is due."""
         going_on = self.state in ("running", "stopping", "ending")
+        if self.state == "running" and self.drains:
+            return None
         return self.checkpoints.due() if going_on and self.checkpoints else None
 
     def tick(self, now: float) -> list[ToAnybody]:
@@ -148,11 +165,12 @@ class Coordinator:
                 self._prepared.pop(subtask, None)
         if self.state not in ("running", "stopping", "ending"):
             return []
-        visible = self._visible() if isinstance(message, Committed) else []
-        return [*visible, *self._answered(message, now), *self._go_on(now)]
+        answers = self._answered(message, now)
+        visible = self._visible() if isinstance(message, Committed | Kept) else []
+        return [*answers, *visible, *self._go_on(now)]
 
     def _visible(self) -> list[ToAnybody]:
-        """What there is to say when a commit has been answered."""
+        """What there is to say when a checkpoint is there, or a commit has been answered."""
         if self._committing or self.checkpoints is None or self.checkpoints.kept is None:
             return []
         return [AllVisible(self.checkpoints.kept)]
@@ -253,4 +271,4 @@ class Coordinator:
     @property
     def ended(self) -> bool:
         """Whether all has been read, put out and committed."""
-        return self.state == "done" and not self._running
+        return self.state == "done" and not self._running and not self.drains

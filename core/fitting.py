@@ -39,6 +39,8 @@ class Wishes:
     """The steps and sources that are to forget what is kept of them."""
     lose: bool = False
     """Whether what nothing goes on with may go."""
+    drained: bool = False
+    """Whether to go on behind the end of time."""
 
 
 @dataclass(slots=True)
@@ -65,18 +67,27 @@ def check_fits(
     number: int, document: Manifest, plan: nodes.Plan, wishes: Wishes | None = None
 ) -> tuple[str, ...]:
     """What to tell of the changes since that checkpoint; RefusedSnapshot if it does not fit."""
-    findings = Findings(wishes or Wishes())
-    said_of: Any = document
-    _check_subtasks(said_of, plan, findings)
-    _check_states(said_of["kept"], plan, findings)
-    _check_ends(said_of, plan, findings)
+    findings = compared(document, plan, wishes)
     if findings.refusals:
         messages = "\n  and ".join(message for message, _ in findings.refusals)
         hints = dict.fromkeys([hint for _, hint in findings.refusals if hint] + [FRESH])
         raise RefusedSnapshot(f"checkpoint {number} does not fit: {messages}", "; ".join(hints))
+    return tuple(findings.notes)
+
+
+def compared(document: Manifest, plan: nodes.Plan, wishes: Wishes | None = None) -> Findings:
+    """All that stands in the way of going on, and all that is to be told."""
+    findings = Findings(wishes or Wishes())
+    said_of: Any = document
+    if said_of["drained"] and not findings.wishes.drained:
+        why = "the job was drained: every window fired, with the rows that had come"
+        findings.refuse(why, "--resume-drained goes on, and rows that come now make windows anew")
+    _check_subtasks(said_of, plan, findings)
+    _check_states(said_of["kept"], plan, findings)
+    _check_ends(said_of, plan, findings)
     goes_on = fingerprints(plan).keys() & said_of["kept"].keys() - findings.wishes.anew
-    upstream = upstream_changes(goes_on, said_of["parts"], described(plan))
-    return (*findings.notes, *upstream)
+    findings.notes += upstream_changes(goes_on, said_of["parts"], described(plan))
+    return findings
 
 
 def _check_subtasks(document: Any, plan: nodes.Plan, findings: Findings) -> None:

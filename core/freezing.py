@@ -50,6 +50,11 @@ class Freezer:
             step: tuple(state.freeze() for state in states) for step, states in self.states.items()
         }
 
+    async def stored(self) -> dict[str, tuple[Document, ...]]:
+        """All states as they are now, in the store. Raises SnapshotError."""
+        frozen = self.freeze()
+        return await self.bench.blocking(lambda: self._stored(frozen))
+
     def keep(
         self, number: int, frozen: Mapping[str, tuple[Frozen, ...]], snapshot: Snapshot
     ) -> None:

@@ -9,7 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
+from headrace.core.asked import Refused, Rescaled, Status
 from headrace.core.attempt import Attempt
+from headrace.core.change import Change
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
 from headrace.core.contracts import ConnectorError, Connectors, Surroundings
@@ -66,12 +68,22 @@ class Job:
     """Whether there is nothing left to do."""
     _stopped: bool = False
     """Whether it ended because somebody asked for it."""
+    _drains: bool = False
+    _wanted: Change | None = None
+    """What it is to be rescaled to."""
+    failure: Failure | None = None
+    """Why it waits to begin again."""
+    _over: bool = False
 
     async def run(self) -> Outcome:
         """Run to the end. What is refused before anything is read is raised."""
         loop = asyncio.get_running_loop()
         start = loop.time()
-        failed = await self._attempts()
+        try:
+            failed = await self._attempts()
+        finally:
+            self._over = True
+            self._refuse_change(Refused("the job has come to an end"))
         return Outcome(
             failed,
             self._stopped,
@@ -81,11 +93,73 @@ class Job:
             await self._last(),
         )
 
-    def stop(self) -> None:
-        """Ask for the end: with a checkpoint to go on from, or, without, when all is finished."""
+    def stop(self, *, drain: bool = False) -> None:
+        """Ask for the end: with a checkpoint to go on from, or, without, when all is finished.
+
+        `drain`: all that was read is finished before that, as if time were over.
+        """
+        self._drains = self._drains or (drain and not self._stop.is_set())
         self._stop.set()
         if self._attempt is not None:
-            self._attempt.stop()
+            self._attempt.stop(drains=self._drains)
+
+    @property
+    def status(self) -> Status:
+        """What it is doing."""
+        attempt = self._attempt
+        if self._over:
+            return "over"
+        if self.failure is not None:
+            return "restarting"
+        if self._wanted is not None and self._wanted.halted_s is not None:
+            return "rescaling"
+        if self._stop.is_set():
+            return "draining" if self._drains else "stopping"
+        if attempt is None or attempt is not self._deployed:
+            return "restoring" if attempt is not None and attempt.restored else "starting"
+        return "running"
+
+    async def checkpoint(self) -> int:
+        """Take a checkpoint of all that has come until now: its number.
+
+        It is there then, all output that it names is visible, and it stays until `release`, for
+        which the end of the job waits. Raises Refused.
+        """
+        return await self._going().checkpoint()
+
+    def release(self, number: int) -> None:
+        """Nobody reads that checkpoint any more."""
+        assert self.keeping is not None
+        self.keeping.pins.release(number)
+
+    async def rescale(self, plan: nodes.Plan) -> Rescaled:
+        """Go on with the same plan at another parallelism. Raises Refused.
+
+        It stands still from a checkpoint to the restore from it. Another one before that leaves
+        little to write meanwhile. Whoever asked may go away: what has begun is done.
+        """
+        if self._wanted is not None:
+            raise Refused("the job is being rescaled already", "ask again when that is done")
+        change = self._wanted = Change(plan, asyncio.get_running_loop().create_future())
+        try:
+            self.release(await self.checkpoint())
+            self._going().halt(change.halt)
+        except BaseException:
+            self._wanted = None
+            raise
+        return await asyncio.shield(change.done)
+
+    def _going(self) -> Attempt:
+        """The attempt that can be asked for something. Raises Refused."""
+        if self.keeping is None:
+            raise Refused("nothing is kept of this run", "leave out --limit, or read files")
+        status, attempt = self.status, self._attempt
+        if status == "restarting" and self.failure is not None:
+            why = f"the job has failed, and waits to begin again: {self.failure.message}"
+            raise Refused(why, "ask again when it runs")
+        if attempt is None or status not in ("starting", "restoring", "running"):
+            raise Refused(f"the job is {status}", "" if status == "over" else "ask again later")
+        return attempt
 
     def counts(self) -> dict[str, PartCounts]:
         """What went through every part so far, in this run and in those that it goes on from."""
@@ -114,15 +188,46 @@ class Job:
         number = 1
         while True:
             failed = await self._try(number)
+            number += 1
             if failed is None:
-                return None
+                if not self._changes():
+                    return None
+                continue
+            if self._changed_back(failed):
+                continue
             delay_s = self._delay(failed)
             if delay_s is None:
                 return failed
+            self.failure = failed
             if await self._stopped_within(delay_s):
-                self._stopped = True
+                self._stopped, self.failure = True, None
                 return None
-            number += 1
+            self.failure = None
+
+    def _changes(self) -> bool:
+        """Whether the attempt has ended so that another one goes on, with another plan."""
+        change = self._wanted
+        if change is None or change.halted_s is None or self._ended or self._stop.is_set():
+            return False
+        change.old, self.plan = self.plan, change.plan
+        self._stopped = False
+        return True
+
+    def _changed_back(self, failed: Failure) -> bool:
+        """What becomes of a change if an attempt fails: one that has not begun goes back."""
+        change = self._wanted
+        goes_back = change is not None and change.old is not None
+        if change is not None and change.old is not None:
+            self.plan = change.old
+        self._refuse_change(Refused(f"the job has failed: {failed.message}", failed.hint))
+        return goes_back and not self._stop.is_set()
+
+    def _refuse_change(self, refused: Refused) -> None:
+        change, self._wanted = self._wanted, None
+        if change is not None and not change.done.done():
+            change.done.set_exception(refused)
+            # Whoever asked may have gone away.
+            change.done.exception()
 
     async def _try(self, number: int) -> Failure | None:
         """One attempt: what it failed of."""
@@ -130,7 +235,7 @@ class Job:
             restored = self.restored if number == 1 else await self._newest()
             return await self._run(restored, number)
         except (ConnectorError, SnapshotError) as error:
-            if number == 1 or error.exit_status != 1:
+            if self._wanted is None and (number == 1 or error.exit_status != 1):
                 raise
             return failure(error, "restart")
 
@@ -147,18 +252,24 @@ class Job:
             number,
         )
         if self._stop.is_set():
-            attempt.stop()
+            attempt.stop(drains=self._drains)
         coordinator = await attempt.run(self._began)
         self._ended = coordinator.failure is None and coordinator.ended
         self._stopped = coordinator.stopped and coordinator.failure is None
         if self.keeping is not None and self._ended:
             # It was too late to ask: there is nothing to go on with.
             self._stopped = False
+            await self.keeping.pins.free()
             await self.surroundings.bench.blocking(self.keeping.finish)
         return coordinator.failure
 
     def _began(self) -> None:
         self._deployed = self._attempt
+        change = self._wanted
+        if change is not None and change.old is not None and self._attempt is not None:
+            restored = self._attempt.restored
+            change.came(restored.number if restored else 0)
+            self._wanted = None
         if self._before is None:
             self._before = self.counts()
 

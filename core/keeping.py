@@ -15,6 +15,7 @@ from headrace.core.history import History
 from headrace.core.manifest import Checkpoint
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Keep
 from headrace.core.news import News
+from headrace.core.pins import Pins
 from headrace.core.plan import nodes
 from headrace.core.restart import Restarts
 from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
@@ -49,6 +50,8 @@ class Keeping:
     now_us: Callable[[], int] = lambda: 0
     """The time by the wall clock, for the history."""
     history: History = field(default_factory=History)
+    pins: Pins = field(default_factory=Pins)
+    """The checkpoints that stay because somebody reads them."""
     _bytes: int = 0
     _written: int = 0
     """The last checkpoint that was written."""
@@ -65,7 +68,7 @@ class Keeping:
         self.history.written(keep.number, document)
         # It is there: that rubbish stays is no reason to say that it is not.
         with suppress(SnapshotError):
-            self.store.collect(self.store.manifests()[-self.retain :])
+            self.store.collect({*self.store.manifests()[-self.retain :], *self.pins.numbers})
 
     def newest(self, plan: nodes.Plan) -> Checkpoint | None:
         """The newest checkpoint. Raises SnapshotError."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,10 @@ Watcher: TypeAlias = "Callable[[Job], Coroutine[object, object, None]]"
 """What looks at a job while it runs; it is cancelled when the job is over."""
 
 
+async def _nothing(job: Job, outcome: Outcome) -> None:
+    """Nobody waits for the end."""
+
+
 class Interrupted(Exception):
     """Somebody asked twice: the job was ended where it was."""
 
@@ -46,7 +50,9 @@ class Launch:
     """The pipeline's folder."""
     bounds: Bounds = field(default_factory=Bounds)
     limit: int | None = None
-    watcher: Watcher | None = None
+    watchers: tuple[Watcher, ...] = ()
+    over: Callable[[Job, Outcome], Awaitable[None]] = _nothing
+    """Awaited when the job has ended, and before its process lets go of anything."""
     asked: Callable[[], None] = lambda: None
     """Called when somebody asks for the end the first time."""
     keeping: Keeping | None = None
@@ -85,8 +91,8 @@ def launch(plan: Plan, connectors: Connectors, backend: StateBackend, how: Launc
 
 
 async def _until_over(job: Job, how: Launch) -> Outcome:
-    running = asyncio.create_task(job.run())
-    watching = asyncio.create_task(how.watcher(job)) if how.watcher else None
+    watching = [asyncio.create_task(watcher(job)) for watcher in how.watchers]
+    running = asyncio.create_task(_run(job, how))
 
     def ask() -> None:
         how.asked()
@@ -103,6 +109,12 @@ async def _until_over(job: Job, how: Launch) -> Outcome:
                 raise Interrupted from None
             raise
         finally:
-            if watching is not None:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+
+async def _run(job: Job, how: Launch) -> Outcome:
+    outcome = await job.run()
+    await how.over(job, outcome)
+    return outcome

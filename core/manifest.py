@@ -1,6 +1,6 @@
 """A checkpoint as the document that its manifest holds, and back: parts by name, never by number.
 
-    {"version": ..., "pipeline": ..., "ended": false, "key_groups": 128,
+    {"version": ..., "pipeline": ..., "ended": false, "drained": false, "key_groups": 128,
      "parts": {"clean": {"subtasks": 2, "from": ["orders"], "origin": "",      (`described`)
                          "before": ["from orders", "where (price > 0)"], "then": []}, ...},
      "kept": {"totals": {"key": ..., ...}},           what a step's state means (plan/fingerprint)
@@ -75,6 +75,7 @@ def written(
         "pipeline": plan.name,
         "time": taken_at,
         "ended": keep.ended,
+        "drained": keep.drained,
         "key_groups": plan.key_groups,
         "parts": described(plan),
         "kept": kept,

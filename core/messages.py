@@ -178,6 +178,9 @@ class Halt:
 class Stop:
     """Read no more; finish what was read."""
 
+    drains: bool = False
+    """Whether the job is to go on from there: states are kept at the end as well."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
@@ -193,6 +196,8 @@ class Keep:
     handles: tuple[tuple[SubtaskId, Handle], ...]
     ended: bool = False
     """Whether all has been read and put out, so that only the output is left to commit."""
+    drained: bool = False
+    """Whether time was said to be over where there was more to read."""
 
 
 @dataclass(frozen=True, slots=True)

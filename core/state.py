@@ -33,6 +33,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.alignment import BEGINNING_US
+from headrace.core.elements import FOREVER_US
 from headrace.core.sizes import Size
 
 if TYPE_CHECKING:
@@ -327,8 +328,9 @@ class Owner:
 
     @property
     def clock_us(self) -> int:
-        """The clock that the state begins with."""
-        return max((f.clock_us for f in self.restored if self.holds(f)), default=NO_CLOCK_US)
+        """The clock that the state begins with; where time was said to be over, it begins anew."""
+        clock_us = max((f.clock_us for f in self.restored if self.holds(f)), default=NO_CLOCK_US)
+        return NO_CLOCK_US if clock_us == FOREVER_US else clock_us
 
     @property
     def counts(self) -> Counts:
@@ -353,8 +355,10 @@ class Owner:
                 pieces.append((groups, frozen.clock_us))
         if len(pieces) < 2:
             return (self,)
-        assert sum(len(groups) for groups, _ in pieces) == len(self.groups), "restored in part"
-        return tuple(replace(self, groups=groups) for groups, _ in pieces)
+        # Of a subtask that had ended nothing is kept: its groups go to their neighbour.
+        starts = [self.groups.start, *(groups.start for groups, _ in pieces[1:])]
+        ranges = map(range, starts, [*starts[1:], self.groups.stop])
+        return tuple(replace(self, groups=groups) for groups in ranges)
 
 
 def shared(one: range, other: range) -> range:

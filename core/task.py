@@ -131,12 +131,16 @@ class Flow:
         freezer = self.freezer
         assert freezer is not None, barrier
         await freezer.ready()
-        if self.chain is not None:
-            await self.bench.run(self.chain.held, self.chain.settle)
+        await self.settle()
         frozen = freezer.freeze()
         snapshot = await self.snapshot(splits)
         await self.foot.mark(barrier)
         freezer.keep(barrier.checkpoint, frozen, snapshot)
+
+    async def settle(self) -> None:
+        """Have all that operators remember in their states."""
+        if self.chain is not None:
+            await self.bench.run(self.chain.held, self.chain.settle)
 
     async def snapshot(self, splits: Mapping[Split, Progress] | None = None) -> Snapshot:
         """What the subtask is now, but for its states: all that was written is prepared."""

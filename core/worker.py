@@ -65,7 +65,9 @@ class Worker:
             case Halt():
                 for intake in self._intakes.values():
                     intake.halt()
-            case Stop():
+            case Stop(drains):
+                for each in self.subtasks.values():
+                    each.keeps_end = drains
                 for intake in self._intakes.values():
                     intake.stop()
             case Commit(subtask, handle):

@@ -9,15 +9,18 @@ import asyncio
 import errno
 import random
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 import polars as pl
 
 from headrace.connectors.memory import Memory, MemoryReading, MemorySource
+from headrace.core.asked import Refused
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.checkpoints import Rhythm
@@ -33,7 +36,7 @@ from headrace.core.state import StateBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
-from tests.runtime.running import job_of
+from tests.runtime.running import job_of, plan_of
 from tests.simulation import SimulatedLoop
 
 MOST_TURNS = 50_000
@@ -89,11 +92,18 @@ class Fate:
     restart: Restart = field(default_factory=NoRestart)
     parallelism: int | None = None
     """That of this life; None: as the pipeline says."""
+    rescaled: Mapping[float, int] = field(default_factory=dict)
+    """When it is rescaled, and to what."""
+    saved: Sequence[float] = ()
+    """When somebody asks for a checkpoint, which is read then."""
 
     @classmethod
     def drawn(cls, chance: random.Random) -> Fate:
         """One of the kinds, or two."""
         fate = cls(restart=PATIENT, parallelism=chance.choice([None, 1, 2, 3, 5]))
+        times = [chance.uniform(0, 8) for _ in range(chance.choice([0, 0, 1, 3]))]
+        fate.rescaled = {at: chance.choice([1, 2, 3, 4]) for at in times}
+        fate.saved = [chance.uniform(0, 8) for _ in range(chance.choice([0, 0, 1, 3]))]
         for kind in chance.sample(range(6), chance.choice([1, 2])):
             match kind:
                 case 0:
@@ -162,6 +172,10 @@ class Life:
     root: str = "/jobs"
     news: list[News] = field(default_factory=list)
     finished: bool = False
+    rescaled: list[float] = field(default_factory=list)
+    """How long it stood still for each rescale."""
+    saved: list[int] = field(default_factory=list)
+    """The checkpoints that somebody asked for and got."""
     job: Job | None = None
     _operations: int = 0
     _dead: bool = False
@@ -181,7 +195,7 @@ class Life:
                 self._trouble(lambda operation, path: self._before(loop, fate))
                 if fate.stopped_at is not None:
                     loop.call_later(fate.stopped_at, job.stop)
-                return loop.run_until_complete(job.run())
+                return loop.run_until_complete(self._controlled(job, fate))
         except (Crashed, AssertionError):
             self._bury(loop)
             raise
@@ -197,14 +211,48 @@ class Life:
         else:
             self.disk.lose_power(chance)
 
+    async def _controlled(self, job: Job, fate: Fate) -> Outcome:
+        """Run it, while somebody asks for this and that."""
+        async with asyncio.TaskGroup() as group:
+            for at, parallelism in fate.rescaled.items():
+                plan = self._plan(parallelism)
+                group.create_task(_later(at, partial(self._rescale, job, plan)))
+            for at in fate.saved:
+                group.create_task(_later(at, partial(self._save, job)))
+            return await job.run()
+
+    async def _rescale(self, job: Job, plan: nodes.Plan) -> None:
+        with suppress(Refused):
+            rescaled = await job.rescale(plan)
+            assert job.plan is plan or job.status != "running"
+            self.rescaled.append(rescaled.stood_still_s)
+
+    async def _save(self, job: Job) -> None:
+        """Have a checkpoint, and look whether it is whole as long as it is wanted."""
+        with suppress(Refused):
+            number = await job.checkpoint()
+            assert job.keeping is not None
+            await asyncio.sleep(3)
+            with suppress(SnapshotError, Crashed):
+                assert number in job.keeping.store.manifests(), "it was collected, or never there"
+                self.saved.append(number)
+            job.release(number)
+
+    def _plan(self, parallelism: int) -> nodes.Plan:
+        return plan_of(self.folder, self._text(parallelism), {"memory": self.memory.connector()})
+
+    def _text(self, parallelism: int | None) -> str:
+        if parallelism is None:
+            return self.text
+        said = f"settings: {{parallelism: {parallelism}"
+        return re.sub(r"settings: {parallelism: \d+", said, self.text)
+
     def _trouble(self, before: Callable[[str, str], None]) -> None:
         if isinstance(self.disk, MemoryDisk):
             self.disk.before = before
 
     def _job(self, home: Home, fate: Fate) -> Job:
-        text, wanted = self.text, fate.parallelism
-        if wanted is not None:
-            text = re.sub(r"settings: {parallelism: \d+", f"settings: {{parallelism: {wanted}", text)
+        text = self._text(fate.parallelism)
         job = job_of(self.folder, text, self.memory, Bench(), self.bounds, self.backend)
         job.keeping = Keeping(
             home.store(home.job(NOW, lambda: "0" * 32)),
@@ -261,6 +309,11 @@ def live(life: Life, fates: Sequence[Fate], chance: random.Random) -> Outcome:
             # It could not be read just now, and the process has ended without touching anything.
             assert fate.failing, error
     return life.run(chance.randrange(1000))
+
+
+async def _later(at: float, do: Callable[[], Coroutine[None, None, None]]) -> None:
+    await asyncio.sleep(at)
+    await do()
 
 
 async def _ended(tasks: Collection[asyncio.Task[object]]) -> None:

@@ -26,6 +26,7 @@ from headrace.core.messages import (
     Progress,
     Snapshot,
     Split,
+    Stop,
     SubtaskId,
     Trigger,
 )
@@ -222,7 +223,11 @@ def test_a_stop_lets_a_checkpoint_go_on_and_takes_another_behind_it() -> None:
     assert coordinator.stop(111) == [Halt()]
     coordinator.receive(Acknowledged(SOURCE, 1, READ), 112)
     coordinator.receive(Acknowledged(SINK, 1, BARE), 112)
-    assert coordinator.receive(Kept(1), 113) == [CheckpointTaken(1, 3), Trigger(2)]
+    assert coordinator.receive(Kept(1), 113) == [
+        CheckpointTaken(1, 3),
+        AllVisible(1),
+        Trigger(2),
+    ]
 
 
 def test_a_stop_fails_when_too_many_of_its_checkpoints_do() -> None:
@@ -252,3 +257,53 @@ def test_a_failure_aborts_only_what_no_manifest_can_name() -> None:
 def test_numbers_go_on_from_those_that_are_there() -> None:
     checkpoints = Checkpoints((SOURCE,), Rhythm(), number=7)
     assert checkpoints.begin(0) == [Trigger(8)]
+
+
+def test_what_is_asked_for_begins_at_once_also_where_none_are_taken() -> None:
+    coordinator = job(every_s=None)
+    assert coordinator.ask(101) == (1, [Trigger(1)])
+    taken(coordinator, 1, "a", 102)
+    assert coordinator.due() is None
+
+
+def test_what_is_asked_for_while_one_is_taken_is_the_next_and_does_not_wait() -> None:
+    coordinator = job(pause_s=60)
+    coordinator.tick(110)
+    assert coordinator.ask(111) == (2, [])
+    taken(coordinator, 1, "a", 112)
+    assert coordinator.due() == 112
+    assert coordinator.tick(112) == [Trigger(2)]
+
+
+def test_a_checkpoint_without_output_is_visible_as_soon_as_it_is_kept() -> None:
+    coordinator = job()
+    coordinator.ask(101)
+    coordinator.receive(Acknowledged(SOURCE, 1, READ), 102)
+    coordinator.receive(Acknowledged(SINK, 1, BARE), 102)
+    assert coordinator.receive(Kept(1), 103) == [CheckpointTaken(1, 2), AllVisible(1)]
+
+
+def test_nothing_can_be_asked_for_behind_a_stop_nor_where_nothing_is_kept() -> None:
+    stopped, failed = job(), job()
+    stopped.stop(101)
+    failed.fail(Failure("first", "s"))
+    assert stopped.ask(102) is None
+    assert failed.ask(102) is None
+    assert Coordinator((SOURCE,), {"s": Dealing((SOURCE,), grows=False)}).ask(102) is None
+
+
+def test_a_drained_job_takes_no_checkpoint_before_its_end_and_has_not_ended() -> None:
+    coordinator = job()
+    coordinator.tick(110)
+    given_up = CheckpointFailed(1, "the job is drained")
+    assert coordinator.stop(111, drains=True) == [given_up, Stop(drains=True)]
+    assert coordinator.due() is None
+    coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 112)
+    coordinator.receive(Finished(SOURCE, READ), 113)
+    kept = coordinator.receive(Finished(SINK, wrote("b")), 114)
+    handles = ((SINK, {"file": "a"}), (SINK, {"file": "b"}))
+    assert kept == [Keep(2, {SOURCE: READ, SINK: BARE}, handles, ended=False, drained=True)]
+    coordinator.receive(Kept(2), 115)
+    coordinator.receive(Committed(SINK), 116)
+    coordinator.receive(Committed(SINK), 116)
+    assert (coordinator.state, coordinator.stopped, coordinator.ended) == ("done", True, False)

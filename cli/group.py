@@ -12,7 +12,7 @@ NOT_BUILT_YET = frozenset(
 OPTIONS_NOT_BUILT_YET = {
     "run": frozenset(
         (
-            *("--from-savepoint", "--batch", "--master", "--conf"),
+            *("--batch", "--master", "--conf"),
             *("--resume-drained", "--http"),
         )
     ),

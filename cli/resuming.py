@@ -13,6 +13,7 @@ from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from headrace.cli.saved import Saved, adopted, fitting
 from headrace.core.news import News, Resumed
 from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot
 from headrace.state.storage.home import Home
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.core.messages import Progress, Split
     from headrace.core.pipeline.settings import Settings
     from headrace.core.plan import Plan
-    from headrace.core.snapshots import SnapshotStore
+    from headrace.core.snapshots import Manifest, SnapshotStore
     from headrace.state.storage.local import LocalStore
 
 SHOWN = 3
@@ -42,6 +43,8 @@ class Start:
     """The steps and sources that are to forget what is kept of them."""
     lose: bool = False
     """Whether what a changed pipeline does not go on with may go."""
+    savepoint: str | None = None
+    """The folder of one; then `number` is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,11 @@ def resuming(
     `look` raises what a new job would be refused for: before anything is forgotten.
     """
     home = Home(LocalDisk(), start.root, str(plan.name))
+    saved = None if start.savepoint is None else fitting(start.savepoint, plan, start)
     with home.held(now()) as killed:
-        if start.fresh:
+        if saved is not None:
+            saved = adopted(saved, home, look)
+        elif start.fresh:
             look()
             home.forget()
             home.clear()
@@ -85,10 +91,10 @@ def resuming(
         job = home.job(now())
         store = home.store(job)
         keeping = _keeping(home, store, settings, tell)
-        number = _number(store, start)
+        number = saved.number if saved else _number(store, start)
         restored = None
         if number is not None:
-            restored, resumed = _restored(number, plan, start, store, keeping)
+            restored, resumed = _restored(number, plan, start, store, keeping, saved)
             if not restored.ended:  # else nothing is read any more
                 tell(replace(resumed, killed=str(killed) if killed else None))
         yield Resuming(home, job, keeping, restored)
@@ -153,17 +159,24 @@ def _go_back(
 
     And how many rows sinks have written behind it, as far as the newest can tell.
     """
-    from headrace.core.manifest import rows_written
-
     newer = tuple(each for each in store.manifests() if each > number)
-    again: tuple[tuple[str, int], ...] = ()
     if newer:
         store.verify(number)
+    return newer, _again(store, newer, store.manifest(number), plan)
+
+
+def _again(
+    store: LocalStore, newer: Sequence[int], document: Manifest, plan: Plan
+) -> tuple[tuple[str, int], ...]:
+    """How many rows sinks have written behind what a document says, as far as that can be told."""
+    from headrace.core.manifest import rows_written
+
+    if newer:
         with suppress(DamagedSnapshot):
-            before = rows_written(store.manifest(number), plan)
+            before = rows_written(document, plan)
             rows = rows_written(store.manifest(newer[-1]), plan).items()
-            again = tuple((sink, n - before[sink]) for sink, n in rows if n > before[sink])
-    return newer, again
+            return tuple((sink, n - before[sink]) for sink, n in rows if n > before[sink])
+    return ()
 
 
 def _remove(store: SnapshotStore, numbers: Sequence[int]) -> None:
@@ -173,7 +186,12 @@ def _remove(store: SnapshotStore, numbers: Sequence[int]) -> None:
 
 
 def _restored(
-    number: int, plan: Plan, start: Start, store: LocalStore, keeping: Keeping
+    number: int,
+    plan: Plan,
+    start: Start,
+    store: LocalStore,
+    keeping: Keeping,
+    saved: Saved | None,
 ) -> tuple[Checkpoint, Resumed]:
     """The checkpoint of that number, if the pipeline can go on from it; and what to tell of it."""
     from headrace.core import manifest
@@ -181,7 +199,11 @@ def _restored(
 
     document = keeping.document(number)
     changes = check_fits(number, document, plan, Wishes(start.anew, start.lose))
-    removed, again = _go_back(store, number, plan)
+    if saved is None:
+        removed, again = _go_back(store, number, plan)
+    else:
+        removed = saved.newer(store)
+        again = _again(store, removed, document, plan)
     keeping.resumed, keeping.anew = number, start.anew
     keeping.begun = partial(_remove, store, removed)
     restored = manifest.read(number, document, plan, start.anew)
@@ -189,6 +211,9 @@ def _restored(
     resumed = Resumed(
         number, restored.taken_at, sources, changes=changes, removed=removed, again=again
     )
+    if saved is not None:
+        folder = saved.savepoint.folder
+        resumed = replace(resumed, savepoint=folder, forgotten=saved.forgotten)
     return restored, resumed
 
 

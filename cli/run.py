@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     help="Go on from this checkpoint; those that are newer are removed.",
 )
 @click.option(
+    "--from-savepoint",
+    metavar="PATH",
+    help="Go on from this savepoint, whatever is in the home.",
+)
+@click.option(
     "--reset-state",
     metavar="STEP",
     multiple=True,
@@ -72,6 +77,7 @@ def run(
     limit: int | None,
     fresh: bool,
     from_checkpoint: int | None,
+    from_savepoint: str | None,
     reset_state: Sequence[str],
     allow_lost_state: bool,
     home: str,
@@ -92,8 +98,7 @@ def run(
     from headrace.core.signals import Signals
 
     signals = ctx.ensure_object(ExitStack).enter_context(Signals())
-    if fresh and from_checkpoint is not None:
-        raise click.UsageError("--fresh forgets what --from-checkpoint goes on from", ctx)
+    _check_beginnings(fresh, from_checkpoint, from_savepoint, ctx)
     with _nothing_collected():
         from headrace.cli.run_report import report_for
 
@@ -110,13 +115,28 @@ def run(
         from headrace.cli.resuming import Start
 
         _check_kept(checked.plan, reset_state, ctx)
-        start = Start(home, fresh, from_checkpoint, frozenset(reset_state), allow_lost_state)
-    elif from_checkpoint is not None or reset_state or allow_lost_state:
+        start = Start(
+            *(home, fresh, from_checkpoint, frozenset(reset_state), allow_lost_state),
+            savepoint=from_savepoint,
+        )
+    elif from_checkpoint is not None or from_savepoint or reset_state or allow_lost_state:
         raise click.UsageError("nothing is kept of a run with --limit, or of standard input", ctx)
     settings = checked.pipeline.settings
     how = _how(settings.buffer, Path(pipeline).parent, limit, checked.plan, report)
     how = replace(how, signals=signals)
     ctx.exit(_run(checked.plan, settings, how, report, start))
+
+
+def _check_beginnings(
+    fresh: bool, checkpoint: int | None, savepoint: str | None, ctx: click.Context
+) -> None:
+    """Whether it is said once at most what to go on from."""
+    if fresh and checkpoint is not None:
+        raise click.UsageError("--fresh forgets what --from-checkpoint goes on from", ctx)
+    if savepoint is not None and (fresh or checkpoint is not None):
+        other = "--fresh" if fresh else "--from-checkpoint"
+        message = f"wanted one thing to begin with, got --from-savepoint and {other}"
+        raise click.UsageError(message, ctx)
 
 
 def _replays(plan: Plan) -> bool:

@@ -118,6 +118,8 @@ def _resumed(resumed: Resumed) -> Mapping[str, object]:
         "changes": list(resumed.changes),
         "removed": list(resumed.removed),
         "again": dict(resumed.again),
+        "savepoint": resumed.savepoint,
+        "forgotten": resumed.forgotten,
     }
 
 

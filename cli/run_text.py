@@ -35,6 +35,8 @@ class TextReport:
         self.quiet = quiet
         self._checkpoint: int | None = None
         """The newest checkpoint of the job."""
+        self._command = SAME_COMMAND
+        """Which one goes on from there."""
         self._told: Failure | None = None
 
     def say(self, text: str) -> None:
@@ -67,6 +69,7 @@ class TextReport:
                 self.say(f"checkpoint {number} failed: {printable(why)}")
             case Resumed(number):
                 self._checkpoint = number
+                self._command = SAME_COMMAND if news.savepoint is None else WITHOUT
                 if not self.quiet:
                     self.say("\n".join(resumed_lines(news)))
             case Restarting(failure, delay_s):
@@ -124,7 +127,7 @@ class TextReport:
         elif self._checkpoint is None:
             goes_on = BEGINS
         else:
-            goes_on = f"the same command goes on from checkpoint {self._checkpoint}"
+            goes_on = f"{self._command} goes on from checkpoint {self._checkpoint}"
         self.say(f"{INTERRUPTED}: {goes_on}")
 
     def summary(self, outcome: Outcome, look: Look) -> None:
@@ -132,10 +135,13 @@ class TextReport:
         if not self.quiet and not outcome.failure:
             self.say("\n".join(summary_lines(outcome, look)))
         if outcome.checkpoint is not None and (outcome.failure or not self.quiet):
-            self.say(f"the same command goes on from checkpoint {outcome.checkpoint}, {FRESH}")
+            self.say(f"{self._command} goes on from checkpoint {outcome.checkpoint}, {FRESH}")
 
 
 FRESH = "with --fresh it begins anew"
+BACK_AGAIN = "the same command would go back to it again: without --from-savepoint it goes on"
+SAME_COMMAND = "the same command"
+WITHOUT = "the command without --from-savepoint"
 
 
 def resumed_lines(resumed: Resumed) -> Iterable[str]:
@@ -146,13 +152,20 @@ def resumed_lines(resumed: Resumed) -> Iterable[str]:
     """
     if resumed.killed:
         yield f"the run before was killed: {printable(resumed.killed)}"
-    yield f"goes on from checkpoint {resumed.number} of {resumed.taken_at}"
+    whence = f"checkpoint {resumed.number}"
+    if resumed.savepoint is not None:
+        whence = f"savepoint {printable(resumed.savepoint)}"
+    yield f"goes on from {whence} of {resumed.taken_at}"
     for source, place in resumed.sources:
         yield f"  {source}: {printable(place)}"
     for change in resumed.changes:
         yield f"  {printable(change)}"
     if resumed.removed:
         yield f"  {_removed(resumed)}"
+    if resumed.forgotten:
+        yield f"  {_forgotten(resumed.forgotten)}"
+    if resumed.savepoint is not None:
+        yield f"  {BACK_AGAIN}"
 
 
 def done_line(news: Asked | Savepointed | Rescaled) -> str:
@@ -169,6 +182,17 @@ def done_line(news: Asked | Savepointed | Rescaled) -> str:
         case Rescaled(parallelism, stood_still_s):
             parts = ", ".join(f"{name} {number}" for name, number in parallelism.items())
             return f"rescaled: {parts}; it stood still for {stood_still_s:.1f} s"
+
+
+def _forgotten(checkpoints: int) -> str:
+    """What became of another job in the same home.
+
+    >>> _forgotten(3)
+    'it is a new job: the 3 checkpoints of the job that was here are removed'
+    """
+    those = f"the {checkpoints} checkpoints" if checkpoints > 1 else "the checkpoint"
+    verb = "are" if checkpoints > 1 else "is"
+    return f"it is a new job: {those} of the job that was here {verb} removed"
 
 
 def _removed(resumed: Resumed) -> str:

@@ -25,6 +25,10 @@ class Resumed:
     """The checkpoints that were newer, where somebody asked for this one."""
     again: tuple[tuple[str, int], ...] = ()
     """How many rows at most each sink has written behind it, and writes a second time."""
+    savepoint: str | None = None
+    """Where the savepoint is that the checkpoint was made of, if somebody asked for one."""
+    forgotten: int = 0
+    """How many checkpoints of another job were in the home, and are there no more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ Polars, which lets others run meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.core.keygroups import groups_of, key_group
-from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotStore
-from headrace.core.state import KEY, UNTIL, Shape, StateBackend
+from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotStore, blobs_in
+from headrace.core.state import KEY, UNTIL, Document, Shape, StateBackend
 from headrace.state.savepoints import names
 from headrace.state.savepoints.columns import GROUP, packed, sql_type
 from headrace.state.savepoints.document import (
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 FILE_BYTES = 1 << 25
 """So many bytes of rows, as they are in memory, become a file: they are collected there."""
 
-Told = Callable[[int], None]
-"""Told how many bytes have been written, now and then; what it raises is the end of it."""
+Tell: TypeAlias = Callable[[int, int], None]
+"""Told now and then how many of how many bytes have been done; what it raises is the end of it."""
 
 
 def export(
@@ -45,7 +46,7 @@ def export(
     backend: StateBackend,
     to: Writing,
     said: Mapping[str, object],
-    tell: Told = lambda bytes: None,
+    tell: Tell = lambda done, of: None,
 ) -> Manifest:
     """Write the states of a checkpoint, of which all output is visible; gives what is to be said.
 
@@ -53,11 +54,14 @@ def export(
     """
     _check_visible(document)
     about: Any = document
+    done = Done(sum(blob.bytes for blob in blobs_in(about["states"])), tell)
+
+    def part(step: str, document: Document) -> Document:
+        with done.doing(document):
+            return plain(_part(part_of(document, store, backend, done.more), step, to))
+
     states = {
-        step: [
-            [plain(_part(part_of(each, store, backend), step, to, tell)) for each in subtask]
-            for subtask in subtasks
-        ]
+        step: [[part(step, document) for document in subtask] for subtask in subtasks]
         for step, subtasks in about["states"].items()
     }
     return {"kind": KIND, **said, **about, "states": states}
@@ -74,10 +78,32 @@ def _check_visible(document: Manifest) -> None:
         )
 
 
-def _part(part: Part, step: str, to: Writing, tell: Told) -> PartDocument:
+@dataclass(slots=True)
+class Done:
+    """How much has been read of all that there is to be read."""
+
+    of: int
+    tell: Tell
+    bytes: int = 0
+
+    def more(self, bytes: int) -> None:
+        """So much more; what is read from a database is told only when all of it is."""
+        self.bytes = min(self.of, self.bytes + bytes)
+        self.tell(self.bytes, self.of)
+
+    @contextmanager
+    def doing(self, document: Document) -> Iterator[None]:
+        """Behind this all is done that a document names."""
+        before = self.bytes
+        yield
+        self.bytes = before + sum(blob.bytes for blob in blobs_in(document))
+        self.tell(self.bytes, self.of)
+
+
+def _part(part: Part, step: str, to: Writing) -> PartDocument:
     states = {}
     for name in sorted(part.names):
-        rows = Rows(part, step, name, to, tell)
+        rows = Rows(part, step, name, to)
         for frame, goes_on in part.pieces(name):
             rows.add(frame, goes_on=goes_on)
         states[name] = rows.written()
@@ -95,7 +121,6 @@ class Rows:
     step: str
     name: str
     to: Writing
-    tell: Told
     shape: Shape = field(init=False)
     schema: Mapping[str, pl.DataType] | None = None
     timed: bool = False
@@ -175,4 +200,3 @@ class Rows:
         sha256 = self.to.write(name, data)
         self._files.append(FileDocument(name, data.nbytes, sha256, whole.height, self._frames))
         self._waiting, self._frames, self._bytes = [], [], 0
-        self.tell(self.to.bytes)

@@ -7,7 +7,7 @@ the backend reads it, which is in pieces too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Pieces: TypeAlias = "Iterator[tuple[pl.DataFrame, bool]]"
 """Rows, and whether they are of the same frame as those before."""
+
+Told: TypeAlias = Callable[[int], None]
 
 
 class Part(Protocol):
@@ -73,13 +75,18 @@ class Part(Protocol):
         ...
 
 
-def part_of(document: Document, store: SnapshotStore, backend: StateBackend) -> Part:
-    """What a document of a checkpoint tells of. Raises SnapshotError."""
+def part_of(
+    document: Document, store: SnapshotStore, backend: StateBackend, told: Told = lambda bytes: None
+) -> Part:
+    """What a document of a checkpoint tells of; says when it has read how much more of that.
+
+    Raises SnapshotError.
+    """
     if document.get("format") == "frames":
-        return FramesPart(typed(document), store)
+        return FramesPart(typed(document), store, told)
     frozen = backend.thawed(document, store)
     assert isinstance(frozen, RocksThawed)
-    return RocksPart(frozen)
+    return RocksPart(frozen, told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,7 @@ class FramesPart:
 
     document: StepDocument
     store: SnapshotStore
+    told: Told
 
     @property
     def groups(self) -> range:
@@ -166,6 +174,7 @@ class FramesPart:
     def _read(self, names: Named, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
         for blob in blobs_of(names):
             yield decoded(self.store.read(blob), columns)
+            self.told(0 if columns else blob.bytes)
 
     def _numbers(self, names: Named) -> pl.Series:
         import polars as pl
@@ -178,6 +187,7 @@ class RocksPart:
     """What was partly on disk."""
 
     frozen: RocksThawed
+    told: Told
 
     @property
     def groups(self) -> range:
@@ -213,7 +223,10 @@ class RocksPart:
         state = self.frozen.states[name]
         if isinstance(state, FrozenSpillingRuns):
             yield from ((rows, False) for rows in state.memory.frames)
-            yield from ((state.read(spilled), False) for spilled in state.spilled)
+            for spilled in state.spilled:
+                rows = state.read(spilled)
+                yield rows, False
+                self.told(int(rows.estimated_size()))
         elif isinstance(state, FrozenSpillingTable):
             yield from ((rows, True) for rows in state.parts(None, self.key_groups))
         elif state.rows is not None:

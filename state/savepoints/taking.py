@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from headrace.state.savepoints import names
-from headrace.state.savepoints.export import Told, export
+from headrace.state.savepoints.export import Tell, export
 from headrace.state.savepoints.kept import checkpoint
 from headrace.state.savepoints.writing import free, writing
 from headrace.state.storage.home import Home
@@ -26,14 +26,14 @@ def take(
     version: str,
     number: int | None = None,
     to: str | None = None,
-    tell: Told = lambda bytes: None,
+    tell: Tell = lambda done, of: None,
     time: Callable[[], str] = now,
 ) -> str:
     """Write a checkpoint (None: the newest) as a savepoint; gives its folder, which is whole.
 
     `to` must not be there, or be empty; None: among those of the job, under the time. `version` is
-    that of headrace. `tell` is told now and then how many bytes are written, and may raise to end
-    it. Nothing is left of one that was not finished. Raises SnapshotError.
+    that of headrace. `tell` is told now and then how many of how many bytes are done, and may raise
+    to end it. Nothing is left of one that was not finished. Raises SnapshotError.
     """
     at = time()
     folder = to or free(home.disk, os.path.join(names.of_job(home.root, home.name), names.at(at)))

@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from headrace.core.snapshots import DamagedSnapshot, SnapshotError
 from headrace.state.storage import names
 from headrace.state.storage.disk import Disk, publish
 from headrace.state.storage.local import LocalStore
-from headrace.state.storage.lock import Holder, holding
+from headrace.state.storage.lock import Holder, holder, holding
 from headrace.state.storage.manifests import Manifests
 from headrace.state.storage.sealing import Broken, seal, unseal
 from headrace.state.storage.store import FRESH
@@ -63,6 +63,10 @@ class Home:
                 self._prepare()
             yield killed
 
+    def holder(self) -> tuple[bool, Holder | None]:
+        """Whether a process holds it, and which that is or was."""
+        return holder(self.disk, os.path.join(self.folder, names.LOCK))
+
     def job(self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex) -> str:
         """The job's id, made if there is none yet.
 
@@ -97,6 +101,37 @@ class Home:
                 self.disk.rename(self.checkpoints, self._discarded)
                 self.disk.sync_folder(self.folder)
             self._prepare()
+
+    @contextmanager
+    def renewed(
+        self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex
+    ) -> Iterator[LocalStore]:
+        """Another job in the place of the one that is here, with the checkpoints it is given.
+
+        It is there behind this, all at once, also if it is killed meanwhile; if this is left by an
+        exception, nothing has changed.
+        """
+        renewed = os.path.join(self.folder, names.RENEWED)
+        with telling(f"write {renewed}"):
+            self.disk.remove_folder(renewed)
+            self.disk.make_folder(renewed)
+            document = {"job": new(), "name": self.name, "since": since}
+            self._publish(os.path.join(renewed, names.JOB), document)
+        store = LocalStore(self.disk, renewed, document["job"])
+        try:
+            store.prepare()
+            yield store
+        except SnapshotError:
+            with suppress(OSError):
+                self.disk.remove_folder(renewed)
+                self.disk.sync_folder(self.folder)
+            raise
+        with telling(f"write {self.checkpoints}"):
+            self.disk.sync_folder(self.folder)
+            self.disk.rename(self.checkpoints, self._discarded)
+            self.disk.sync_folder(self.folder)
+            self._prepare()
+        self.clear()
 
     def finish(self, said: Mapping[str, object]) -> None:
         """Mark the job as finished, with what is to be said of it."""
@@ -142,7 +177,13 @@ class Home:
         return os.path.join(self.folder, names.DISCARDED)
 
     def _prepare(self) -> None:
-        for folder in (self._discarded, self.state):
+        renewed = os.path.join(self.folder, names.RENEWED)
+        there = self.disk.names(self.folder)
+        if names.RENEWED in there and names.CHECKPOINTS not in there:
+            # Whoever was to rename it has removed the other one: it is whole.
+            self.disk.rename(renewed, self.checkpoints)
+            self.disk.sync_folder(self.folder)
+        for folder in (self._discarded, self.state, renewed):
             self.disk.remove_folder(folder)
         self.disk.make_folder(self.checkpoints)
         for folder in (self.folder, self.checkpoints):

@@ -19,8 +19,9 @@ class LocalStore(Store):
 
     def __init__(self, disk: Disk, folder: str, job: str) -> None:
         folders = names.blobs(folder), names.manifests(folder)
+        self.job = job
         blobs, manifests = Blobs(disk, folders[0]), Manifests(disk, folders[1], job)
-        super().__init__(blobs, manifests, folders)
+        super().__init__(blobs, manifests, folders, job)
         self._disk = disk
         self._local = blobs, manifests
 

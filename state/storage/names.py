@@ -4,13 +4,20 @@
     home     / lock                                 held by the process that writes
              / finished                             the job had ended; removed by who has seen it
              / state                                live state, of an attempt; nothing of it is kept
+             / elsewhere.json                       where its checkpoints are, if they are not here
              / control.sock                         where a running job is spoken to
              / control.new                          a private folder, in which that is made
              / discarded                            a `checkpoints` that nobody wants, going away
+             / renewed                              a `checkpoints` of another job, on its way
              / checkpoints / job.json               the job's id
                            / visible.json           the checkpoint whose output is all visible
                            / blobs / hash           bytes, named by the first half of their SHA-256
                            / manifests / number.json
+    bucket     = address "/" job's name             (`state/storage/remote`)
+    bucket   / owner.json                           the run that writes there
+             / job.json                             the job's id
+             / finished                             the job had ended
+             / id / visible.json, blobs, manifests  as in a home
     temporary  = any of the files above ".tmp", or, of a blob, hash "-" pid "-" count ".tmp"
 
 A temporary name is never read: whoever opens the home to write removes them.
@@ -21,9 +28,11 @@ from __future__ import annotations
 import os
 import re
 
-LOCK, FINISHED, STATE, DISCARDED = "lock", "finished", "state", "discarded"
+LOCK, FINISHED, STATE = "lock", "finished", "state"
+DISCARDED, RENEWED = "discarded", "renewed"
 CHECKPOINTS, JOB, BLOBS, MANIFESTS = "checkpoints", "job.json", "blobs", "manifests"
 VISIBLE = "visible.json"
+ELSEWHERE = "elsewhere.json"
 CONTROL, CONTROL_NEW = "control.sock", "control.new"
 UNNAMED = ".tmp"
 

@@ -106,8 +106,9 @@ class Store:
     """`SnapshotStore` of two folders, which are at these places."""
 
     def __init__(
-        self, blobs: BlobFolder, manifests: ManifestFolder, places: tuple[str, str]
+        self, blobs: BlobFolder, manifests: ManifestFolder, places: tuple[str, str], job: str
     ) -> None:
+        self.job = job
         self._blobs = blobs
         self._manifests = manifests
         self._folders = places

@@ -1,0 +1,84 @@
+"""Where things are kept that are on no disk of this machine: `s3://bucket/path`, and its likes.
+
+An address says where, and nothing else: who may go there is in the environment. So one with a
+password in it is refused, and not repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SCHEMES = ("s3", "gs", "az")
+WANTED = "s3://bucket/path, gs://bucket/path or az://container/path"
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_SEGMENT = re.compile(r"[A-Za-z0-9!_.*'()=+,@ -]+")
+
+
+class NoAddress(Exception):
+    """A text is no address: why, and whether it may be repeated."""
+
+    def __init__(self, hint: str, *, is_secret: bool = False) -> None:
+        super().__init__(hint)
+        self.hint = hint
+        self.is_secret = is_secret
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A folder of a bucket.
+
+    >>> str(address("s3://data/headrace/")), address("s3://data").below("bids").url
+    ('s3://data/headrace', 's3://data/bids')
+    """
+
+    scheme: str
+    bucket: str
+    path: str = ""
+
+    @property
+    def url(self) -> str:
+        """All of it."""
+        return "/".join(filter(None, (f"{self.scheme}://{self.bucket}", self.path)))
+
+    def below(self, name: str) -> Address:
+        """A folder in it."""
+        return Address(self.scheme, self.bucket, "/".join(filter(None, (self.path, name))))
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def is_url(text: str) -> bool:
+    """Whether a text is meant as an address, and not as a path of this machine.
+
+    >>> is_url("s3://data"), is_url("hdfs://data"), is_url("./data"), is_url("C:/data")
+    (True, True, False, False)
+    """
+    return _URL.match(text) is not None
+
+
+def address(text: str) -> Address:
+    """The address that a text is. Raises NoAddress.
+
+    >>> address("s3://key:word@data")
+    Traceback (most recent call last):
+    headrace.core.addresses.NoAddress: credentials and endpoints are told by the environment
+    """
+    scheme, _, rest = text.partition("://")
+    bucket, _, path = rest.partition("/")
+    if set("@:") & set(bucket) or set("?#") & set(text):
+        raise NoAddress("credentials and endpoints are told by the environment", is_secret=True)
+    if not is_url(text):
+        raise NoAddress("--home names a folder of this machine")
+    if scheme not in SCHEMES:
+        raise NoAddress("")
+    if not _BUCKET.fullmatch(bucket):
+        raise NoAddress("a bucket has 2 to 63 letters, digits, dots and dashes")
+    path = path.rstrip("/")
+    for segment in path.split("/") if path else ():
+        if segment in (".", "..") or not _SEGMENT.fullmatch(segment):
+            raise NoAddress(f'"{segment}" cannot be a part of a path')
+    return Address(scheme, bucket, path)

@@ -1,0 +1,172 @@
+"""A bucket of S3, GCS or Azure, and of whatever speaks like one of them, through obstore.
+
+obstore asks again where that may help: when a connection breaks or the server says that it is in
+trouble. A request has a time-out, and so has all asking again, so that nothing here waits for ever.
+Large objects go in parts, and come in ranges.
+
+Who may go there, and where it is, obstore takes from the environment: nothing of it passes through
+our hands, and what it says of a failure is not repeated, for it tells whole requests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import IO, TYPE_CHECKING
+
+from headrace.core.addresses import Address
+from headrace.state.storage.remote.objects import Conflict, Found, Listed, Short, Version
+from headrace.state.storage.remote.telling import asking
+
+if TYPE_CHECKING:
+    from obstore import UpdateVersion
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+PART = 8 << 20
+"""So many bytes go in one request."""
+PARTS_AT_ONCE = 3
+"""So many requests of one object are under way."""
+MANY = 1000
+"""So many names are listed by one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for a server."""
+
+    connect_s: float = 5.0
+    request_s: float = 30.0
+    """For one request, with its body: 8 MB take so long at 280 kB/s."""
+    again_s: float = 30.0
+    """For so long it is asked again."""
+    pause_s: float = 0.2
+    """Before the second time; each further pause is twice as long, or shorter, by chance."""
+
+
+def bucket(address: Address, patience: Patience | None = None) -> Bucket:
+    """The objects below an address. Raises StoreError where the environment says too little."""
+    from obstore.store import from_url
+
+    patience = patience or Patience()
+    client: ClientConfig = {
+        "connect_timeout": timedelta(seconds=patience.connect_s),
+        "timeout": timedelta(seconds=patience.request_s),
+        # obstore itself reads these only where no options are given.
+        "allow_http": any(map(_is_set, ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "ALLOW_HTTP"))),
+    }
+    retry: RetryConfig = {
+        "max_retries": 100,
+        "retry_timeout": timedelta(seconds=patience.again_s),
+        "backoff": {
+            "init_backoff": timedelta(seconds=patience.pause_s),
+            "max_backoff": timedelta(seconds=5),
+        },
+    }
+    with asking(f"open {address}"):
+        return Bucket(
+            from_url(address.url, client_options=client, retry_config=retry), str(address)
+        )
+
+
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "").lower() in ("true", "1")
+
+
+class Bucket:
+    """`Objects` of a store of obstore."""
+
+    def __init__(self, store: ObjectStore, address: str) -> None:
+        self._store = store
+        self.address = address
+
+    def put(self, name: str, data: bytes) -> None:
+        """Have these bytes there."""
+        from obstore import put
+
+        with asking(f"write {self.address}/{name}"):
+            put(self._store, name, data, chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
+
+    def put_file(self, name: str, file: IO[bytes]) -> None:
+        """Have a file's bytes there."""
+        from obstore import put
+
+        with asking(f"write {self.address}/{name}"):
+            put(self._store, name, file, chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
+
+    def create(self, name: str, data: bytes) -> Version:
+        """Have these bytes there, where nothing is."""
+        from obstore import put
+        from obstore.exceptions import AlreadyExistsError
+
+        try:
+            with asking(f"write {self.address}/{name}", AlreadyExistsError):
+                result = put(self._store, name, data, mode="create")
+        except AlreadyExistsError:
+            raise Conflict from None
+        return Version(result["e_tag"], result["version"])
+
+    def replace(self, name: str, data: bytes, version: Version) -> Version:
+        """Have these bytes in the place of those."""
+        from obstore import put
+        from obstore.exceptions import PreconditionError
+
+        seen: UpdateVersion = {"e_tag": version.tag, "version": version.number}
+        try:
+            with asking(f"write {self.address}/{name}", PreconditionError):
+                result = put(self._store, name, data, mode=seen)
+        except PreconditionError:
+            raise Conflict from None
+        return Version(result["e_tag"], result["version"])
+
+    def read(self, name: str) -> Found | None:
+        """What is there."""
+        from obstore import get
+
+        try:
+            with asking(f"read {self.address}/{name}", FileNotFoundError):
+                result = get(self._store, name)
+                version = Version(result.meta["e_tag"], result.meta["version"])
+                return Found(bytes(result.bytes()), version)
+        except FileNotFoundError:
+            return None
+
+    def pieces(self, name: str, bytes: int) -> Iterator[bytes]:
+        """What is there, piece by piece."""
+        for start in range(0, max(bytes, 1), PART):
+            yield self._piece(name, bytes, start)
+
+    def listed(self, folder: str = "") -> dict[str, Listed]:
+        """All that is there."""
+        from obstore import list
+
+        with asking(f"list {self.address}/{folder}"):
+            return {
+                each["path"]: Listed(each["size"], Version(each["e_tag"], each["version"]))
+                for some in list(self._store, folder or None, chunk_size=MANY)
+                for each in some
+            }
+
+    def remove(self, names: Collection[str]) -> None:
+        """Have them not there."""
+        from obstore import delete
+
+        if names:
+            with asking(f"remove from {self.address}", FileNotFoundError):
+                delete(self._store, [*names])
+
+    def _piece(self, name: str, bytes_: int, start: int) -> bytes:
+        from obstore import get
+
+        end = min(start + PART, bytes_)
+        try:
+            with asking(f"read {self.address}/{name}", FileNotFoundError, Short):
+                # A range that begins at its end is a mistake, also of an empty object.
+                whole = get(self._store, name) if end == bytes_ and not start else None
+                result = whole or get(self._store, name, options={"range": (start, end)})
+                if result.meta["size"] != bytes_:
+                    raise Short(result.meta["size"])
+                return bytes(result.bytes())
+        except FileNotFoundError:
+            raise Short(None) from None

@@ -87,6 +87,8 @@ class Fate:
     """How long each takes."""
     stopped_at: float | None = None
     """When somebody asks for the end."""
+    drains: bool = False
+    """Whether as if time were over."""
     unread: int | None = None
     """What is read so many arrivals on cannot be read, once."""
     restart: Restart = field(default_factory=NoRestart)
@@ -194,7 +196,7 @@ class Life:
                 job = self._job(home, fate)
                 self._trouble(lambda operation, path: self._before(loop, fate))
                 if fate.stopped_at is not None:
-                    loop.call_later(fate.stopped_at, job.stop)
+                    loop.call_later(fate.stopped_at, partial(job.stop, drain=fate.drains))
                 return loop.run_until_complete(self._controlled(job, fate))
         except (Crashed, AssertionError):
             self._bury(loop)

@@ -90,20 +90,30 @@ def named(what: str, root: str) -> Iterator[Kept]:
     JOB is the name of a pipeline. A folder that is there is taken for a savepoint, unless it is a
     job's home.
     """
-    found = _NUMBERED.fullmatch(what)
-    name, number = (found["job"], int(found["number"])) if found else (what, None)
-    home = Home(LocalDisk(), root, name)
-    if _is_name(name) and home.disk.names(home.checkpoints):
-        with checkpoint(home, number) as kept:
+    found = job_of(what, root)
+    if found is not None:
+        with checkpoint(*found) as kept:
             yield kept
         return
     if os.path.isdir(what) or os.sep in what:
         yield open_savepoint(what)
         return
     raise NoSuchSnapshot(
-        f'there is no job "{name}" in {root}, nor a savepoint of that name',
+        f'there is no job "{what}" in {root}, nor a savepoint of that name',
         "wanted JOB, JOB@N for its checkpoint N, or a savepoint's folder",
     )
+
+
+def job_of(what: str, root: str) -> tuple[Home, int | None] | None:
+    """The home, and the number, if one is said, of a checkpoint that a user calls so, if there is.
+
+    >>> job_of("bids@7", "nowhere")
+    """
+    found = _NUMBERED.fullmatch(what)
+    name, number = (found["job"], int(found["number"])) if found else (what, None)
+    home = Home(LocalDisk(), root, name)
+    is_there = _is_name(name) and home.disk.names(home.checkpoints)
+    return (home, number) if is_there else None
 
 
 @contextmanager

@@ -1,0 +1,41 @@
+"""`headrace state export`: a savepoint of a checkpoint that is there, whether its job runs or not."""
+
+from __future__ import annotations
+
+import click
+
+from headrace.cli.state.opened import Refused, home_option, told
+
+
+@click.command()
+@click.argument("what")
+@click.option(
+    "--to",
+    type=click.Path(),
+    metavar="DIR",
+    help="The savepoint's folder, which is not there yet.  [default: savepoints/JOB/TIME in HOME]",
+)
+@home_option
+@told
+def export(what: str, to: str | None, home: str) -> None:
+    """Make a savepoint of a checkpoint, and print where it is.
+
+    WHAT is JOB for the newest checkpoint of a job, or JOB@N for checkpoint N. The job need not run,
+    and goes on if it does; one that runs is better asked for a savepoint of now: headrace
+    savepoint JOB.
+
+    A savepoint is a folder with everything that the job goes on from, in open formats. It may be
+    moved anywhere, is never removed by headrace, and headrace run --from-savepoint goes on from it.
+    """
+    from headrace.cli.version import installed_version
+    from headrace.state.savepoints.kept import job_of
+    from headrace.state.savepoints.savepoint import is_savepoint
+    from headrace.state.savepoints.taking import take
+
+    found = job_of(what, home)
+    if found is None:
+        if is_savepoint(what):
+            raise Refused(f"{what} is a savepoint already", "a savepoint may be copied as it is")
+        raise Refused(f'there is no job "{what}" in {home}', "wanted JOB, or JOB@N")
+    kept, number = found
+    click.echo(take(kept, installed_version(), number, to))

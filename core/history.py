@@ -1,4 +1,4 @@
-"""The last checkpoints of a run, as its coordinator told of them: how long each took, how large."""
+"""What a run has been through: its last checkpoints, how long each took, how large it is."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ class History:
     """The newest ones first, and how many there have been since the run began."""
 
     most: int = MOST
+    restarts: int = 0
+    """How often the job has failed and begun again."""
     completed: int = 0
     failed: int = 0
     seconds: float = 0.0

@@ -72,7 +72,7 @@ class Job:
     _wanted: Change | None = None
     """What it is to be rescaled to."""
     failure: Failure | None = None
-    """Why it waits to begin again."""
+    """Why it waits to begin again, or is over."""
     _over: bool = False
 
     async def run(self) -> Outcome:
@@ -196,9 +196,9 @@ class Job:
             if self._changed_back(failed):
                 continue
             delay_s = self._delay(failed)
+            self.failure = failed
             if delay_s is None:
                 return failed
-            self.failure = failed
             if await self._stopped_within(delay_s):
                 self._stopped, self.failure = True, None
                 return None
@@ -280,7 +280,7 @@ class Job:
         now = asyncio.get_running_loop().time()
         decided = self.keeping.restarts.failed(failed, now, self.random.random())
         if decided is not None:
-            self.keeping.tell(Restarting(failed, decided))
+            self.keeping.told(Restarting(failed, decided))
         return decided
 
     async def _stopped_within(self, delay_s: float) -> bool:

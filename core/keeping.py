@@ -14,7 +14,7 @@ from headrace.core.checkpoints import Rhythm
 from headrace.core.history import History
 from headrace.core.manifest import Checkpoint
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Keep
-from headrace.core.news import News
+from headrace.core.news import News, Restarting
 from headrace.core.pins import Pins
 from headrace.core.plan import nodes
 from headrace.core.restart import Restarts
@@ -93,4 +93,6 @@ class Keeping:
             news = replace(news, bytes=self._bytes - before)
         if isinstance(news, CheckpointTaken | CheckpointFailed):
             self.history.told(news, self.now_us())
+        elif isinstance(news, Restarting):
+            self.history.restarts += 1
         self.tell(news)

@@ -63,6 +63,24 @@ def holding(disk: Disk, path: str, since: str) -> Iterator[Holder | None]:
         lock.release()
 
 
+def holder(disk: Disk, path: str) -> tuple[bool, Holder | None]:
+    """Whether a process holds the lock, and which, as far as it says so. Raises SnapshotError.
+
+    Where the file names nobody nobody holds it, but for who is just taking it. Else the lock is
+    tried, for only the system knows: so who takes it in that instant may be refused, in a home that
+    a killed run has left.
+    """
+    with telling(f"lock {path}"):
+        said = _holder(disk.read(path)) if disk.size(path) else None
+        if said is None:
+            return False, None
+        lock = disk.lock(path)
+    if lock is None:
+        return True, said
+    lock.release()
+    return False, said
+
+
 def _taken(lock: Lock, path: str, since: str) -> Holder | None:
     with telling(f"lock {path}"):
         killed = _holder(lock.read())

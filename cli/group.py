@@ -7,7 +7,7 @@ import click
 # Commands of the contract that their own issues bring. They are not in --help, but whoever has read
 # about one learns that it is on its way rather than misspelt.
 NOT_BUILT_YET = frozenset(
-    ("jobs", "savepoint", "stop", "rescale", "state", "test", "top", "tap", "serve", "bench")
+    ("jobs", "savepoint", "stop", "rescale", "test", "top", "tap", "serve", "bench")
 )
 OPTIONS_NOT_BUILT_YET = {
     "run": frozenset(

@@ -23,6 +23,7 @@ from headrace.cli.group import Commands
 from headrace.cli.new import new
 from headrace.cli.run import run as run_command
 from headrace.cli.schema import schema
+from headrace.cli.state.group import state
 from headrace.cli.streams import take_standard_streams
 from headrace.cli.validate import validate
 from headrace.cli.version import print_version
@@ -43,7 +44,7 @@ def headrace() -> None:
     """A stream processor in one command: pipelines in YAML, expressions in Spark SQL."""
 
 
-for command in (new, validate, explain, run_command, functions, schema, completion):
+for command in (new, validate, explain, run_command, state, functions, schema, completion):
     headrace.add_command(command)
 
 

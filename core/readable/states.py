@@ -33,7 +33,7 @@ from headrace.core.readable.columns import free, in_place, listed, named
 from headrace.core.readable.keys import decoded
 from headrace.core.readable.meaning import Meaning
 from headrace.core.readable.panes import Panes
-from headrace.core.state import KEY, SLOT, UNTIL
+from headrace.core.state import KEY, NO_CLOCK_US, SLOT, UNTIL
 from headrace.core.types import BIGINT, TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
@@ -77,6 +77,26 @@ class States:
                 yield from self._of_windows(whole, clock_us)
             case _:
                 yield self._of_sessions(whole)
+
+    def identity(self, name: str) -> tuple[str, ...]:
+        """The columns of those rows that tell one from the others."""
+        columns = next(self.read(name, [], NO_CLOCK_US)).columns
+        bounds = len(BOUNDS) if self._is_bounded else 0
+        key, rows = len(self._key.names), 1 if self._keeps_rows else 0
+        match name:
+            case "keys" | "counts":
+                return tuple(columns[: key + (rows if name == "keys" else 0)])
+            case "changed":
+                return tuple(columns)
+            case "panes":
+                return (*columns[: key + 1], *columns[key + 2 : key + 2 + rows])
+        return tuple(columns[: key + bounds + rows])
+
+    @property
+    def _keeps_rows(self) -> bool:
+        """Whether rows are kept, rather than results of them."""
+        window = self._meaning.window
+        return isinstance(self._operation, nodes.Top) or bool(window and window.evict)
 
     def _of_table(self, table: pl.DataFrame) -> pl.DataFrame:
         """Running aggregates, the best rows of a key, keys that were seen."""

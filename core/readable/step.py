@@ -60,6 +60,10 @@ class ReadableStep:
         """Its key."""
         return self.meaning.key if self.meaning else key_of(self.kept["key"])
 
+    def identity(self, name: str) -> tuple[str, ...]:
+        """The columns that tell a row of a state from the others."""
+        return () if self.meaning is None else States(self.meaning).identity(name)
+
     def rows(
         self, name: str, *, as_kept: bool = False, of: Wanted | None = None
     ) -> Iterator[pl.DataFrame]:

@@ -1,0 +1,46 @@
+"""Whether a pipeline could go on from what is kept: what fits, what begins, what would be lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.core.fitting import Wishes, compared
+from headrace.core.plan import nodes
+from headrace.core.plan.fingerprint import fingerprints
+from headrace.core.snapshots import Manifest
+
+
+def fit(document: Manifest, plan: nodes.Plan) -> dict[str, Any]:
+    """What `run` would say, as plain data.
+
+    What is lost is known by what losing it allows.
+    """
+    said: Any = document
+    strict, lenient = compared(document, plan), compared(document, plan, Wishes(lose=True))
+    still = {message for message, _ in lenient.refusals}
+    refused = [(message, hint) for message, hint in strict.refusals if message in still]
+    lost = [(message, hint) for message, hint in strict.refusals if message not in still]
+    both = fingerprints(plan).keys() & said["kept"].keys()
+    bad = {step for step in both for m, _ in refused if m.startswith(f"the state of {step} ")}
+    return {
+        "fits": not strict.refusals,
+        "goes_on": sorted(both - bad),
+        "refused": [{"message": message, "hint": hint} for message, hint in refused],
+        "lost": [{"message": message, "hint": hint} for message, hint in lost],
+        "notes": list(strict.notes),
+    }
+
+
+def fit_said(title: str, path: str, found: dict[str, Any]) -> str:
+    """The same for people."""
+    lines = [f"{path} {'can' if found['fits'] else 'cannot'} go on from {title}"]
+    if found["goes_on"]:
+        lines.append(f"  the state of {', '.join(found['goes_on'])} fits")
+    lines += [f"  {note}" for note in found["notes"]]
+    for what, head in (("refused", "in the way"), ("lost", "would be lost")):
+        if found[what]:
+            lines.append(f"{head}:")
+        for each in found[what]:
+            lines.append(f"  {each['message']}")
+            lines += [f"      {each['hint']}"] if each["hint"] else []
+    return "\n".join(lines)

@@ -1,0 +1,25 @@
+"""`headrace state`: its commands, one module each."""
+
+from __future__ import annotations
+
+import click
+
+from headrace.cli.group import Commands
+from headrace.cli.state.diff import diff
+from headrace.cli.state.export import export
+from headrace.cli.state.ls import ls
+from headrace.cli.state.query import query
+from headrace.cli.state.show import show
+
+
+@click.group(cls=Commands)
+def state() -> None:
+    """What is kept in checkpoints and savepoints.
+
+    WHAT is JOB for a job's newest checkpoint, JOB@N for checkpoint N of it, or the folder of a
+    savepoint. JOB is the name of a pipeline; its checkpoints are looked for in --home.
+    """
+
+
+for command in (ls, show, query, diff, export):
+    state.add_command(command)

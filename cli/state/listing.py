@@ -1,0 +1,89 @@
+"""All checkpoints and savepoints of a home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headrace.cli.state.values import aligned
+from headrace.core.readable.sizes import bytes_in
+from headrace.core.snapshots import Manifest, SnapshotError
+from headrace.state.savepoints import names
+from headrace.state.savepoints.savepoint import is_savepoint, open_savepoint
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A checkpoint or savepoint in a list; `what` is how commands want it called."""
+
+    what: str
+    kind: str
+    job: str
+    checkpoint: int
+    time: str | None = None
+    version: str | None = None
+    parallelism: int | None = None
+    bytes: int | None = None
+    drained: bool = False
+    damaged: str | None = None
+
+    def document(self) -> dict[str, object]:
+        """The same as plain data."""
+        return asdict(self)
+
+
+def listed(root: str) -> list[Listed]:
+    """The checkpoints of all jobs in that folder of homes, then their savepoints."""
+    jobs = sorted(name for name in LocalDisk().names(root) if name != names.SAVEPOINTS)
+    checkpoints = [one for job in jobs for one in _checkpoints(Home(LocalDisk(), root, job))]
+    return [*checkpoints, *_savepoints(os.path.join(root, names.SAVEPOINTS))]
+
+
+def all_said(found: Sequence[Listed]) -> str:
+    """The list as a table."""
+    lines = [["what", "kind", "taken at", "headrace", "bytes", ""]]
+    for one in found:
+        note = one.damaged or ("drained" if one.drained else "")
+        size = "" if one.bytes is None else f"{one.bytes:,}"
+        lines.append([one.what, one.kind, one.time or "", one.version or "", size, note])
+    return aligned(lines, [False, False, False, False, True, False])
+
+
+def _checkpoints(home: Home) -> Iterator[Listed]:
+    """Those of a job, the newest first."""
+    if not home.disk.names(home.checkpoints):
+        return
+    store = home.looked_at()
+    for number in reversed(store.manifests() if store else []):
+        what = f"{home.name}@{number}"
+        try:
+            assert store is not None
+            yield _listed(what, "checkpoint", home.name, number, store.manifest(number))
+        except SnapshotError as error:
+            yield Listed(what, "checkpoint", home.name, number, damaged=error.message)
+
+
+def _savepoints(root: str) -> Iterator[Listed]:
+    for job in sorted(LocalDisk().names(root)):
+        for name in sorted(LocalDisk().names(os.path.join(root, job)), reverse=True):
+            folder = os.path.join(root, job, name)
+            if names.is_unfinished(name) or not is_savepoint(folder):
+                continue
+            try:
+                savepoint = open_savepoint(folder)
+                number = savepoint.number
+                yield _listed(folder, "savepoint", job, number, savepoint.document)
+            except SnapshotError as error:
+                yield Listed(folder, "savepoint", job, 0, damaged=error.message)
+
+
+def _listed(what: str, kind: str, job: str, number: int, document: Manifest) -> Listed:
+    said: Any = document
+    subtasks = [part["subtasks"] for part in said["parts"].values()]
+    drained = bool(said.get("drained"))
+    size, most = bytes_in(said["states"]), max(subtasks, default=1)
+    return Listed(what, kind, job, number, said["time"], said["version"], most, size, drained)

@@ -1,0 +1,104 @@
+"""What the commands have in common: what they look at, and what becomes of their mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from headrace.core.readable.step import ReadableStep
+    from headrace.state.savepoints.kept import Kept
+
+P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def home_option(command: F) -> F:
+    """`--home`: where jobs keep their checkpoints."""
+    return click.option(
+        "--home",
+        type=click.Path(file_okay=False),
+        default=".headrace",
+        envvar="HEADRACE_HOME",
+        show_default=True,
+        show_envvar=True,
+        help="Where jobs keep what they go on from.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """`--json`: the same for programs."""
+    return click.option("--json", "as_json", is_flag=True, help="The same, for programs.")(command)
+
+
+class Refused(click.ClickException):
+    """It cannot be done; with the exit status of who refuses, 2 if it is the user's to mend."""
+
+    def __init__(self, message: str, hint: str = "", exit_status: int = 2) -> None:
+        super().__init__(f"{message}\n  {hint}" if hint else message)
+        self.exit_status = exit_status
+
+
+def told(command: Callable[P, None]) -> Callable[P, None]:
+    """The command, whose refusals are said in our words and with their exit status."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        from headrace.core.snapshots import SnapshotError
+
+        try:
+            command(*args, **kwargs)
+        except SnapshotError as error:
+            _say(Refused(error.message, error.hint, error.exit_status))
+        except Refused as error:
+            _say(error)
+
+    return run
+
+
+def _say(error: Refused) -> None:
+    click.echo(error.message, err=True)
+    click.get_current_context().exit(error.exit_status)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A checkpoint or a savepoint that is looked at."""
+
+    kept: Kept
+
+    @property
+    def said(self) -> Any:
+        """What it says of itself."""
+        return self.kept.document
+
+    def step(self, name: str) -> ReadableStep:
+        """What is kept of a step. Raises Refused."""
+        from headrace.core.problems import did_you_mean
+        from headrace.core.readable.step import ReadableStep
+
+        if name not in self.kept.steps:
+            there = ", ".join(self.kept.steps) or "nothing"
+            near = did_you_mean(name, self.kept.steps)
+            keeps = f"{self.kept.title} keeps {there}"
+            raise Refused(f'{self.kept.title} has no state of "{name}"', near or keeps)
+        return ReadableStep.of(name, self.kept.document, self.kept.frozen(name))
+
+    def steps(self) -> Iterator[ReadableStep]:
+        """What is kept of all steps."""
+        for name in self.kept.steps:
+            yield self.step(name)
+
+
+@contextmanager
+def opened(what: str, home: str) -> Iterator[Opened]:
+    """What a user names so. Raises SnapshotError."""
+    from headrace.state.savepoints.kept import named
+
+    with named(what, home) as kept:
+        yield Opened(kept)

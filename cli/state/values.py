@@ -1,0 +1,143 @@
+"""Rows as text: plain data for JSON, and tables for people.
+
+Timestamps are UTC in ISO 8601, binary is hex, decimals have all their digits. Numbers that JSON has
+no word for are the texts "NaN", "Infinity" and "-Infinity".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LONG = 48
+"""So much of a text is shown on a terminal."""
+
+
+def plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """The rows as JSON may have them."""
+    import polars as pl
+
+    columns = [
+        _plain(pl.col(name), type).alias(name)
+        for name, type in frame.schema.items()
+        if _is_written(type)
+    ]
+    rows = frame.with_columns(columns).rows(named=True)
+    floats = [name for name, type in frame.schema.items() if type.is_float() or type.is_nested()]
+    return [{**row, **{name: _finite(row[name]) for name in floats}} for row in rows]
+
+
+def _plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:
+    """Values as texts where JSON has none, at any depth."""
+    import polars as pl
+
+    match type:
+        case pl.Datetime():
+            return value.dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ")
+        case pl.Date() | pl.Decimal():
+            return value.cast(pl.String)
+        case pl.Binary():
+            return value.bin.encode("hex")
+        case pl.Duration():
+            return value.cast(pl.Int64)
+        case pl.List():
+            inner = type.inner
+            return value.list.eval(_plain(pl.element(), inner)) if _is_written(inner) else value
+        case pl.Struct() if type.fields:
+            fields = [
+                _plain(value.struct.field(field.name), field.dtype).alias(field.name)
+                for field in type.fields
+            ]
+            return pl.when(value.is_not_null()).then(pl.struct(fields))
+    return value
+
+
+def _is_written(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
+    """Whether some of its values are no values of JSON."""
+    import polars as pl
+
+    match type:
+        case pl.List():
+            return _is_written(type.inner)
+        case pl.Struct():
+            return any(_is_written(field.dtype) for field in type.fields)
+    return isinstance(type, pl.Datetime | pl.Date | pl.Decimal | pl.Binary | pl.Duration)
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case list():
+            return [_finite(each) for each in value]
+        case dict():
+            return {name: _finite(each) for name, each in value.items()}
+    return value
+
+
+def table(frame: pl.DataFrame, *, shorten: bool = False) -> str:
+    """The rows under the names of their columns, numbers to the right.
+
+    >>> import polars as pl
+    >>> print(table(pl.DataFrame({"name": ["a", None], "n": [1, 20]})))
+    name   n
+    a      1
+    null  20
+    """
+    right = [type.is_numeric() for type in frame.dtypes]
+    lines = [[_said(value, shorten=shorten) for value in row.values()] for row in plain(frame)]
+    return aligned([frame.columns, *lines], right)
+
+
+def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    """Columns beside each other, two blanks apart."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            text.rjust(width) if at_right else text.ljust(width)
+            for text, width, at_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _said(value: Any, *, shorten: bool) -> str:
+    import json
+
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case list() | dict():
+            text = json.dumps(value, ensure_ascii=False)
+        case _:
+            text = str(value)
+    text = "".join(mark if mark.isprintable() else _ESCAPES.get(mark, "\ufffd") for mark in text)
+    return f"{text[: LONG - 1]}…" if shorten and len(text) > LONG else text
+
+
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def time_said(us: int | None) -> str | None:
+    """A time as text; None where there is none, and "the end" behind all of them.
+
+    >>> time_said(0), time_said(1_500_000)
+    ('1970-01-01T00:00:00Z', '1970-01-01T00:00:01.500Z')
+    """
+    import polars as pl
+
+    from headrace.core.elements import FOREVER_US
+    from headrace.core.state import NO_CLOCK_US
+
+    if us is None or us == NO_CLOCK_US:
+        return None
+    if us == FOREVER_US:
+        return "the end"
+    at = pl.Series([us]).cast(pl.Datetime("us", "UTC"))
+    return str(at.dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ")[0])

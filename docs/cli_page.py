@@ -107,8 +107,16 @@ def _commands() -> Iterator[str]:
     root = click.Context(headrace, info_name="headrace", terminal_width=96, help_option_names=HELP)
     yield _block("headrace", headrace, root)
     for name, command in headrace.commands.items():
-        ctx = click.Context(command, parent=root, info_name=name, terminal_width=96)
-        yield _block(f"headrace {name}", command, ctx)
+        yield from _with_subcommands(f"headrace {name}", command, name, root)
+
+
+def _with_subcommands(
+    title: str, command: click.Command, name: str, above: click.Context
+) -> Iterator[str]:
+    ctx = click.Context(command, parent=above, info_name=name, terminal_width=96)
+    yield _block(title, command, ctx)
+    for inner, of in command.commands.items() if isinstance(command, click.Group) else ():
+        yield from _with_subcommands(f"{title} {inner}", of, inner, ctx)
 
 
 def _block(title: str, command: click.Command, ctx: click.Context) -> str:

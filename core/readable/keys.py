@@ -19,8 +19,8 @@ def decoded(keys: pl.Series, columns: Schema) -> list[pl.Series]:
     >>> import polars as pl
     >>> from headrace.core.types import BIGINT, STRING, Field
     >>> two = Schema((Field("a", STRING), Field("b", BIGINT)))
-    >>> [column.to_list() for column in decoded(pl.Series(["4:x:y1:7", "-2:-1"]), two)]
-    [['x:y1', None], [7, -1]]
+    >>> [column.to_list() for column in decoded(pl.Series(["3:x:y1:7", "-2:-1"]), two)]
+    [['x:y', None], [7, -1]]
     """
     import polars as pl
 

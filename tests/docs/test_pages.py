@@ -1,8 +1,10 @@
 """The pages say what is so: the generated ones, and the output of every command in the others."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from docs.snippets import ROOT, pages, refreshed, refusal
@@ -41,10 +43,18 @@ def test_the_readme_leads_to_every_page() -> None:
     assert not [path.name for path in DOCS.glob("*.md") if f"](docs/{path.name})" not in text]
 
 
+def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    """All commands by the words that call them."""
+    for name, command in group.commands.items():
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path} {name}")
+
+
 def test_every_command_and_option_is_on_its_page() -> None:
     text = page("cli.md")
-    for name, command in headrace.commands.items():
-        assert f"## headrace {name}\n" in text
+    for path, command in commands(headrace, "headrace"):
+        assert f"## {path}\n" in text
         for option in (option for p in command.params for option in p.opts if option[0] == "-"):
             assert option in text
 

@@ -1,0 +1,97 @@
+"""`--http PORT`: metrics and health of a job over TCP, for this machine only. It changes nothing.
+
+It answers on the loop of the job: so `/live` tells also that the loop turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.cli.control.http import Request, Response, answer
+from headrace.cli.control.routes import Route
+from headrace.cli.control.server import serve
+from headrace.cli.metrics.figures import Figures
+from headrace.core.job import Job
+
+HOST = "127.0.0.1"
+WAITING = 128
+"""Connections that the system holds while the loop is busy."""
+
+
+class CannotListen(Exception):
+    """Nobody can be served there: why, and what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def listener(port: int) -> socket.socket:
+    """A socket that listens there; 0 is any port that is free. Raises CannotListen."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((HOST, port))
+        made.listen(WAITING)
+    except OSError as error:
+        made.close()
+        why = (error.strerror or str(error)).lower()
+        taken = error.errno == errno.EADDRINUSE
+        whose = "another process listens there: " if taken else ""
+        hint = f"{whose}name another port, or 0 for any that is free"
+        raise CannotListen(f"--http {port}: cannot listen on {HOST}:{port}: {why}", hint) from None
+    return made
+
+
+def url(listening: socket.socket) -> str:
+    """Where it is served."""
+    _, port = listening.getsockname()
+    return f"http://{HOST}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """The server of one job."""
+
+    listening: socket.socket
+    version: str
+    failed: Callable[[BaseException], None] = lambda error: None
+    """Told of a defect of ours."""
+
+    async def watch(self, job: Job) -> None:
+        """Serve until cancelled."""
+        async with serve(routes(job, self.version), self.listening, self.failed):
+            await asyncio.get_running_loop().create_future()
+
+
+def routes(job: Job, version: str) -> list[Route]:
+    """All that is answered over TCP."""
+    from headrace.cli.metrics.scrape import CONTENT_TYPE, Scrapes
+
+    scrapes = Scrapes(lambda: Figures.of(job, version))
+
+    async def metrics(request: Request) -> Response:
+        return Response(200, scrapes.text(), CONTENT_TYPE)
+
+    async def live(request: Request) -> Response:
+        return answer(503 if is_dead(job) else 200, {"status": job.status, "pid": os.getpid()})
+
+    async def ready(request: Request) -> Response:
+        return answer(200 if job.status == "running" else 503, {"status": job.status})
+
+    return [
+        Route("GET", "/metrics", metrics),
+        Route("GET", "/live", live),
+        Route("GET", "/ready", ready),
+    ]
+
+
+def is_dead(job: Job) -> bool:
+    """Whether it has failed for good, and its process is about to end."""
+    return job.status == "over" and job.failure is not None

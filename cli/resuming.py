@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from headrace.cli.saved import Saved, adopted, fitting
 from headrace.core.news import News, Resumed
 from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot
+from headrace.state.storage.elsewhere import home_id, leave, settled
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from headrace.core.pipeline.settings import Settings
     from headrace.core.plan import Plan
     from headrace.core.snapshots import Manifest, SnapshotStore
-    from headrace.state.storage.local import LocalStore
+    from headrace.state.storage.cabinet import Cabinet, JobStore
+    from headrace.state.storage.lock import Holder
 
 SHOWN = 3
 """So many splits of a source are told one by one."""
@@ -43,8 +45,12 @@ class Start:
     """The steps and sources that are to forget what is kept of them."""
     lose: bool = False
     """Whether what a changed pipeline does not go on with may go."""
+    drained: bool = False
+    """Whether to go on behind the end of a job that was drained."""
     savepoint: str | None = None
     """The folder of one; then `number` is None."""
+    take_over: bool = False
+    """Whether a run of another home that writes to the same bucket is known to be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +58,14 @@ class Resuming:
     """A job in a home that is held."""
 
     home: Home
+    cabinet: Cabinet
     job: str
     keeping: Keeping
     restored: Checkpoint | None
 
     def over(self) -> None:
         """All has been said of a job that has come to its end."""
-        self.home.clear()
+        _clear(self.home, self.cabinet)
 
 
 @contextmanager
@@ -75,29 +82,55 @@ def resuming(
     """
     home = Home(LocalDisk(), start.root, str(plan.name))
     saved = None if start.savepoint is None else fitting(start.savepoint, plan, start)
-    with home.held(now()) as killed:
+    with home.held(now()) as held, _opened(home, settings, start, held) as (cabinet, id, killed):
         if saved is not None:
-            saved = adopted(saved, home, look)
+            saved = adopted(saved, cabinet, look)
         elif start.fresh:
             look()
-            home.forget()
-            home.clear()
-        elif home.finished() is not None:
+            cabinet.forget()
+            cabinet.clear()
+        elif cabinet.finished() is not None:
             # Killed between its end and the last word about it.
-            home.forget()
-            home.clear()
+            cabinet.forget()
+            _clear(home, cabinet)
             yield None
             return
-        job = home.job(now())
-        store = home.store(job)
-        keeping = _keeping(home, store, settings, tell)
+        settled(home, id, settings.checkpoint.dir)
+        job = cabinet.job(now())
+        store = cabinet.store(job)
+        keeping = _keeping(cabinet, store, settings, tell)
         number = saved.number if saved else _number(store, start)
         restored = None
         if number is not None:
             restored, resumed = _restored(number, plan, start, store, keeping, saved)
             if not restored.ended:  # else nothing is read any more
                 tell(replace(resumed, killed=str(killed) if killed else None))
-        yield Resuming(home, job, keeping, restored)
+        yield Resuming(home, cabinet, job, keeping, restored)
+
+
+@contextmanager
+def _opened(
+    home: Home, settings: Settings, start: Start, killed: Holder | None
+) -> Iterator[tuple[Cabinet, str, Holder | None]]:
+    """Where the checkpoints of a home that is held are, its id, and who was killed before."""
+    place = settings.checkpoint.dir
+    is_anew = start.fresh or start.savepoint is not None
+    identity = home_id(home, place, anew=is_anew)
+    if place is None:
+        yield home, identity, killed
+        return
+    from headrace.core.addresses import address
+    from headrace.state.storage.remote.bucket import bucket
+    from headrace.state.storage.remote.cabinet import opened
+
+    objects = bucket(address(place).below(home.name))
+    with opened(objects, home.name, identity, home.disk, now, take_over=start.take_over) as cabinet:
+        yield cabinet, identity, killed or cabinet.killed
+
+
+def _clear(home: Home, cabinet: Cabinet) -> None:
+    cabinet.clear()
+    leave(home)
 
 
 def now() -> str:
@@ -106,7 +139,7 @@ def now() -> str:
 
 
 def _keeping(
-    home: Home, store: SnapshotStore, settings: Settings, tell: Callable[[News], None]
+    cabinet: Cabinet, store: SnapshotStore, settings: Settings, tell: Callable[[News], None]
 ) -> Keeping:
     from headrace.cli.version import installed_version
     from headrace.core.checkpoints import Rhythm
@@ -122,8 +155,8 @@ def _keeping(
     )
 
     def finish() -> None:
-        home.finish({"time": now()})
-        home.forget()
+        cabinet.finish({"time": now()})
+        cabinet.forget()
 
     return Keeping(
         store,
@@ -135,8 +168,8 @@ def _keeping(
         now,
         tell,
         finish,
-        home.note,
-        home.noted,
+        cabinet.note,
+        cabinet.noted,
         now_us=lambda: time_ns() // 1000,
     )
 
@@ -153,7 +186,7 @@ def _number(store: SnapshotStore, start: Start) -> int | None:
 
 
 def _go_back(
-    store: LocalStore, number: int, plan: Plan
+    store: JobStore, number: int, plan: Plan
 ) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
     """The checkpoints that are newer than the one that was asked for, if that is whole.
 
@@ -166,7 +199,7 @@ def _go_back(
 
 
 def _again(
-    store: LocalStore, newer: Sequence[int], document: Manifest, plan: Plan
+    store: JobStore, newer: Sequence[int], document: Manifest, plan: Plan
 ) -> tuple[tuple[str, int], ...]:
     """How many rows sinks have written behind what a document says, as far as that can be told."""
     from headrace.core.manifest import rows_written
@@ -189,7 +222,7 @@ def _restored(
     number: int,
     plan: Plan,
     start: Start,
-    store: LocalStore,
+    store: JobStore,
     keeping: Keeping,
     saved: Saved | None,
 ) -> tuple[Checkpoint, Resumed]:
@@ -198,7 +231,7 @@ def _restored(
     from headrace.core.fitting import Wishes, check_fits
 
     document = keeping.document(number)
-    changes = check_fits(number, document, plan, Wishes(start.anew, start.lose))
+    changes = check_fits(number, document, plan, Wishes(start.anew, start.lose, start.drained))
     if saved is None:
         removed, again = _go_back(store, number, plan)
     else:

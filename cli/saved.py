@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.core.plan import Plan
     from headrace.core.snapshots import SnapshotStore
     from headrace.state.savepoints.savepoint import Savepoint
-    from headrace.state.storage.home import Home
+    from headrace.state.storage.cabinet import Cabinet
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def fitting(path: str, plan: Plan, start: Start) -> Saved:
     return Saved(savepoint)
 
 
-def adopted(saved: Saved, home: Home, look: Callable[[], None]) -> Saved:
-    """Have it in the home, which is held: nothing has changed if this raises.
+def adopted(saved: Saved, home: Cabinet, look: Callable[[], None]) -> Saved:
+    """Have it where the job's checkpoints are: nothing has changed if this raises.
 
     `look` raises what a new job would be refused for.
     """

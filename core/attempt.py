@@ -35,7 +35,7 @@ from headrace.core.messages import (
 )
 from headrace.core.pins import Pins
 from headrace.core.plan import nodes
-from headrace.core.snapshots import SnapshotError, UnknownOutcome
+from headrace.core.snapshots import RefusedSnapshot, SnapshotError, UnknownOutcome
 from headrace.core.statistics import PartCounts, part_counts
 from headrace.core.tally import Tallies
 from headrace.core.telling import failure
@@ -228,8 +228,8 @@ class Attempt:
         try:
             archive = self.surroundings.archive or self.surroundings.bench
             await archive.blocking(partial(self.keeping.write, keep, self.plan, self.restored))
-        except UnknownOutcome as error:
-            # Nobody can tell whether it is there: the next attempt can.
+        except (UnknownOutcome, RefusedSnapshot) as error:
+            # Nobody can tell whether it is there: the next attempt can. Or nothing may be written.
             self._fail(Failure(error.message, "checkpoints", hint=error.hint))
         except SnapshotError as error:
             self._tell(NotKept(keep.number, error.message))

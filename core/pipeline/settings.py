@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from headrace.core.addresses import WANTED, NoAddress, address
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
@@ -19,14 +20,13 @@ from headrace.core.pipeline.values import (
     Reads,
     Size,
     Unfit,
-    Words,
     choice,
     duration,
     number,
     whole,
 )
 
-NOT_ACTING = ("checkpoint.dir",)
+NOT_ACTING: tuple[str, ...] = ()
 """Settings (dotted paths) that are checked, but that nothing acts on yet."""
 
 LATER = ("workers",)
@@ -50,6 +50,17 @@ interval = Reads(
     lambda text: None if text == "never" else _positive(text),
     {"anyOf": [{"const": "never"}, duration.json]},
 )
+
+
+def _remote(text: Text) -> str:
+    try:
+        return address(text.reveal()).url
+    except NoAddress as error:
+        text.secret |= error.is_secret
+        raise Unfit(error.hint) from None
+
+
+remote = Reads(WANTED, _remote)
 
 
 class Checkpoint(Part):
@@ -77,10 +88,10 @@ class Checkpoint(Part):
     tolerable_failures: Annotated[int, whole(0, 1000)] = Field(
         3, description="How many checkpoints in a row may fail before the job does."
     )
-    dir: Words | None = Field(
+    dir: Annotated[str | None, remote] = Field(
         None,
-        description="Where checkpoints are kept, such as `s3://bucket/path`; by default in "
-        "the job's home.",
+        description="Where checkpoints are kept: `s3://bucket/path`, `gs://bucket/path` or "
+        "`az://container/path`; by default in the job's home.",
     )
 
 

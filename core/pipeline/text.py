@@ -58,6 +58,10 @@ class Text(str):
         end = len(self) if end is None else end
         first, last = self._raw(start)[0], self._raw(max(start, end - 1))[1]
         place = self.scalar.file.place(*_in_file(self.scalar, first, last, empty=end <= start))
+        if self.secret and not self.pieces:
+            # It stands in the file as it is.
+            before, behind = place.text[: place.column - 1], place.text[place.column - 1 :]
+            place = replace(place, text=before + "*" * place.length + behind[place.length :])
         return replace(place, replaced=self._replaced(start, end)) if self.pieces else place
 
     def _replaced(self, start: int, end: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import NoReturn
 
 from headrace.core.snapshots import RefusedSnapshot
 from headrace.state.storage import names
@@ -19,35 +18,55 @@ from headrace.state.storage.sealing import Broken, seal, unseal
 from headrace.state.storage.telling import telling
 
 
-def home_id(home: Home, place: str | None, *, fresh: bool) -> str:
-    """The id of a home that is held, and keeps its checkpoints there; None: in itself.
+def home_id(home: Home, place: str | None, *, anew: bool) -> str:
+    """The id of a home that is held, and is to keep its checkpoints there; None: in itself.
 
-    Raises RefusedSnapshot if they have been elsewhere, unless the job begins anew.
+    Raises RefusedSnapshot if they are elsewhere, unless the job begins `anew`.
     """
-    path = os.path.join(home.folder, names.ELSEWHERE)
+    path = _path(home)
     with telling(f"read {path}"):
         said = _said(home, path)
-        here = home.disk.names(names.manifests(home.checkpoints))
-    known = said.get("dir") if said else home.checkpoints if here else place
-    if known != place and not fresh:
-        _refuse(home, known if said else None, place)
-    identity = str(said["home"]) if said else uuid.uuid4().hex
-    with telling(f"write {path}"):
-        if place is None:
-            leave(home)
-        elif known != place or said is None:
-            document = {"home": identity, "dir": place}
-            publish(home.disk, path, names.temporary(path), seal(document))
+        is_here = bool(home.disk.names(names.manifests(home.checkpoints)))
+    known = (said and said["dir"]) or (home.checkpoints if is_here else None)
+    if not anew and known is not None and known != (place or home.checkpoints):
+        now = "is not set" if place is None else f"is {place}"
+        raise RefusedSnapshot(
+            f"the checkpoints of this job are in {known}, and settings.checkpoint.dir {now}",
+            "go on where they are, or take them along as a savepoint, or begin anew with --fresh",
+        )
+    if said is not None:
+        return str(said["home"])
+    identity = uuid.uuid4().hex
+    if place is not None:
+        _say(home, identity, None)
     return identity
+
+
+def settled(home: Home, identity: str, place: str | None) -> None:
+    """Say that the job has its checkpoints there, behind all that might have refused it."""
+    if place is None:
+        leave(home)
+    else:
+        _say(home, identity, place)
 
 
 def leave(home: Home) -> None:
     """Say no longer that there is something elsewhere."""
-    path = os.path.join(home.folder, names.ELSEWHERE)
+    path = _path(home)
     with telling(f"remove {path}"):
         if home.disk.size(path) is not None:
             home.disk.remove(path)
             home.disk.sync_folder(home.folder)
+
+
+def _say(home: Home, identity: str, place: str | None) -> None:
+    path, document = _path(home), {"home": identity, "dir": place}
+    with telling(f"write {path}"):
+        publish(home.disk, path, names.temporary(path), seal(document))
+
+
+def _path(home: Home) -> str:
+    return os.path.join(home.folder, names.ELSEWHERE)
 
 
 def _said(home: Home, path: str) -> dict[str, object] | None:
@@ -58,12 +77,3 @@ def _said(home: Home, path: str) -> dict[str, object] | None:
     except Broken as error:
         hint = "remove it, if settings.checkpoint.dir says where the job's checkpoints are"
         raise RefusedSnapshot(f"{path} is damaged: {error}", hint) from error
-
-
-def _refuse(home: Home, known: object, place: str | None) -> NoReturn:
-    now = "is not set" if place is None else f"is {place}"
-    raise RefusedSnapshot(
-        f"the checkpoints of this job are in {known or home.checkpoints}, and "
-        f"settings.checkpoint.dir {now}",
-        "go on where they are; or take them there with a savepoint; or begin anew with --fresh",
-    )

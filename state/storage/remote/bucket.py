@@ -112,7 +112,11 @@ class Bucket:
         from obstore import put
         from obstore.exceptions import PreconditionError
 
-        seen: UpdateVersion = {"e_tag": version.tag, "version": version.number}
+        seen: UpdateVersion = {}
+        if version.tag is not None:
+            seen["e_tag"] = version.tag
+        if version.number is not None:
+            seen["version"] = version.number
         try:
             with asking(f"write {self.address}/{name}", PreconditionError):
                 result = put(self._store, name, data, mode=seen)

@@ -16,9 +16,9 @@ AT_ONCE = 8
 class Uploads:
     """A few threads, and as many places."""
 
-    def __init__(self, at_once: int = AT_ONCE) -> None:
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="headrace-upload")
-        self._places = threading.BoundedSemaphore(at_once)
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="headrace-upload")
+        self._places = threading.BoundedSemaphore(AT_ONCE)
 
     def begin(self, work: Callable[[], None]) -> Future[None]:
         """Begin it, when there is a place."""

@@ -1,0 +1,56 @@
+"""A real S3 server on this machine, moto's, in a process of its own; and what the environment says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+BUCKET = "bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """It listens there, and has one bucket."""
+
+    port: int
+    process: subprocess.Popen[str]
+
+    def environment(self, port: int | None = None) -> dict[str, str]:
+        """How it is reached, perhaps by another port that leads there."""
+        return {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "somebody",
+            "AWS_SECRET_ACCESS_KEY": "THE-SECRET-OF-TESTS",
+        }
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """Have one, with an empty bucket."""
+    command = [sys.executable, "-m", "moto.server", "-p", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            said = next(line for line in process.stderr if "Running on" in line)
+            found = re.search(r":(\d+)\s", said)
+            assert found, said
+            server = Server(int(found[1]), process)
+            make_bucket(server.port)
+            yield server
+        finally:
+            process.kill()
+
+
+def make_bucket(port: int, name: str = BUCKET) -> None:
+    """A bucket that is empty."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", data=b"", method="PUT")
+    urllib.request.urlopen(request).read()

@@ -213,7 +213,7 @@ class MemorySink:
         for key in [key for key in self.memory.prepared if key.startswith(f"{self.name}/")]:
             del self.memory.prepared[key]
 
-    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
+    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
         """A list of batches."""
         return MemoryWriter(self, subtask)
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ class Printing:
         """There is somewhere to print."""
         self._out.check()
 
-    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
+    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
         """All subtasks print to the same place."""
         return Printer(self)
 

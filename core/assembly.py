@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.core.channel import Bounds, Channel
@@ -159,8 +159,7 @@ class Assembly:
         seat = Seat(id.index, task.parallelism, self.plan.key_groups, thawed)
         compiled = compile_steps(steps, self._setting, seat)
         compiled.failed_before.update(restored.failed)
-        writers = restored.writers.get(foot.name, ())
-        begun = writers[id.index] if id.index < len(writers) else None
+        begun = restored.writers.get(foot.name, ())
         flow = Flow(
             compiled.chain, self._foot(task, foot, id.index, begun), self._surroundings.bench
         )
@@ -211,7 +210,7 @@ class Assembly:
         )
 
     def _foot(
-        self, task: nodes.Task, last: nodes.PlanPart, index: int, begun: Document | None
+        self, task: nodes.Task, last: nodes.PlanPart, index: int, begun: Sequence[Document]
     ) -> Foot:
         outlets: dict[str, list[Outlet]] = {}
         for at, edge in enumerate(self.plan.edges):

@@ -224,8 +224,11 @@ class Sink(Protocol):
         """
         ...
 
-    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
-        """What one subtask writes with; `begun` is what the one of the last checkpoint kept."""
+    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+        """What one subtask writes with; `begun` is what those of the last checkpoint kept.
+
+        They may have been of more subtasks, or of fewer.
+        """
         ...
 
     def commit(self, handle: Handle) -> None:

@@ -10,8 +10,7 @@
      "sinks": {"out": {"handles": [...], "writers": [...]}},
      "counts": {"parts": {"orders": [120, 118, 2, 0, 0], ...}, "failed": {}}}  (core/tally)
 
-Handles are in the order in which they were prepared; each says which subtask prepared it. Writers
-are by subtask, and those of subtasks that there are no more are kept: there may be again.
+Handles are in the order in which they were prepared; each says which subtask prepared it.
 
 The pipeline may have changed since: whether a job may go on is said by `core/fitting`. What is read
 is what there is a place for in the plan, at any parallelism. States of a step that keeps something
@@ -20,7 +19,7 @@ else now are to be fitted to it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +67,6 @@ def written(
 ) -> dict[str, object]:
     """The document of a checkpoint, taken by an attempt that went on from the one `behind` it."""
     kept = fingerprints(plan)
-    writers = behind.restored.writers if behind else {}
     before = behind.tallies if behind else Tallies()
     return {
         "version": version,
@@ -87,9 +85,7 @@ def written(
         },
         "states": {step: _by_subtask(step, plan, keep.snapshots) for step in kept},
         "sinks": {
-            part.name: _sink(part.name, plan, keep, writers.get(part.name, ()))
-            for part in plan
-            if isinstance(part, nodes.Sink)
+            part.name: _sink(part.name, plan, keep) for part in plan if isinstance(part, nodes.Sink)
         },
         "counts": added(before, keep.snapshots.values()).document(),
     }
@@ -131,7 +127,10 @@ def read(
         if step in kept and step in stays
     }
     sinks = {sink: kept for sink, kept in said["sinks"].items() if sink in stays}
-    writers = {sink: tuple(kept["writers"]) for sink, kept in sinks.items()}
+    writers = {
+        sink: tuple(each for each in kept["writers"] if each is not None)
+        for sink, kept in sinks.items()
+    }
     handles = tuple(
         (sink, each["handle"]) for sink, kept in sinks.items() for each in kept["handles"]
     )
@@ -190,10 +189,7 @@ def _by_subtask(
     return [list(snapshots[id].states.get(step, ())) for id in ids]
 
 
-def _sink(
-    sink: str, plan: nodes.Plan, keep: Keep, before: Sequence[Document | None]
-) -> dict[str, object]:
+def _sink(sink: str, plan: nodes.Plan, keep: Keep) -> dict[str, object]:
     ids = next(ids for task, ids in by_task(plan) if sink in task.parts)
     handles = [{"subtask": id.index, "handle": handle} for id, handle in keep.handles if id in ids]
-    writers = [keep.snapshots[id].writer for id in ids]
-    return {"handles": handles, "writers": [*writers, *before[len(ids) :]]}
+    return {"handles": handles, "writers": [keep.snapshots[id].writer for id in ids]}

@@ -114,8 +114,8 @@ class Restored:
     """By source, how far each has been read."""
     states: Mapping[str, tuple[Document, ...]] = field(default_factory=dict)
     """By step, those of all its subtasks: each of now takes the key groups that it owns."""
-    writers: Mapping[str, tuple[Document | None, ...]] = field(default_factory=dict)
-    """By sink, what each of its subtasks' writers begins with."""
+    writers: Mapping[str, tuple[Document, ...]] = field(default_factory=dict)
+    """By sink, what its writers kept."""
     failed: Mapping[str, int] = field(default_factory=dict)
     """By step, from where the rows on which a user's function fails are numbered."""
 

@@ -9,6 +9,7 @@ be repeated from any point, and until the first one the old output is untouched.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -92,7 +93,7 @@ class FilesOut:
         names = output_in(folder) if os.path.isdir(folder) else ()
         return sorted(name for name in names if not is_hidden(name) and not of_job(name, job))
 
-    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
+    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
         """Writes parts numbered above all that the job has here, or ever had."""
         if self._sequence is None:
             folder = self.output.folder
@@ -100,7 +101,7 @@ class FilesOut:
             parts = (of_job(name, self.output.job) for name in names)
             self._sequence = 1 + max((part.sequence for part in parts if part), default=-1)
         self._writers += 1
-        before = int(str(begun["sequence"])) if begun else 0
+        before = max((int(str(each["sequence"])) for each in begun), default=0)
         return FilesWriter(self.output, subtask, max(self._sequence, before))
 
     def commit(self, handle: Handle) -> None:

@@ -55,10 +55,10 @@ def files(config: Path) -> Rows:
     return rows
 
 
-def in_order(part: Path) -> tuple[str, int]:
-    """The parts of a subtask in the order in which it wrote them."""
+def in_order(part: Path) -> tuple[int, str]:
+    """The parts in the order in which the changes of a key were written, whoever wrote them."""
     _, _, subtask, sequence = part.name.partition(".")[0].split("-")
-    return subtask, int(sequence)
+    return int(sequence), subtask
 
 
 def named(row: Row) -> dict[str, object]:
@@ -67,7 +67,7 @@ def named(row: Row) -> dict[str, object]:
 
 
 def ended(changes: Iterator[tuple[object, ...]], key: tuple[str, ...]) -> Iterator[Row]:
-    """The table that changes end as: those of a key are all of one subtask."""
+    """The table that changes end as: those of a key are in the order of their parts."""
     table: dict[Row, Row] = {}
     for row in changes:
         values = named(row)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.cli.pipelines import check
+from headrace.core.asked import Refused
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.checkpoints import Rhythm
@@ -56,6 +58,9 @@ class Lives:
     news: list[News] = field(default_factory=list)
     heard: Callable[[News], None] = lambda news: None
     killed: int = 0
+    rescales: Sequence[tuple[str, ...]] = ()
+    """What is overridden instead, from behind the first checkpoint on, one after the other."""
+    rescaled: int = 0
     finished: bool = False
 
     def run(self, behind: int | None = None) -> Outcome | None:
@@ -74,13 +79,29 @@ class Lives:
 
         try:
             with home.held(NOW):
-                return loop.run_until_complete(self._job(home, tell).run())
+                return loop.run_until_complete(self._run(self._job(home, tell)))
         except Crashed:
             self.killed += 1
             self._bury(loop)
             return None
         finally:
             loop.close()
+
+    async def _run(self, job: Job) -> Outcome:
+        rescaling = asyncio.create_task(self._rescale(job))
+        try:
+            return await job.run()
+        finally:
+            await asyncio.gather(rescaling, return_exceptions=True)
+
+    async def _rescale(self, job: Job) -> None:
+        for values in self.rescales:
+            plan = check(str(self.config), values).plan
+            assert plan is not None
+            with suppress(Refused):
+                await job.rescale(plan)
+                self.rescaled += 1
+            await asyncio.sleep(0.01)
 
     @property
     def taken(self) -> list[int]:

@@ -1,14 +1,14 @@
 """Every pipeline that ships and ends: killed behind some checkpoint and run again, the same rows.
 
-On the simulated loop, with what is read cut anew, so that checkpoints come anywhere in it; and
-those that read much, in real processes.
+At parallelism 2, then 3, then 1; and rescaled as it runs. On the simulated loop, with what is read
+cut anew, so that checkpoints come anywhere in it; and those that read much, in real processes.
 """
 
 import json
 import random
 import shutil
 from collections.abc import Callable
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -54,7 +54,9 @@ def words(printed: str) -> set[tuple[str, ...]]:
 
 
 def killed_and_finished(lives: Lives, kills: int) -> None:
-    for _ in range(kills):
+    name = lives.config.name
+    for parallelism in islice(cycle([2, 3, 1]), kills):
+        lives.values = overrides(name, EVENTS, parallelism)
         lives.run(behind=lives.chance.randrange(1, 4))
         if lives.finished:
             break
@@ -83,6 +85,22 @@ def test_a_config_that_is_killed_behind_a_checkpoint_gives_the_same_rows(
 def test_a_row_is_in_a_window_or_late_wherever_it_is_killed(configs: Path, backend: str) -> None:
     killed_and_finished(lives_of(configs, "late.yaml", backend, 2), kills=4)
     assert accounted(configs / "late.yaml") == ORDERS
+
+
+@pytest.mark.parametrize("name", STEADY)
+def test_a_config_that_is_rescaled_as_it_runs_gives_the_same_rows(
+    configs: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    lives_of(configs, name, "memory", 0).run()
+    wanted, printed = files(configs / name), words(capsys.readouterr().out)
+    shutil.rmtree(configs.parent / "build", ignore_errors=True)
+    lives = lives_of(configs, name, "memory", 3)
+    lives.rescales = [overrides(name, EVENTS, parallelism) for parallelism in (3, 1, 2)]
+    lives.run()
+    assert lives.finished
+    assert lives.rescaled
+    assert files(configs / name) == wanted
+    assert words(capsys.readouterr().out) == printed
 
 
 def killed_behind(config: Path, checkpoints: int, *values: str) -> bool:

@@ -53,6 +53,26 @@ class PipelineFile(click.Path):
         )
 
 
+class JobName(PipelineFile):
+    """The name of a job, or its pipeline's file; completes the names of those that are kept."""
+
+    name = "job"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin so, or else files."""
+        home = ctx.params.get("home") or os.environ.get("HEADRACE_HOME") or ".headrace"
+        try:
+            names = sorted(name for name in os.listdir(home) if name != "savepoints")
+        except OSError:
+            names = []
+        found = [name for name in names if name.startswith(incomplete)][:_MOST]
+        if found:
+            return [CompletionItem(name) for name in found]
+        return super().shell_complete(ctx, param, incomplete)
+
+
 def _yaml_files(folder: str, depth: int) -> Iterator[str]:
     """The paths of YAML files in a folder and those below, hidden ones left out."""
     try:

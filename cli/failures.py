@@ -13,11 +13,22 @@ import sys
 import click
 
 
+class Refusal(click.ClickException):
+    """A command cannot do it: why, what to do, and the exit status that this has."""
+
+    def __init__(self, message: str, hint: str = "", status: int = 2) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.status = status
+
+
 def exit_status(error: BaseException) -> int:
     """What the process ends with: 2 is the user's to mend, 130 is Ctrl-C, 1 the rest."""
     match error:
         case KeyboardInterrupt() | click.Abort():
             return 130
+        case Refusal():
+            return error.status
         case click.ClickException():
             return 2
         case BrokenPipeError():
@@ -35,6 +46,9 @@ def say_failure(error: BaseException) -> None:
         case click.UsageError() if error.ctx:
             said = f"{error.ctx.command_path}: {_plain(error)}"
             click.echo(f"{said}\n{error.ctx.get_usage().replace('Usage:', 'usage:')}", err=True)
+        case Refusal():
+            hint = f"\n      {error.hint}" if error.hint else ""
+            click.echo(f"headrace: {error.message}{hint}", err=True)
         case click.ClickException():
             click.echo(_plain(error), err=True)
         case BrokenPipeError():

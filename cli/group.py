@@ -6,14 +6,12 @@ import click
 
 # Commands of the contract that their own issues bring. They are not in --help, but whoever has read
 # about one learns that it is on its way rather than misspelt.
-NOT_BUILT_YET = frozenset(
-    ("jobs", "savepoint", "stop", "rescale", "test", "top", "tap", "serve", "bench")
-)
+NOT_BUILT_YET = frozenset(("test", "top", "tap", "serve", "bench"))
 OPTIONS_NOT_BUILT_YET = {
     "run": frozenset(
         (
             *("--batch", "--master", "--conf"),
-            *("--resume-drained", "--http"),
+            *("--resume-drained",),
         )
     ),
     "validate": frozenset(("--connect",)),
@@ -28,7 +26,8 @@ class WholeNumber(click.IntRange):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f'wanted a whole number from {self.min} on, got "{value}"', param, ctx)
+            up = "on" if self.max is None else f"to {self.max}"
+            self.fail(f'wanted a whole number from {self.min} {up}, got "{value}"', param, ctx)
 
 
 class Commands(click.Group):

@@ -20,10 +20,14 @@ from headrace.cli.explain import explain
 from headrace.cli.failures import exit_status, say_failure
 from headrace.cli.functions import functions
 from headrace.cli.group import Commands
+from headrace.cli.jobs import jobs
 from headrace.cli.new import new
+from headrace.cli.rescale import rescale
 from headrace.cli.run import run as run_command
+from headrace.cli.savepoint import savepoint
 from headrace.cli.schema import schema
 from headrace.cli.state.group import state
+from headrace.cli.stop import stop
 from headrace.cli.streams import take_standard_streams
 from headrace.cli.validate import validate
 from headrace.cli.version import print_version
@@ -44,7 +48,12 @@ def headrace() -> None:
     """A stream processor in one command: pipelines in YAML, expressions in Spark SQL."""
 
 
-for command in (new, validate, explain, run_command, state, functions, schema, completion):
+COMMANDS = (
+    *(new, validate, explain, run_command),
+    *(jobs, savepoint, stop, rescale, state),
+    *(functions, schema, completion),
+)
+for command in COMMANDS:
     headrace.add_command(command)
 
 

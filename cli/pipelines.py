@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from headrace.core.pipeline.load import Loaded
     from headrace.core.pipeline.model import Pipeline
     from headrace.core.plan.nodes import Plan
     from headrace.core.problems import Problem
@@ -27,13 +28,32 @@ def set_option(command: F) -> F:
     )(command)
 
 
+def home_option(command: F) -> F:
+    """`--home DIR`, which every command that knows jobs takes."""
+    return click.option(
+        "--home",
+        type=click.Path(file_okay=False),
+        default=".headrace",
+        envvar="HEADRACE_HOME",
+        show_default=True,
+        show_envvar=True,
+        help="Where jobs keep what they go on from.",
+    )(command)
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """What is sound in a file; the plan, if that is everything; and all problems in file order."""
 
-    pipeline: Pipeline
+    file: str
+    loaded: Loaded
     plan: Plan | None
     problems: Sequence[Problem]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What is sound."""
+        return self.loaded.pipeline
 
     @property
     def ok(self) -> bool:
@@ -49,7 +69,7 @@ def check(path: str, overrides: Sequence[str]) -> Checked:
 
     loaded = load(path, REGISTRY, overrides=overrides)
     plan, problems = build(loaded)
-    return Checked(loaded.pipeline, plan, problems)
+    return Checked(path, loaded, plan, problems)
 
 
 def painted(problem: Problem) -> str:

@@ -1,0 +1,148 @@
+"""Version 1 of the API: what each path takes and answers. docs/openapi.json says the same.
+
+What has an effect answers 202 with an operation, and goes on whether or not anybody asks for it
+again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.cli.control.http import Bad, Request, Response, answer
+from headrace.cli.control.operations import Operation
+from headrace.cli.control.routes import Route
+
+if TYPE_CHECKING:
+    from headrace.cli.control.control import Control
+
+LONGEST_WAIT_S = 60.0
+
+
+def routes(control: Control) -> list[Route]:
+    """All of them, over one job."""
+    api = Api(control)
+    return [
+        Route("GET", "/v1/job", api.job),
+        Route("POST", "/v1/savepoints", api.savepoint),
+        Route("POST", "/v1/stop", api.stop),
+        Route("POST", "/v1/rescale", api.rescale),
+        Route("GET", "/v1/operations", api.operations),
+        Route("GET", "/v1/operations/{id}", api.operation),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The handlers."""
+
+    control: Control
+
+    async def job(self, request: Request) -> Response:
+        """What the job is and does."""
+        return answer(200, self.control.figures.document(self.control.job))
+
+    async def savepoint(self, request: Request) -> Response:
+        """Ask for a savepoint: `to`, an absolute path or a URL."""
+        body = _taken(request.body, "to")
+        return _accepted(self.control.savepoint(_place("to", body.get("to"))))
+
+    async def stop(self, request: Request) -> Response:
+        """Ask for the end: `savepoint`, true or where; `drain`, true or false."""
+        body = _taken(request.body, "savepoint", "drain")
+        saves, drain = body.get("savepoint") or False, body.get("drain") or False
+        to = None if isinstance(saves, bool) else _place("savepoint", saves)
+        if not isinstance(drain, bool):
+            raise _wrong("drain", "true or false", drain)
+        return _accepted(self.control.stop(saves=bool(saves), to=to, drain=drain))
+
+    async def rescale(self, request: Request) -> Response:
+        """Ask for another parallelism: `parallelism`, of the job; `parts`, of steps by name."""
+        body = _taken(request.body, "parallelism", "parts")
+        all_, parts = body.get("parallelism"), body.get("parts") or {}
+        if not isinstance(parts, dict):
+            raise _wrong("parts", 'an object such as {"totals": 4}', parts)
+        if all_ is None and not parts:
+            raise Bad(400, "malformed", "wanted parallelism, or parts, or both")
+        wanted = None if all_ is None else _number("parallelism", all_)
+        own = {name: _number(f"parts.{name}", number) for name, number in parts.items()}
+        return _accepted(await self.control.rescale(wanted, own))
+
+    async def operations(self, request: Request) -> Response:
+        """All that are remembered."""
+        known = self.control.operations.known.values()
+        return answer(200, {"operations": [document(each) for each in known]})
+
+    async def operation(self, request: Request) -> Response:
+        """One, when it is over, or after `wait_s` seconds."""
+        id = request.names["id"]
+        operation = self.control.operations.known.get(id)
+        if operation is None:
+            raise Bad(404, "no_such_operation", f"there is no operation {id}")
+        await self.control.until_over(operation, _wait_s(request.query))
+        if operation.over:
+            self.control.told(operation)
+        return answer(200, document(operation))
+
+
+def document(operation: Operation) -> dict[str, object]:
+    """An operation, as it is told."""
+    error = operation.error
+    return {
+        "id": operation.id,
+        "kind": operation.kind,
+        "asked_at": operation.asked_at,
+        "state": operation.state,
+        "progress": {"words": operation.words, **operation.numbers},
+        "result": None if operation.state != "done" else operation.result,
+        "error": error and {"code": error.code, "message": error.message, "hint": error.hint},
+    }
+
+
+def _accepted(operation: Operation) -> Response:
+    return answer(202, document(operation))
+
+
+def _taken(body: Mapping[str, object], *keys: str) -> Mapping[str, object]:
+    """The body, if it has no other keys."""
+    for key in body:
+        if key not in keys:
+            raise Bad(400, "malformed", f'there is no "{key}"', f"there are {', '.join(keys)}")
+    return body
+
+
+def _place(key: str, said: object) -> str | None:
+    """Where a savepoint is to be."""
+    if said is None:
+        return None
+    if not isinstance(said, str) or "\0" in said or not (os.path.isabs(said) or "://" in said):
+        raise _wrong(key, "an absolute path", said)
+    return said if "://" in said else os.path.normpath(said)
+
+
+def _number(key: str, said: object) -> int:
+    if not isinstance(said, int) or isinstance(said, bool):
+        raise _wrong(key, "a whole number", said)
+    return said
+
+
+def _wait_s(query: Mapping[str, str]) -> float:
+    """How long a client wants to wait."""
+    said = query.get("wait_s", "0")
+    try:
+        wait_s = float(said)
+    except ValueError:
+        wait_s = math.nan
+    if not 0 <= wait_s <= LONGEST_WAIT_S:
+        raise _wrong("wait_s", f"seconds from 0 to {LONGEST_WAIT_S:.0f}", said)
+    return wait_s
+
+
+def _wrong(key: str, wanted: str, got: object) -> Bad:
+    import orjson
+
+    shown = orjson.dumps(got).decode()
+    return Bad(400, "malformed", f"{key}: wanted {wanted}, got {shown[:80]}")

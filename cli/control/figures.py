@@ -1,0 +1,114 @@
+"""What a job is doing, as plain data: what `GET /v1/job` answers, and `headrace jobs` shows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from headrace.cli.run_json import look_document
+from headrace.cli.run_progress import Look, looked
+from headrace.core.job import Job
+from headrace.core.messages import CheckpointFailed, CheckpointTaken
+from headrace.core.news import News, Resumed
+from headrace.core.statistics import PartCounts
+
+EVERY_S = 5.0
+"""Rates are over the last five to ten seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What does not change while a job runs."""
+
+    name: str
+    pipeline: str
+    """The file."""
+    version: str
+    home: str
+    """The folder of homes."""
+    since: str
+
+
+@dataclass(slots=True)
+class Figures:
+    """Counts of a moment ago, and the newest checkpoint."""
+
+    about: About
+    checkpoint: Mapping[str, object] | None = None
+    failed_checkpoint: Mapping[str, object] | None = None
+    """If the last one has failed."""
+    _began_s: float = field(default_factory=time.monotonic)
+    _samples: deque[tuple[float, Mapping[str, PartCounts]]] = field(
+        default_factory=lambda: deque(maxlen=2)
+    )
+
+    def hear(self, news: News) -> None:
+        """Something has happened to the job."""
+        match news:
+            case CheckpointTaken(number, seconds, size):
+                self.failed_checkpoint = None
+                self.checkpoint = {
+                    "number": number,
+                    "time": now(),
+                    "seconds": round(seconds, 3),
+                    "bytes": size,
+                }
+            case CheckpointFailed(number, why):
+                self.failed_checkpoint = {"number": number, "time": now(), "message": why}
+            case Resumed(number, taken_at):
+                self.checkpoint = {"number": number, "time": taken_at}
+
+    def sample(self, job: Job) -> None:
+        """Remember the counts of now: rates are of what comes behind them."""
+        if counts := job.counts():
+            self._samples.append((time.monotonic(), counts))
+
+    def look(self, job: Job) -> Look:
+        """What it is doing now."""
+        now = time.monotonic()
+        then, before = self._samples[0] if self._samples else (now, job.before)
+        return looked(job.plan, job.counts(), before, now - self._began_s, now - then)
+
+    def document(self, job: Job) -> dict[str, object]:
+        """All of it."""
+        about, look = self.about, self.look(job)
+        parallelism = {part.name: part.parallelism for part in job.plan}
+        return {
+            "name": about.name,
+            "id": job.surroundings.job,
+            "status": job.status,
+            "pipeline": os.path.abspath(about.pipeline),
+            "home": about.home,
+            "pid": os.getpid(),
+            "version": about.version,
+            "since": about.since,
+            "uptime_s": round(time.monotonic() - self._began_s, 3),
+            "attempt": job.attempt_number,
+            "failure": _failure(job),
+            "checkpoint": self.checkpoint,
+            "failed_checkpoint": self.failed_checkpoint,
+            "parallelism": parallelism,
+            **look_document(look),
+        }
+
+
+def _failure(job: Job) -> Mapping[str, object] | None:
+    """Why it is restarting."""
+    failure = job.failure
+    if failure is None:
+        return None
+    return {
+        "step": failure.step,
+        "split": failure.split,
+        "position": failure.position,
+        "message": failure.message,
+        "hint": failure.hint,
+    }
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,140 @@
+"""What a command does with an operation: it waits for its end, and shows how far it has come.
+
+Whoever interrupts the command ends only that: the operation goes on in the job's process.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import click
+
+from headrace.cli.control.client import Client, Document, NoAnswer, NotThere
+from headrace.cli.failures import Refusal
+from headrace.core.rendering import printable
+
+EVERY_S = 1.0
+"""How often a terminal is told."""
+
+WAIT_S = 10.0
+ANSWER_S = 30.0
+PAUSE_S = 0.1
+ERASED = "\r\x1b[K"
+
+
+def carried_out(client: Client, path: str, body: Mapping[str, object]) -> Document:
+    """Ask for it, and wait: the result. Raises Refusal, also for what fails."""
+    operation = client.accepted(path, body)
+    try:
+        return _followed(client, operation)
+    except KeyboardInterrupt:
+        kind = operation["kind"]
+        goes_on = f"the {kind} goes on, as operation {operation['id']}"
+        raise Refusal(f"{goes_on}; headrace jobs shows the job", status=130) from None
+
+
+@contextmanager
+def ending(client: Client) -> Iterator[Callable[[], None]]:
+    """Know the process that answered last: what is given waits until it has ended.
+
+    Then its home is free. Where the system tells of the end of a process it is not asked again and
+    again; its number alone would not do, which another process may get.
+    """
+    process = _opened(client.process)
+    try:
+        yield lambda: _until_ended(client, process)
+    finally:
+        if process is not None:
+            os.close(process)
+
+
+def _until_ended(client: Client, process: int | None) -> None:
+    try:
+        if process is not None:
+            poll = select.poll()
+            poll.register(process, select.POLLIN)
+            poll.poll()
+        while client.home.holder()[0]:
+            time.sleep(PAUSE_S)
+    except KeyboardInterrupt:
+        raise Refusal(f"{client.home.name} ends without being waited for", status=130) from None
+
+
+def _opened(process: int | None) -> int | None:
+    """A descriptor that can be read when the process has ended."""
+    opened: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
+    if process is None or opened is None:
+        return None
+    try:
+        return opened(process)
+    except OSError:
+        return None
+
+
+def _followed(client: Client, operation: Document) -> Document:
+    shown = Shown()
+    try:
+        while operation["state"] in ("waiting", "running"):
+            shown.show(operation)
+            operation = _later(client, operation, EVERY_S if shown.live else WAIT_S)
+    finally:
+        shown.erase()
+    if operation["state"] == "done":
+        result: Document = operation["result"]
+        return result
+    error = operation["error"]
+    status = 3 if error["code"] == "refused" else 1
+    raise Refusal(f"{client.home.name}: {error['message']}", error["hint"], status)
+
+
+def _later(client: Client, operation: Document, wait_s: float) -> Document:
+    """The operation after some time. Raises Refusal."""
+    path = f"/v1/operations/{operation['id']}?wait_s={wait_s}"
+    try:
+        status, said = client.ask("GET", path, timeout_s=wait_s + ANSWER_S)
+    except NotThere:
+        message = f"the process of {client.home.name} has ended, and nobody knows how this ended"
+        raise Refusal(message, "headrace jobs shows what there is to go on from", 1) from None
+    except NoAnswer:
+        # Its loop is held by something else, or it is just ending.
+        time.sleep(PAUSE_S)
+        return operation
+    if status != 200:
+        raise Refusal(f"{client.home.name}: {said['error']['message']}", status=1)
+    return said
+
+
+class Shown:
+    """A line on the terminal that standard error is; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self.live = bool(sys.stderr) and sys.stderr.isatty()
+
+    def show(self, operation: Document) -> None:
+        """Show how far it has come."""
+        if self.live:
+            click.echo(f"{ERASED}{printable(words(operation))}", err=True, nl=False)
+
+    def erase(self) -> None:
+        """Leave nothing of it."""
+        if self.live:
+            click.echo(ERASED, err=True, nl=False)
+
+
+def words(operation: Document) -> str:
+    """How far an operation has come.
+
+    >>> progress = {"words": "w", "done": 5e6, "of": 8e6}
+    >>> words({"kind": "savepoint", "state": "running", "progress": progress})
+    'savepoint: w, 5.0 of 8.0 MB'
+    """
+    progress = operation["progress"]
+    said = progress["words"] or operation["state"]
+    if "of" in progress:
+        said += f", {progress['done'] / 1e6:,.1f} of {progress['of'] / 1e6:,.1f} MB"
+    return f"{operation['kind']}: {said}"

@@ -1,0 +1,61 @@
+"""Which job a command means: the name of a pipeline, or its file."""
+
+from __future__ import annotations
+
+import os
+
+from headrace.cli.failures import Refusal
+from headrace.state.storage import names
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+
+SAVEPOINTS = "savepoints"
+"""The folder among the homes that is none."""
+
+
+def homes(root: str) -> list[Home]:
+    """The homes that are there, by name."""
+    disk = LocalDisk()
+    try:
+        found = sorted(name for name in disk.names(root) if name != SAVEPOINTS)
+    except OSError as error:
+        raise Refusal(f"{root}: {(error.strerror or str(error)).lower()}") from None
+    every = (Home(disk, root, name) for name in found)
+    return [home for home in every if _is_home(home)]
+
+
+def home_of(job: str, root: str) -> Home:
+    """The home of a job. Raises Refusal, 2 if nothing is known of it."""
+    if os.sep not in job and job not in ("", ".", ".."):
+        home = Home(LocalDisk(), root, job)
+        if _is_home(home):
+            return home
+    if os.path.isfile(job):
+        return Home(LocalDisk(), root, _name_in(job))
+    raise _unknown(job, root)
+
+
+def _is_home(home: Home) -> bool:
+    return os.path.exists(os.path.join(home.folder, names.LOCK))
+
+
+def _name_in(file: str) -> str:
+    """The name of a pipeline, also of one that has mistakes."""
+    from headrace.core.pipeline.load import load
+
+    return str(load(file, {}).pipeline.name)
+
+
+def _unknown(job: str, root: str) -> Refusal:
+    from headrace.core.problems import did_you_mean
+
+    if os.sep in job or job.endswith((".yaml", ".yml")):
+        return Refusal(f'there is no file "{job}"', "wanted the name of a pipeline, or its file")
+    there = [home.name for home in homes(root)]
+    hint = did_you_mean(job, there) or (f"there are {', '.join(there)}" if there else "")
+    return Refusal(f'there is no job "{job}" in {root}', hint or "--home says where jobs are kept")
+
+
+def place(folder: str) -> str:
+    """A folder as another process finds it: absolute, unless it is a URL."""
+    return folder if "://" in folder else os.path.abspath(folder)

@@ -1,0 +1,85 @@
+"""Plans of a running pipeline for other parallelism, made from the document as it was at the start.
+
+The file may have been changed since, and so may what it reads from the environment: a rescale
+changes how many subtasks there are, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headrace.cli.control.http import Bad
+from headrace.core.pipeline.load import Loaded
+from headrace.core.pipeline.model import Pipeline
+from headrace.core.plan import Plan, build
+from headrace.core.problems import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The document that runs."""
+
+    loaded: Loaded
+
+    def changed(self, parallelism: int | None, parts: Mapping[str, int]) -> tuple[Plans, Plan]:
+        """What runs behind a rescale: a step's own parallelism stays unless it is named.
+
+        Raises Bad.
+        """
+        pipeline = self.loaded.pipeline
+        groups = pipeline.settings.key_groups
+        for name, wanted in (("parallelism", parallelism), *parts.items()):
+            if wanted is not None and not 1 <= wanted <= groups:
+                message = f"{name}: wanted a whole number from 1 to {groups}, got {wanted}"
+                raise _wrong(message, f"the job has {groups} key groups, for all its life")
+        for name in parts:
+            _check_has_own(pipeline, name)
+        loaded = replace(self.loaded, pipeline=_with(pipeline, parallelism, parts))
+        plan, problems = build(loaded)
+        if plan is None:
+            wrong = next(each for each in problems if each.severity == "error")
+            raise _wrong(wrong.message, wrong.hint)
+        return Plans(loaded), plan
+
+
+def parallelism_of(plan: Plan) -> dict[str, int]:
+    """How many subtasks each part has."""
+    return {part.name: part.parallelism for part in plan}
+
+
+def changes(before: Plan, after: Plan) -> dict[str, int]:
+    """The parts that have another number of subtasks, and which."""
+    was = parallelism_of(before)
+    return {name: now for name, now in parallelism_of(after).items() if was[name] != now}
+
+
+def _check_has_own(pipeline: Pipeline, name: str) -> None:
+    """Whether a part can have a parallelism of its own."""
+    own = [*pipeline.steps, *pipeline.sinks]
+    if name in pipeline.sources:
+        message = f'"{name}" is a source, which has the parallelism of the job'
+        raise _wrong(message, f"there are {', '.join(own)}")
+    if name not in own:
+        hint = did_you_mean(name, own) or f"there are {', '.join(own)}"
+        raise _wrong(f'there is no step or sink "{name}"', hint)
+
+
+def _with(pipeline: Pipeline, parallelism: int | None, parts: Mapping[str, int]) -> Pipeline:
+    """The same document with other numbers in it."""
+    settings = pipeline.settings
+    if parallelism is not None:
+        settings = settings.model_copy(update={"parallelism": parallelism})
+    steps = {
+        name: step.model_copy(update={"parallelism": parts[name]}) if name in parts else step
+        for name, step in pipeline.steps.items()
+    }
+    sinks = {
+        name: sink.model_copy(update={"parallelism": parts[name]}) if name in parts else sink
+        for name, sink in pipeline.sinks.items()
+    }
+    return replace(pipeline, settings=settings, steps=steps, sinks=sinks)
+
+
+def _wrong(message: str, hint: str) -> Bad:
+    return Bad(400, "wrong_parallelism", message, hint)

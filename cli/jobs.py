@@ -1,0 +1,84 @@
+"""`headrace jobs`: what runs here, and what could go on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from headrace.cli.pipelines import home_option
+
+if TYPE_CHECKING:
+    from headrace.cli.control.listing import Listed
+
+COLOURS = {"running": "green", "stopped": "dim", "restarting": "bold red", "damaged": "bold red"}
+NUMBERS = range(2, 6)
+"""The columns that are set to the right."""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="The same, for programs.")
+@home_option
+def jobs(as_json: bool, home: str) -> None:
+    """List the jobs that run here, and those that can go on.
+
+    Those are the jobs that are kept in one home: --home, or .headrace in this folder. Rates are
+    over the last five to ten seconds. A job that is stopped or was killed goes on from its newest
+    checkpoint when its pipeline is run again. Runs of which nothing is kept (--limit, standard
+    input) are not listed.
+    """
+    from headrace.cli.control.listing import listed
+
+    found = listed(home)
+    if as_json:
+        import orjson
+
+        documents = [one.document() for one in found]
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        click.echo(orjson.dumps(documents, option=options), nl=False)
+    elif not found:
+        click.echo(f"there are no jobs in {home}", err=True)
+    else:
+        _show(found)
+
+
+def _show(found: Sequence[Listed]) -> None:
+    from datetime import UTC, datetime
+
+    from headrace.cli.control.listing import rows
+
+    heads, *cells = rows(found, datetime.now(UTC))
+    if sys.stdout.isatty():
+        _table(heads, cells)
+    else:
+        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+        for row in (heads, *cells):
+            click.echo(_line(row, widths))
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    """Cells in columns.
+
+    >>> _line(("a", "b", "1", "", "", "", ""), (2, 2, 3, 1, 1, 1, 1))
+    'a   b     1'
+    """
+    pairs = enumerate(zip(row, widths, strict=True))
+    set_ = [cell.rjust(w) if at in NUMBERS else cell.ljust(w) for at, (cell, w) in pairs]
+    return "  ".join(set_).rstrip()
+
+
+def _table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for at, head in enumerate(heads):
+        table.add_column(head, justify="right" if at in NUMBERS else "left")
+    for name, status, *rest in cells:
+        colour = COLOURS.get(status)
+        shown = f"[{colour}]{status}[/]" if colour else status
+        table.add_row(escape(name), shown, *map(escape, rest))
+    Console(highlight=False).print(table)

@@ -1,0 +1,63 @@
+"""`headrace rescale`: another parallelism for a running job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from headrace.cli.completion import JobName
+from headrace.cli.group import WholeNumber
+from headrace.cli.pipelines import home_option
+
+
+@click.command()
+@click.argument("job", type=JobName())
+@click.option("--parallelism", type=WholeNumber(1), help="Subtasks of each part.")
+@click.option(
+    "--step",
+    "parts",
+    metavar="NAME=N",
+    multiple=True,
+    help="Subtasks of one step or sink, which it keeps from then on; may be repeated.",
+)
+@home_option
+@click.pass_context
+def rescale(
+    ctx: click.Context, job: str, parallelism: int | None, parts: Sequence[str], home: str
+) -> None:
+    """Change the parallelism of a running job.
+
+    JOB is the name of a pipeline or its file. The job takes a checkpoint and goes on from it with
+    other numbers of subtasks, in the same process; how long it stood still is printed. A step
+    that has a `parallelism` of its own keeps it unless --step names it. The next run takes what
+    the file says then. A Ctrl-C ends only the waiting.
+    """
+    from headrace.cli.control.client import Client
+    from headrace.cli.control.following import carried_out
+    from headrace.cli.control.naming import home_of
+
+    if parallelism is None and not parts:
+        raise click.UsageError("wanted --parallelism, or --step, or both", ctx)
+    body: dict[str, object] = {"parts": dict(_part(each, ctx) for each in parts)}
+    if parallelism is not None:
+        body["parallelism"] = parallelism
+    client = Client(home_of(job, home))
+    client.reach("headrace run --parallelism starts it with another one")
+    result = carried_out(client, "/v1/rescale", body)
+    if result["checkpoint"] is None:
+        click.echo(f"{client.home.name} has that parallelism already")
+    else:
+        click.echo(f"{client.home.name} stood still for {result['stood_still_s']:.2f} s")
+
+
+def _part(said: str, ctx: click.Context) -> tuple[str, int]:
+    """A part and its number.
+
+    >>> _part("totals=4", click.Context(rescale))
+    ('totals', 4)
+    """
+    name, equals, number = said.partition("=")
+    if not name or not equals or not number.isascii() or not number.isdigit():
+        raise click.UsageError(f'--step: wanted NAME=N, as in totals=4, got "{said}"', ctx)
+    return name, int(number)

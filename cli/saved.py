@@ -47,7 +47,7 @@ def fitting(path: str, plan: Plan, start: Start) -> Saved:
     savepoint = open_savepoint(path)
     number = savepoint.number
     try:
-        check_fits(number, savepoint.document, plan, Wishes(start.anew, start.lose))
+        check_fits(number, savepoint.document, plan, Wishes(start.anew, start.lose, start.drained))
     except RefusedSnapshot as error:
         said = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
         raise RefusedSnapshot(said, error.hint) from error

@@ -61,6 +61,12 @@ if TYPE_CHECKING:
     show_envvar=True,
     help="Where jobs keep what they go on from.",
 )
+@click.option(
+    "--http",
+    type=WholeNumber(0, 65535),
+    metavar="PORT",
+    help="Serve /metrics, /live and /ready on this port of 127.0.0.1; 0: on one that is free.",
+)
 @click.option("--quiet", is_flag=True, help="Say nothing but what goes wrong.")
 @click.option(
     "--log",
@@ -81,6 +87,7 @@ def run(
     reset_state: Sequence[str],
     allow_lost_state: bool,
     home: str,
+    http: int | None,
     quiet: bool,
     log: str,
 ) -> None:
@@ -124,6 +131,8 @@ def run(
     settings = checked.pipeline.settings
     how = _how(settings.buffer, Path(pipeline).parent, limit, checked.plan, report)
     how = replace(how, signals=signals)
+    if http is not None:
+        how = _monitored(how, http, report, ctx)
     ctx.exit(_run(checked.plan, settings, how, report, start))
 
 
@@ -170,6 +179,21 @@ def _how(buffer: Buffer, folder: Path, limit: int | None, plan: Plan, report: Re
 
     bounds = Bounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
     return Launch(folder, bounds, limit, (_watcher(plan, report),), asked=report.stopping)
+
+
+def _monitored(how: Launch, port: int, report: Report, ctx: click.Context) -> Launch:
+    """The same launch, with metrics and health beside the job."""
+    from headrace.cli.metrics.serving import CannotListen, Monitoring, listener, url
+    from headrace.cli.version import installed_version
+
+    try:
+        listening = ctx.ensure_object(ExitStack).enter_context(listener(port))
+    except CannotListen as error:
+        report.refusal(error.message, error.hint, 2)
+        ctx.exit(2)
+    report.serving(url(listening), chosen=port == 0)
+    monitoring = Monitoring(listening, installed_version())
+    return replace(how, watchers=(*how.watchers, monitoring.watch))
 
 
 @contextmanager

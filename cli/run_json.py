@@ -1,7 +1,8 @@
 """A run told to a program: an object a line, each with its `event` and the time.
 
-`start`, `resumed`, `progress` (every ten seconds), `checkpoint`, `checkpoint_failed`, `restarting`,
-`asked`, `savepoint`, `rescaled`, `not_done`, `warning`, `error`, `stopping`, `failure`, `summary`.
+`start`, `serving`, `resumed`, `progress` (every ten seconds), `checkpoint`, `checkpoint_failed`,
+`restarting`, `asked`, `savepoint`, `rescaled`, `not_done`, `warning`, `error`, `stopping`,
+`failure`, `summary`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ class JsonReport:
         """`start`: what runs."""
         if not self._quiet:
             self._tell("start", name=str(plan.name), parts=[part.name for part in plan])
+
+    def serving(self, url: str, *, chosen: bool) -> None:
+        """`serving`: where; also when quiet, if the port was chosen."""
+        if chosen or not self._quiet:
+            self._tell("serving", url=url)
 
     def showing(self) -> AbstractContextManager[object]:
         """Lines need no room kept for them."""

@@ -32,6 +32,10 @@ class Report(Protocol):
         """The pipeline is sound, and begins."""
         ...
 
+    def serving(self, url: str, *, chosen: bool) -> None:
+        """Metrics and health are there; `chosen`: on a port that nobody named."""
+        ...
+
     def showing(self) -> AbstractContextManager[object]:
         """Entered while the job runs."""
         ...

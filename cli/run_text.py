@@ -51,6 +51,11 @@ class TextReport:
     def start(self, plan: Plan) -> None:
         """Nothing: the first line comes when there is something to tell."""
 
+    def serving(self, url: str, *, chosen: bool) -> None:
+        """A line; a port that was chosen is told even when quiet: nobody else knows it."""
+        if chosen or not self.quiet:
+            self.say(f"metrics and health at {url}")
+
     def showing(self) -> AbstractContextManager[object]:
         """Lines need no room kept for them."""
         return nullcontext()

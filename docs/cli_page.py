@@ -58,6 +58,7 @@ to standard error.
   that ended by itself. The second ends the run, and what it had not written is lost.
 - What happens when a run fails or is killed, and how it goes on: [recovery](recovery.md).
 - What happens when a pipeline with state is changed: [changing a pipeline](changing-pipelines.md).
+- `--http PORT` serves metrics and health on this machine: [metrics](metrics.md).
 - Nobody has to listen: a standard error that is closed, full or gone ends no run.
 
 ### For programs
@@ -66,6 +67,7 @@ to standard error.
 beside them, by event:
 
 - `start`: `name` and `parts`.
+- `serving`, with `--http`: the `url` below which [metrics and health](metrics.md) are.
 - `resumed`, if it goes on from a checkpoint: its number as `checkpoint`, `taken_at`, and in
   `sources` from where each goes on, in words; `killed` names the process that was killed before;
   `changes` are lines that say what goes on differently because the [pipeline was

@@ -77,11 +77,12 @@ def test_of_what_happens_to_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     report.news(Savepointed(2, "savepoints/s"))
     report.news(Rescaled({"orders": 2}, 0.1))
     report.news(NotDone("savepoint", "no space left on device"))
+    report.serving("http://127.0.0.1:9100", chosen=False)
     report.had_finished()
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [event["event"] for event in told[:-1]] == [
         *("resumed", "checkpoint", "checkpoint_failed", "restarting"),
-        *("asked", "savepoint", "rescaled", "not_done"),
+        *("asked", "savepoint", "rescaled", "not_done", "serving"),
     ]
     assert {event["event"] for event in told} <= known()
     assert set().union(*map(fields, told)) <= known()

@@ -1,0 +1,87 @@
+"""A checkpoint to make savepoints of: some of everything that a step may keep, at parallelism 2."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.core.keygroups import encoded, key_group, owned
+from headrace.core.snapshots import Manifest
+from headrace.core.state import KEY, UNTIL, Document, Owner, RunsLayout, Spread, StateBackend
+from headrace.state.storage.disk import Disk
+from headrace.state.storage.home import Home
+from headrace.state.storage.local import LocalStore
+
+GROUPS = 8
+ROWS = 100
+ROOT, NAME, NOW = "/jobs/home", "bids", "2026-01-31T08:00:00Z"
+LAYOUT = RunsLayout({"k": pl.Int64(), "n": pl.Int64()}, ("k",), lambda frame: frame)
+ALL = range(GROUPS)
+
+
+def keyed(count: int = ROWS) -> pl.DataFrame:
+    """Rows of a table, each other one to be forgotten some time."""
+    frame = pl.DataFrame({"k": range(count)})
+    until = pl.when(pl.col("k") % 2 == 0).then(pl.col("k"))
+    return frame.select(
+        encoded(frame).alias(KEY), pl.format("text {}", "k").alias("s"), until.alias(UNTIL)
+    )
+
+
+def filed(slot: int, count: int = ROWS) -> pl.DataFrame:
+    """Rows of runs, of several times."""
+    k = pl.int_range(count, eager=True).alias("k")
+    return k.to_frame().select("k", n=pl.col("k") * slot, __slot=slot + pl.col("k") // 50)
+
+
+def documents(store: LocalStore, backend: StateBackend) -> list[list[Document]]:
+    """What the subtasks of a step keep, and has been stored of them."""
+    return [[_document(index, store, backend)] for index in range(2)]
+
+
+def _document(index: int, store: LocalStore, backend: StateBackend) -> Document:
+    groups = owned(index, 2, GROUPS)
+    state = backend.open(Owner("step", index, groups, GROUPS))
+    table, grouped = state.table("keys", {"s": pl.String()}), None
+    runs, entries = state.runs("windows", LAYOUT), state.entries("where", Spread.LIST)
+    rows = keyed().filter(_within(keyed().select(pl.col(KEY)), (KEY,), groups, is_table=True))
+    table.put(rows.drop(UNTIL))
+    table.put(rows.filter(pl.col(UNTIL).is_not_null()))
+    table.remove(rows[KEY][:3])
+    panes = pl.DataFrame({"k": range(ROWS)}).filter(
+        _within(pl.DataFrame({"k": range(ROWS)}), ("k",), groups)
+    )
+    grouped = state.table("panes", {"k": pl.Int64()}, ("k",))
+    grouped.put(panes.select(pl.format("{}/1", "k").alias(KEY), "k"))
+    for slot in (1, 5):
+        runs.add(filed(slot).filter(_within(filed(slot), ("k",), groups)))
+    runs.take_keys(pl.DataFrame({"k": [7, 60]}))
+    runs.drop(1)
+    entries.rows = pl.DataFrame({"split": [f"file {index}", "another"]})
+    state.clock_us, state.counts.late, state.counts.unfilled = index, 3, 4
+    document = state.freeze().stored(store)
+    state.close()
+    return document
+
+
+def _within(
+    rows: pl.DataFrame, key: tuple[str, ...], groups: range, *, is_table: bool = False
+) -> pl.Series:
+    from headrace.core.keygroups import groups_of
+
+    of = groups_of(rows[KEY], GROUPS) if is_table else key_group(rows, key, GROUPS)
+    return of.is_between(groups.start, groups.stop, closed="left")
+
+
+def taken(disk: Disk, backend: StateBackend, root: str = ROOT) -> Home:
+    """A home with a checkpoint, number 7, all of whose output is visible."""
+    home = Home(disk, root, NAME)
+    with home.held(NOW):
+        store = home.store(home.job(NOW, lambda: "1f3c09a2" * 4))
+        store.commit(7, said(documents(store, backend)))
+    return home
+
+
+def said(states: list[list[Document]]) -> Manifest:
+    """A manifest, as far as savepoints read it."""
+    sinks = {"out": {"handles": [], "writers": [None]}}
+    return {"time": NOW, "drained": False, "sinks": sinks, "states": {"step": states}}

@@ -1,0 +1,209 @@
+"""A crash, and a failure, at every operation of the disk: of an export, and of an import."""
+
+from __future__ import annotations
+
+import errno
+import random
+from copy import deepcopy
+from functools import cache
+
+import pytest
+
+from headrace.core.snapshots import SnapshotError
+from headrace.state.memory import MemoryBackend
+from headrace.state.savepoints import export, names
+from headrace.state.savepoints.adopting import adopt
+from headrace.state.savepoints.savepoint import Savepoint, open_savepoint
+from headrace.state.savepoints.taking import take
+from headrace.state.storage.home import Home
+from headrace.state.storage.memory_disk import MemoryDisk
+from tests.state.saving import NAME, NOW, ROOT, taken
+from tests.state.storing import Crashed, Trouble
+from tests.state.test_savepoints import same
+
+TO = f"{ROOT}/savepoints/mine"
+HOWS = ("killed", "power lost")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size at which a state is several files."""
+    monkeypatch.setattr(export, "FILE_BYTES", 1000)
+
+
+@cache
+def _made() -> MemoryDisk:
+    disk = MemoryDisk()
+    taken(disk, MemoryBackend())
+    disk.kill()
+    return disk
+
+
+def home() -> tuple[Home, MemoryDisk]:
+    """One with a checkpoint."""
+    disk = deepcopy(_made())
+    return Home(disk, ROOT, NAME), disk
+
+
+def exported(at: Home) -> str:
+    """A savepoint of its checkpoint."""
+    return take(at, "1.0", to=TO, time=lambda: NOW)
+
+
+def arranged(disk: MemoryDisk, trouble: Trouble) -> Trouble:
+    """Let this happen from now on."""
+    disk.before = trouble
+    return trouble
+
+
+def operations() -> int:
+    """How many an export takes."""
+    at, disk = home()
+    trouble = arranged(disk, Trouble())
+    exported(at)
+    return trouble.operations
+
+
+def end(disk: MemoryDisk, how: str, seed: int) -> None:
+    """The process ends, or the system."""
+    arranged(disk, Trouble())
+    if how == "killed":
+        disk.kill()
+    else:
+        disk.lose_power(random.Random(seed))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_crash_at_any_operation_leaves_a_whole_savepoint_or_none(how: str) -> None:
+    count, wholes = operations(), 0
+    for crash_at in range(count + 1):
+        at, disk = home()
+        arranged(disk, Trouble(crash_at=crash_at))
+        try:
+            exported(at)
+            is_reported = True
+        except Crashed:
+            is_reported = False
+        end(disk, how, crash_at)
+        is_there = disk.size(names.manifest(TO)) is not None
+        assert is_there >= is_reported
+        if is_there:
+            open_savepoint(TO, disk).verify()
+        else:
+            # What was left is no reason not to write it now, and goes.
+            exported(at)
+            open_savepoint(TO, disk).verify()
+        wholes += is_there
+        assert disk.names(f"{ROOT}/savepoints") == ["mine"]
+    assert 1 <= wholes < count / 2
+
+
+def test_an_export_that_fails_anywhere_leaves_nothing_half_done() -> None:
+    for fail_at in range(operations()):
+        at, disk = home()
+        arranged(disk, Trouble(fail_at=fail_at, code=errno.ENOSPC))
+        try:
+            exported(at)
+        except SnapshotError:
+            arranged(disk, Trouble())
+            left = disk.names(f"{ROOT}/savepoints")
+            assert set(left) <= {"mine", names.unfinished("mine").removeprefix("/")}
+            if "mine" in left:
+                open_savepoint(TO, disk).verify()
+            else:
+                exported(at)
+        open_savepoint(TO, disk).verify()
+
+
+def test_another_one_that_is_being_written_is_left_alone() -> None:
+    at, disk = home()
+    other = f"{ROOT}/savepoints/other"
+
+    def meanwhile(done: int, of: int) -> None:
+        with pytest.raises(SnapshotError, match="another savepoint is being written to"):
+            exported(at)
+        if not disk.names(other):
+            take(at, "1.0", to=other)
+
+    take(at, "1.0", to=TO, tell=meanwhile)
+    assert sorted(disk.names(f"{ROOT}/savepoints")) == ["mine", "other"]
+
+
+JOB = "5f44599b" * 4
+
+
+def importing(disk: MemoryDisk, savepoint: Savepoint) -> None:
+    """Have it in the place of what is there."""
+    at = Home(disk, ROOT, NAME)
+    with at.held(NOW), at.renewed(NOW, lambda: JOB) as store:
+        adopt(savepoint, store, 1)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_crash_at_any_operation_leaves_the_home_as_it_was_or_the_savepoint_in_it(
+    how: str,
+) -> None:
+    there, found = home()
+    savepoint = open_savepoint(exported(there), found)
+    _, disk = home()
+    importing(disk, savepoint)
+    trouble = arranged(disk, Trouble())
+    importing(disk, savepoint)
+    seen = set()
+    for crash_at in range(trouble.operations + 1):
+        _, disk = home()
+        arranged(disk, Trouble(crash_at=crash_at))
+        try:
+            importing(disk, savepoint)
+            is_reported = True
+        except Crashed:
+            is_reported = False
+        end(disk, how, crash_at)
+        at = Home(disk, ROOT, NAME)
+        at.held(NOW).__enter__()
+        store = at.looked_at()
+        assert store is not None
+        numbers = store.manifests()
+        assert numbers == ([1] if store.job == JOB else [7])
+        assert not is_reported or store.job == JOB
+        assert store.is_whole(numbers[0])
+        assert set(disk.names(at.folder)) == {"checkpoints", "lock"}
+        seen.add(store.job == JOB)
+    assert seen == {True, False}
+
+
+def test_an_import_that_fails_anywhere_changes_nothing() -> None:
+    there, found = home()
+    savepoint = open_savepoint(exported(there), found)
+    _, disk = home()
+    trouble = arranged(disk, Trouble())
+    importing(disk, savepoint)
+    for fail_at in range(trouble.operations):
+        at, disk = home()
+        arranged(disk, Trouble(fail_at=fail_at))
+        try:
+            importing(disk, savepoint)
+        except SnapshotError:
+            arranged(disk, Trouble())
+            disk.kill()
+            with at.held(NOW):
+                store = at.looked_at()
+            assert store is not None
+            assert store.manifests() == ([1] if store.job == JOB else [7])
+            importing(disk, savepoint)
+
+
+def test_what_was_imported_is_what_was_exported() -> None:
+    at, disk = home()
+    savepoint = open_savepoint(exported(at), disk)
+    importing(disk, savepoint)
+    store = at.looked_at()
+    assert store is not None
+    manifest = store.manifest(1)
+    assert manifest["savepoint"] == {"job": "1f3c09a2" * 4, "number": 7}
+    assert (manifest["job"], manifest["number"], manifest["time"]) == (JOB, 1, NOW)
+    assert "kind" not in manifest
+    documents = manifest["states"]
+    assert isinstance(documents, dict)
+    thawed = [MemoryBackend().thawed(each, store) for (each,) in documents["step"]]
+    same(thawed, savepoint.frozen("step"))

@@ -1,0 +1,84 @@
+"""State that goes through savepoints, against its model: of both backends, at any parallelism."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import Phase, settings
+
+from headrace.core.state import Frozen
+from headrace.state.memory import MemoryBackend
+from headrace.state.rocks.backend import RocksBackend
+from headrace.state.savepoints.adopting import adopt
+from headrace.state.savepoints.export import export
+from headrace.state.savepoints.savepoint import Savepoint, open_savepoint
+from headrace.state.savepoints.writing import writing
+from headrace.state.storage.memory_disk import MemoryDisk
+from tests.state import test_memory, test_rocks
+from tests.state.modelled import Modelled
+
+NUMBERS = itertools.count()
+
+
+class Saved(Modelled):
+    """The model test, in which every checkpoint is made a savepoint, and that one a checkpoint."""
+
+    def _thawed(self, number: int) -> tuple[Frozen, ...]:
+        savepoint = self._savepoint(number)
+        if number % 2:
+            return savepoint.frozen("step")
+        again, backend = test_memory.store(), type(self).backend()
+        document = adopt(savepoint, again, 1)["states"]
+        assert isinstance(document, dict)
+        (documents,) = document["step"]
+        return tuple(backend.thawed(each, again) for each in documents)
+
+    def _savepoint(self, number: int) -> Savepoint:
+        said = self.checkpoints.manifest(number)
+        document = {**said, "sinks": {}, "states": {"step": [said["states"]]}}
+        disk = MemoryDisk()
+        with writing(disk, "/savepoint") as to:
+            backend = type(self).backend()
+            to.finish(export(document, self.checkpoints, backend, to, {"taken": ""}))
+        return open_savepoint("/savepoint", disk)
+
+
+class SavedInMemory(Saved):
+    """Of the memory backend."""
+
+    backend = MemoryBackend
+    store = staticmethod(test_memory.store)
+
+
+class SavedSpilling(Saved):
+    """Of the other one, with next to no memory."""
+
+    backend = staticmethod(lambda: RocksBackend(test_rocks.folder(), 100))
+    store = staticmethod(test_rocks.store)
+    is_in_memory = False
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes at which everything happens that else takes millions of rows."""
+    monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
+    monkeypatch.setattr("headrace.state.framing.PART_BYTES", 100)
+    monkeypatch.setattr("headrace.state.savepoints.export.FILE_BYTES", 150)
+    monkeypatch.setattr("headrace.state.savepoints.columns.ROWS", 2)
+    monkeypatch.setattr("headrace.state.rocks.table.LEAST_DRAINED", 2)
+    monkeypatch.setattr("headrace.state.rocks.table.FASTER", 1)
+    monkeypatch.setattr("headrace.state.rocks.table.MANY_GONE", 3)
+    monkeypatch.setattr("headrace.state.rocks.table.TOLD_ROWS", 1)
+    monkeypatch.setattr("headrace.state.rocks.runs.FILE_BYTES", 100)
+    monkeypatch.setattr("headrace.state.rocks.runs.PARTS", 2)
+    monkeypatch.setattr("headrace.state.rocks.cold.AT_ONCE", 4)
+
+
+TestSavedInMemory = SavedInMemory.TestCase
+TestSavedInMemory.settings = settings(deadline=None, max_examples=30, stateful_step_count=30)
+TestSavedSpilling = SavedSpilling.TestCase
+# A failure is told as it was found: to make it small takes minutes, as each step opens databases.
+TestSavedSpilling.settings = settings(
+    deadline=None, max_examples=15, stateful_step_count=30, phases=(Phase.explicit, Phase.generate)
+)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.cli.control.http import Bad, Request, Response, answer
 from headrace.cli.control.operations import Operation
 from headrace.cli.control.routes import Route
+from headrace.core.job_statistics import checkpoint_history, job_statistics
 
 if TYPE_CHECKING:
     from headrace.cli.control.control import Control
@@ -27,6 +28,8 @@ def routes(control: Control) -> list[Route]:
     api = Api(control)
     return [
         Route("GET", "/v1/job", api.job),
+        Route("GET", "/v1/statistics", api.statistics),
+        Route("GET", "/v1/checkpoints", api.checkpoints),
         Route("POST", "/v1/savepoints", api.savepoint),
         Route("POST", "/v1/stop", api.stop),
         Route("POST", "/v1/rescale", api.rescale),
@@ -44,6 +47,14 @@ class Api:
     async def job(self, request: Request) -> Response:
         """What the job is and does."""
         return answer(200, self.control.figures.document(self.control.job))
+
+    async def statistics(self, request: Request) -> Response:
+        """All figures of the job, by part and by subtask."""
+        return answer(200, job_statistics(self.control.job))
+
+    async def checkpoints(self, request: Request) -> Response:
+        """The last checkpoints of this run, the newest first."""
+        return answer(200, checkpoint_history(self.control.job))
 
     async def savepoint(self, request: Request) -> Response:
         """Ask for a savepoint: `to`, an absolute path or a URL."""

@@ -1,0 +1,133 @@
+"""Jobs over memory that are stopped: what is kept of them, and what they put out at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from headrace.core.checkpoints import Rhythm
+from headrace.core.elements import DELETE
+from headrace.core.readable.lookup import wanted
+from headrace.core.readable.step import ReadableStep
+from headrace.core.state import StateBackend
+from headrace.state.memory import MemoryBackend
+from headrace.state.savepoints.kept import Kept, named
+from headrace.state.storage.local_disk import LocalDisk
+from tests.runtime.changes import HEAD, pipeline
+from tests.runtime.surviving import Fate, FlakyMemory, Life
+
+BEGIN = datetime(2026, 1, 31, 8, tzinfo=UTC)
+COLUMNS = {
+    "k": pl.Int64(),
+    "s": pl.String(),
+    "v": pl.Int64(),
+    "x": pl.Float64(),
+    "at": pl.Datetime("us", "UTC"),
+}
+PAUSE_S = 0.3
+"""Between rows and rows, with a checkpoint in each: so what is kept is in several frames."""
+
+Row: TypeAlias = tuple[Any, ...]
+
+ROWS: list[Row] = [
+    *((1, "a", 1, 0.5, 0), (2, "b", 2, 1.0, 1), (1, "c", 3, 1.5, 2)),
+    *((None, "a", 4, None, 3), (1, None, 1, float("nan"), 4), (2, "b", 7, -2.0, 7)),
+]
+"""k, s, v, x, and the seconds since the beginning."""
+
+
+def rows(values: Sequence[Row]) -> pl.DataFrame:
+    """Rows as they come."""
+    timed = [(*rest, BEGIN + timedelta(seconds=second)) for *rest, second in values]
+    return pl.DataFrame(timed, COLUMNS, orient="row")
+
+
+class Stopped:
+    """A job that was stopped when it had read these rows; more come behind, if there are any."""
+
+    def __init__(
+        self,
+        folder: Path,
+        step: str,
+        before: Sequence[Row] = ROWS,
+        after: Sequence[Row] = (),
+        *,
+        parallelism: int = 1,
+        cut: int = 2,
+        backend: Callable[[], StateBackend] = MemoryBackend,
+        head: str = HEAD,
+    ) -> None:
+        folder.mkdir(exist_ok=True)
+        frame = rows(before)
+        happening: list[pl.DataFrame | float] = []
+        for at in range(0, frame.height, cut):
+            happening += [frame.slice(at, cut), PAUSE_S]
+        happening += [5.0, *([rows(after)] if after else [])]
+        self.memory = FlakyMemory({"in": {"0": happening}})
+        self.root = str(folder / "home")
+        text = f"{pipeline(step, head=head)}settings: {{parallelism: {parallelism}}}\n"
+        self._life = Life(
+            folder,
+            text,
+            self.memory,
+            Rhythm(every_s=PAUSE_S),
+            backend=backend,
+            disk=LocalDisk(),
+            root=self.root,
+        )
+        assert self._life.run(1, Fate(stopped_at=2.0)).failure is None
+        self.put_out = [*self.memory.outputs.get("out", [])]
+
+    def end(self) -> list[pl.DataFrame]:
+        """What it puts out from then on to its end."""
+        number = len(self.memory.outputs.get("out", []))
+        assert self._life.run(2).failure is None
+        return self.memory.outputs["out"][number:]
+
+    @contextmanager
+    def kept(self, what: str = "test") -> Iterator[Kept]:
+        """What is kept of it, or a savepoint."""
+        with named(what, self.root) as kept:
+            yield kept
+
+    def read(self, state: str, *, key: str | None = None, what: str = "test") -> pl.DataFrame:
+        """The rows of a state of the step."""
+        with self.kept(what) as kept:
+            return read(kept, state, key=key)
+
+
+def read(kept: Kept, state: str, *, key: str | None = None) -> pl.DataFrame:
+    """The rows of a state of the step `step`."""
+    found: Any = kept.document
+    step = ReadableStep.of("step", kept.document, kept.frozen("step"))
+    assert not step.why_raw
+    of = None if key is None else wanted(key, step.key, found["key_groups"])
+    return pl.concat(step.rows(state, of=of))
+
+
+def said(frame: pl.DataFrame) -> list[str]:
+    """The rows in a few words: times as seconds since the beginning."""
+    times = [name for name, type in frame.schema.items() if isinstance(type, pl.Datetime)]
+    since = [(pl.col(name) - BEGIN).dt.total_seconds() for name in times]
+    return [" ".join(map(_word, row)) for row in frame.with_columns(since).rows()]
+
+
+def _word(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def table(changes: Sequence[pl.DataFrame], key: Sequence[str]) -> list[Row]:
+    """What changes come to: the last row of each key, sorted."""
+    last: dict[str, Row] = {}
+    for row in (row for frame in changes for row in frame.rows(named=True)):
+        gone = row.pop(DELETE, False)
+        name = repr([row[column] for column in key])
+        last[name] = tuple(row.values())
+        if gone:
+            del last[name]
+    return sorted(last.values(), key=repr)

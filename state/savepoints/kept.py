@@ -19,6 +19,7 @@ from headrace.core.snapshots import DamagedSnapshot, Manifest, RefusedSnapshot, 
 from headrace.core.state import Document, Frozen, StateBackend
 from headrace.state.savepoints import names
 from headrace.state.savepoints.savepoint import NoSuchSnapshot, open_savepoint
+from headrace.state.storage.cabinet import Cabinet
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
@@ -118,15 +119,20 @@ def job_of(what: str, root: str) -> tuple[Home, int | None] | None:
 
 @contextmanager
 def checkpoint(
-    home: Home, number: int | None = None, scratch: str | None = None
+    home: Home,
+    number: int | None = None,
+    scratch: str | None = None,
+    cabinet: Cabinet | None = None,
 ) -> Iterator[KeptCheckpoint]:
     """A checkpoint of a home, None: the newest one. What is read of it may go meanwhile.
 
     Databases are opened in the folder `scratch`, which is made if there are any, and then empty.
+    `cabinet`: where the checkpoints are, if they are not in the home.
     """
+    cabinet = cabinet or home
     from headrace.state.rocks.backend import RocksBackend
 
-    store = home.looked_at()
+    store = cabinet.looked_at()
     numbers = store.manifests() if store else []
     if store is None or not numbers:
         raise NoSuchSnapshot(f"{home.folder} has no checkpoints", "it has nothing to go on from")
@@ -140,18 +146,18 @@ def checkpoint(
         if scratch is None:
             scratch = lasting.enter_context(tempfile.TemporaryDirectory(prefix="headrace-"))
         document = store.manifest(number)
-        if is_visible(home, store, number):
+        if is_visible(cabinet, store, number):
             document = all_visible(document)
         yield KeptCheckpoint(home.name, number, document, store, RocksBackend(scratch, MEMORY))
 
 
-def is_visible(home: Home, store: SnapshotStore, number: int) -> bool:
+def is_visible(cabinet: Cabinet, store: SnapshotStore, number: int) -> bool:
     """Whether all output of a checkpoint is known to be visible.
 
     A job goes on behind one only when it is. What was noted counts if it is still there: numbers
     are given again when a job goes back to an older checkpoint.
     """
-    noted = home.noted()
+    noted = cabinet.noted()
     return noted is not None and (noted == number or number < noted in store.manifests())
 
 

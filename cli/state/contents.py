@@ -9,7 +9,7 @@ from typing import Any
 from headrace.cli.state.opened import Opened
 from headrace.cli.state.values import aligned, time_said
 from headrace.core.plan.fingerprint import said as meaning_said
-from headrace.core.readable.sizes import Size, bytes_in, kind, size, told_rows
+from headrace.core.readable.sizes import bytes_in, size, told_rows, told_size
 from headrace.core.readable.step import ReadableStep
 
 SPLITS = 3
@@ -67,11 +67,11 @@ def _state(
     said: Any = step.document
     told = told_rows(documents, name)
     if told is not None and not groups:
-        found = Size(kind(name, step.frozen), told)
+        found = told_size(name, step.frozen, told)
     else:
         found = size(name, step.frozen, said["key_groups"])
     own = [document["states"].get(name) for document in documents]
-    counted = found.keys is not None
+    counted = told is None or groups
     shown: dict[str, Any] = {
         "kind": found.kind,
         "rows": found.rows,

@@ -1,10 +1,11 @@
-"""`headrace state export`: a savepoint of a checkpoint that is there, whether its job runs or not."""
+"""`headrace state export`: a savepoint of a checkpoint, whether its job runs or not."""
 
 from __future__ import annotations
 
 import click
 
-from headrace.cli.state.opened import Refused, home_option, told
+from headrace.cli.failures import Refusal
+from headrace.cli.state.opened import home_option, told
 
 
 @click.command()
@@ -35,7 +36,7 @@ def export(what: str, to: str | None, home: str) -> None:
     found = job_of(what, home)
     if found is None:
         if is_savepoint(what):
-            raise Refused(f"{what} is a savepoint already", "a savepoint may be copied as it is")
-        raise Refused(f'there is no job "{what}" in {home}', "wanted JOB, or JOB@N")
+            raise Refusal(f"{what} is a savepoint already", "a savepoint may be copied as it is")
+        raise Refusal(f'there is no job "{what}" in {home}', "wanted JOB, or JOB@N")
     kept, number = found
     click.echo(take(kept, installed_version(), number, to))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
+from headrace.cli.failures import Refusal
+
 if TYPE_CHECKING:
     from headrace.core.readable.step import ReadableStep
     from headrace.state.savepoints.kept import Kept
@@ -36,16 +38,8 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="The same, for programs.")(command)
 
 
-class Refused(click.ClickException):
-    """It cannot be done; with the exit status of who refuses, 2 if it is the user's to mend."""
-
-    def __init__(self, message: str, hint: str = "", exit_status: int = 2) -> None:
-        super().__init__(f"{message}\n  {hint}" if hint else message)
-        self.exit_status = exit_status
-
-
 def told(command: Callable[P, None]) -> Callable[P, None]:
-    """The command, whose refusals are said in our words and with their exit status."""
+    """The command, whose refusals by a store are said with their exit status."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -54,16 +48,9 @@ def told(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except SnapshotError as error:
-            _say(Refused(error.message, error.hint, error.exit_status))
-        except Refused as error:
-            _say(error)
+            raise Refusal(error.message, error.hint, error.exit_status) from error
 
     return run
-
-
-def _say(error: Refused) -> None:
-    click.echo(error.message, err=True)
-    click.get_current_context().exit(error.exit_status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +65,7 @@ class Opened:
         return self.kept.document
 
     def step(self, name: str) -> ReadableStep:
-        """What is kept of a step. Raises Refused."""
+        """What is kept of a step. Raises Refusal."""
         from headrace.core.problems import did_you_mean
         from headrace.core.readable.step import ReadableStep
 
@@ -86,7 +73,7 @@ class Opened:
             there = ", ".join(self.kept.steps) or "nothing"
             near = did_you_mean(name, self.kept.steps)
             keeps = f"{self.kept.title} keeps {there}"
-            raise Refused(f'{self.kept.title} has no state of "{name}"', near or keeps)
+            raise Refusal(f'{self.kept.title} has no state of "{name}"', near or keeps)
         return ReadableStep.of(name, self.kept.document, self.kept.frozen(name))
 
     def steps(self) -> Iterator[ReadableStep]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.state.opened import Refused, home_option, json_option, opened, told
+from headrace.cli.failures import Refusal
+from headrace.cli.state.opened import home_option, json_option, opened, told
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,12 +33,13 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
     """Ask in SQL what is kept.
 
     WHAT is a job (its newest checkpoint), JOB@N for checkpoint N of it, or the folder of a
-    savepoint. A table is named like its step; STEP_STATE where it keeps several. Beside them there
-    are `sources`, how far each split was read, and `counts`, what went through each part.
+    savepoint. A table is named like its step, or STEP_STATE where it keeps several. Beside them
+    there are `sources`, how far each split was read, and `counts`, what went through each part.
+    SHOW TABLES names all.
     """
     form = "json" if as_json else form
     if form == "parquet" and to is None:
-        raise Refused("wanted a file for parquet", "--to FILE names it")
+        raise Refusal("wanted a file for parquet", "--to FILE names it")
     with opened(what, home) as kept:
         from headrace.cli.state.tables import tables
 
@@ -46,9 +48,17 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
 
 def _asked(sql: str, known: Mapping[str, Made]) -> pl.DataFrame:
     """The answer. Only tables whose names the query has are read."""
+    import re
+
     import polars as pl
 
-    asked = {name: make() for name, make in known.items() if name in sql}
+    if re.fullmatch(r"\s*show\s+tables\s*;?\s*", sql, re.IGNORECASE):
+        return pl.DataFrame({"name": [*known]})
+    asked = {
+        name: make()
+        for name, make in known.items()
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql)
+    }
     try:
         with pl.SQLContext(asked, eager=True) as context:
             return context.execute(sql)
@@ -58,7 +68,7 @@ def _asked(sql: str, known: Mapping[str, Made]) -> pl.DataFrame:
 
 def _refused(
     error: BaseException, asked: Mapping[str, pl.DataFrame], known: Mapping[str, Made]
-) -> Refused:
+) -> Refusal:
     """What Polars says of a query, in our words."""
     import re
 
@@ -68,16 +78,16 @@ def _refused(
     if found := re.match(r"relation '(.*)' was not found", said):
         there = f"the tables are {', '.join(map(_named, known))}"
         near = did_you_mean(found[1], [*known])
-        return Refused(f'there is no table "{found[1]}"', near or there)
+        return Refusal(f'there is no table "{found[1]}"', near or there)
     if found := re.match(r"unable to find column \"(.*?)\"", said):
         columns = [name for frame in asked.values() for name in frame.columns]
         near = did_you_mean(found[1], columns)
         have = "; ".join(f"{name} has {', '.join(f.columns)}" for name, f in asked.items())
-        return Refused(f'there is no column "{found[1]}"', near or have)
+        return Refusal(f'there is no column "{found[1]}"', near or have)
     if said.startswith("statement type is not supported"):
-        return Refused("wanted a query, got another statement", "SELECT is what is understood")
+        return Refusal("wanted a query, got another statement", "SELECT is what is understood")
     what = said.removeprefix("sql parser error: ").removesuffix(":")
-    return Refused(f"the query is not understood: {what[:1].lower()}{what[1:200]}")
+    return Refusal(f"the query is not understood: {what[:1].lower()}{what[1:200]}")
 
 
 def _named(table: str) -> str:

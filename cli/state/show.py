@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headrace.cli.failures import Refusal
 from headrace.cli.group import WholeNumber
-from headrace.cli.state.opened import Opened, Refused, home_option, json_option, opened, told
+from headrace.cli.state.opened import Opened, home_option, json_option, opened, told
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,7 +54,7 @@ def _wanted(step: ReadableStep, key: str, kept: Opened) -> Wanted:
     try:
         return wanted(key, step.key, kept.said["key_groups"])
     except NoSuchKey as error:
-        raise Refused(f"{step.step}: {error.message}", error.hint) from error
+        raise Refusal(f"{step.step}: {error.message}", error.hint) from error
 
 
 def _first(

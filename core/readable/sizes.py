@@ -53,6 +53,17 @@ def size(name: str, frozen: Sequence[Frozen], key_groups: int) -> Size:
     return whole
 
 
+def told_size(name: str, frozen: Sequence[Frozen], rows: int) -> Size:
+    """The size of a state of which it is known how many rows it has: nothing is read.
+
+    Of a table a row is a key, but where its KEY says more.
+    """
+    found = Size(kind(name, frozen), rows)
+    by_key = all(each.shape(name).key is None for each in frozen if name in each.names)
+    found.keys = rows if found.kind == "table" and by_key else None
+    return found
+
+
 def kind(name: str, frozen: Sequence[Frozen]) -> str:
     """What kind of state it is: a table, runs or entries."""
     shapes = [each.shape(name) for each in frozen if name in each.names]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from headrace.cli.state.tables import Made
 
+OTHER_STATEMENTS = "alter|create|delete|drop|insert|truncate|update"
 FORMATS = ("table", "csv", "json", "parquet")
 
 
@@ -54,6 +55,8 @@ def _asked(sql: str, known: Mapping[str, Made]) -> pl.DataFrame:
 
     if re.fullmatch(r"\s*show\s+tables\s*;?\s*", sql, re.IGNORECASE):
         return pl.DataFrame({"name": [*known]})
+    if re.match(rf"\s*({OTHER_STATEMENTS})\b", sql, re.IGNORECASE):
+        raise _no_query()
     asked = {
         name: make()
         for name, make in known.items()
@@ -85,9 +88,13 @@ def _refused(
         have = "; ".join(f"{name} has {', '.join(f.columns)}" for name, f in asked.items())
         return Refusal(f'there is no column "{found[1]}"', near or have)
     if said.startswith("statement type is not supported"):
-        return Refusal("wanted a query, got another statement", "SELECT is what is understood")
+        return _no_query()
     what = said.removeprefix("sql parser error: ").removesuffix(":")
     return Refusal(f"the query is not understood: {what[:1].lower()}{what[1:200]}")
+
+
+def _no_query() -> Refusal:
+    return Refusal("wanted a query, got another statement", "SELECT is what is understood")
 
 
 def _named(table: str) -> str:

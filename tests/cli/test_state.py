@@ -1,0 +1,297 @@
+"""`headrace state`: what is kept of a job that was stopped, listed, shown, asked and compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from headrace.connectors.registry import REGISTRY
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+from tests.cli.ran import Headrace, Ran
+from tests.readable.stopping import ROWS, Row, Stopped
+from tests.runtime.changes import document
+from tests.runtime.running import plan_of
+
+WINDOWS = (
+    "from: rows, key: {shop: s, odd: k % 2}, window: {tumble: 10s},"
+    " aggregate: {n: count(*), mean: avg(x), at: max(at), d: 'sum(cast(v as decimal(5,2)))'}"
+)
+LATER: list[Row] = [(1, "a", 5, 2.5, 8), (4, "d", 6, 1.0, 9)]
+BOUNDS = ("2026-01-31T08:00:00Z", "2026-01-31T08:00:10Z")
+
+
+@pytest.fixture
+def job(headrace: Headrace) -> Stopped:
+    """A job with windows in the home of the working directory."""
+    return stopped(WINDOWS)
+
+
+def stopped(step: str, after: list[Row] | None = None) -> Stopped:
+    """A job, stopped in the home of the working directory."""
+    job = Stopped(Path.cwd(), step, after=after or ())
+    (Path.cwd() / "home").rename(".headrace")
+    return job
+
+
+def answer(ran: Ran) -> Any:
+    """What a command says to programs."""
+    assert (ran.status, ran.err) == (0, "")
+    return json.loads(ran.out)
+
+
+def test_show_as_people_read_it(headrace: Headrace, job: Stopped) -> None:
+    ran = headrace("state", "show", "test", "step", "--limit", "4")
+    assert (ran.status, ran.err) == (0, "")
+    head, *table = ran.out.splitlines()
+    assert head == "step windows: the first 4 rows (--limit shows more)"
+    assert [line.split() for line in table] == [
+        ["shop", "odd", "window_start", "window_end", "n", "mean", "at", "d"],
+        ["null", "1", *BOUNDS, "1", "NaN", "2026-01-31T08:00:04Z", "1.00"],
+        ["a", "null", *BOUNDS, "1", "null", "2026-01-31T08:00:03Z", "4.00"],
+        ["a", "1", *BOUNDS, "1", "0.5", "2026-01-31T08:00:00Z", "1.00"],
+        ["b", "0", *BOUNDS, "2", "-0.5", "2026-01-31T08:00:07Z", "9.00"],
+    ]
+    assert {len(line) for line in table} == {len(table[0])}, "numbers stand to the right"
+
+
+def test_show_of_a_key_for_programs(headrace: Headrace, job: Stopped) -> None:
+    said = answer(headrace("state", "show", "test@6", "step", "--key", "odd=0,shop=b", "--json"))
+    times = dict(zip(("window_start", "window_end"), BOUNDS, strict=True))
+    row = {"n": 2, "mean": -0.5, "at": "2026-01-31T08:00:07Z", "d": "9.00"}
+    assert said["title"] == "checkpoint 6 of test"
+    assert said["states"] == {
+        "windows": {"rows": [{"shop": "b", "odd": 0, **times, **row}], "more": False}
+    }
+
+
+def test_show_raw(headrace: Headrace, job: Stopped) -> None:
+    said = answer(headrace("state", "show", "test", "step", "--raw", "--json"))
+    columns = [*said["states"]["windows"]["rows"][0]]
+    assert columns[:3] == ["__k0", "__k1", "__slot"]
+    assert "__avg(x).sum" in columns
+
+
+def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: Stopped) -> None:
+    store = Home(LocalDisk(), ".headrace", "test").looked_at()
+    assert store is not None
+    newest = store.manifests()[-1]
+    old = {name: said for name, said in store.manifest(newest).items() if name != "readings"}
+    store.prepare()
+    store.commit(newest + 1, {n: s for n, s in old.items() if n not in ("job", "number", "format")})
+    ran = headrace("state", "show", "test", "step")
+    assert ran.err == (
+        "step is shown as it is kept: it was written by a version that did not say how to read it\n"
+    )
+    assert "__k0" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "tset", "step"], 'there is no job "tset" in .headrace, nor a savepoint'),
+        (["show", "test@77", "step"], "test has no checkpoint 77"),
+        (
+            ["show", "test", "stpe"],
+            'checkpoint 7 of test has no state of "stpe"\n      did you mean',
+        ),
+        (["show", "test", "rows"], "checkpoint 7 of test keeps step"),
+        (["show", "test", "step", "--key", "a"], "step: wanted shop and odd of its key as well"),
+        (["show", "test", "step", "--key", "odd=x,shop=a"], 'step: odd: wanted bigint, got "x"'),
+        (["show", "test", "step", "--limit", "0"], 'wanted a whole number from 1 on, got "0"'),
+        (["query", "test", "select * from setp"], 'there is no table "setp"\n      did you mean'),
+        (["query", "test", "select * from nope"], "the tables are step, step_windows, sources,"),
+        (["query", "test", "select m from step"], 'there is no column "m"'),
+        (["query", "test", "selec n"], "the query is not understood: expected: an SQL statement"),
+        (["query", "test", "drop table step"], "wanted a query, got another statement"),
+        (["query", "test", "select n + shop from step"], "the query is not understood: "),
+        (["query", "test", "select 1", "--format", "parquet"], "wanted a file for parquet"),
+        (["ls", "test@1", "--home", "nowhere"], 'there is no job "test@1" in nowhere'),
+        (["list"], 'no such command "list", did you mean "ls"?'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes(headrace: Headrace, job: Stopped, arguments: list[str], said: str) -> None:
+    ran = headrace("state", *arguments)
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_ls_of_a_home(headrace: Headrace, job: Stopped) -> None:
+    saved = headrace("state", "export", "test@6").out.strip()
+    said = answer(headrace("state", "ls", "--json"))
+    assert [one["what"] for one in said] == ["test@7", "test@6", "test@5", saved]
+    assert {one["time"] for one in said} == {"2026-01-31T08:00:00Z"}
+    lines = headrace("state", "ls").out.splitlines()
+    assert lines[0].split() == ["what", "kind", "taken", "at", "headrace", "bytes"]
+    assert [line.split()[1] for line in lines[1:]] == [one["kind"] for one in said]
+    assert answer(headrace("state", "ls", "--json", "--home", "nowhere")) == []
+    assert headrace("state", "ls", "--home", "nowhere").err == (
+        "no job has kept anything in nowhere\n"
+    )
+
+
+def test_ls_of_a_checkpoint(headrace: Headrace, job: Stopped) -> None:
+    said = answer(headrace("state", "ls", "test", "--groups", "--json"))
+    (split,) = said["sources"]["rows"]
+    assert (split["split"], split["rows"], split["bad"], split["ended"]) == (
+        "0",
+        len(ROWS),
+        0,
+        False,
+    )
+    step = said["steps"]["step"]
+    assert step["key"] == [{"name": "shop", "type": "string"}, {"name": "odd", "type": "bigint"}]
+    assert step["clock"] == "2026-01-31T08:00:07Z"
+    assert said["bytes"] == step["bytes"] == step["states"]["windows"]["bytes"] > 0
+    windows = step["states"]["windows"]
+    assert (windows["kind"], windows["keys"], windows["key_groups"]) == ("runs", 5, 5)
+    assert sum(group["rows"] for group in windows["groups"]) == windows["rows"]
+    most = max(windows["groups"], key=lambda group: int(group["rows"]))
+    assert windows["most_loaded"] == most["group"]
+    text = headrace("state", "ls", "test", "--groups").out
+    assert text.startswith("checkpoint 7 of test\n  taken at 2026-01-31T08:00:00Z by headrace ")
+    assert "step: key s string, (k % 2) bigint; window tumble 10s; aggregate of " in text
+    assert f"windows: most are in key group {most['group']}: " in text
+
+
+def test_a_savepoint_is_told_without_reading_its_rows(headrace: Headrace, job: Stopped) -> None:
+    saved = headrace("state", "export", "test").out.strip()
+    whole = answer(headrace("state", "ls", "test", "--json"))
+    told = answer(headrace("state", "ls", saved, "--json"))
+    windows = told["steps"]["step"]["states"]["windows"]
+    assert windows["rows"] == whole["steps"]["step"]["states"]["windows"]["rows"]
+    assert (windows["keys"], windows["key_groups"]) == (None, None)
+    counted = answer(headrace("state", "ls", saved, "--groups", "--json"))
+    assert counted["steps"]["step"]["states"]["windows"]["keys"] == 5
+    for file in Path(saved).rglob("*.parquet"):
+        file.write_bytes(b"x" * file.stat().st_size)
+    assert answer(headrace("state", "ls", saved, "--json")) == told
+    ran = headrace("state", "ls", saved, "--groups")
+    assert (ran.status, ran.out) == (3, "")
+    assert "is damaged" in ran.err
+
+
+def test_query(headrace: Headrace, job: Stopped) -> None:
+    sql = "select shop, sum(n) as n, max(d) as d from step group by shop order by shop nulls last"
+    rows = [("a", 2, "4.00"), ("b", 2, "7.00"), ("c", 1, "3.00"), (None, 1, "1.00")]
+    known = [{"shop": shop, "n": n, "d": d} for shop, n, d in rows]
+    known[1]["d"] = "9.00"
+    assert answer(headrace("state", "query", "test", sql, "--json")) == known
+    assert answer(headrace("state", "query", "test", sql, "--format", "json")) == known
+    csv = headrace("state", "query", "test", sql, "--format", "csv").out
+    assert csv == "shop,n,d\na,2,4.00\nb,2,9.00\nc,1,3.00\n,1,1.00\n"
+    table = headrace("state", "query", "test", sql).out
+    assert table == "shop  n     d\na     2  4.00\nb     2  9.00\nc     1  3.00\nnull  1  1.00\n"
+    assert headrace("state", "query", "test", sql, "--format", "parquet", "--to", "x").out == ""
+    assert pl.read_parquet("x").rows()[0][:2] == ("a", 2)
+
+
+def test_query_of_what_is_beside_states(headrace: Headrace, job: Stopped) -> None:
+    found = answer(headrace("state", "query", "test", "show tables", "--json"))
+    assert [each["name"] for each in found] == ["step", "step_windows", "sources", "counts"]
+    (split,) = answer(headrace("state", "query", "test", "select * from sources", "--json"))
+    assert (split["source"], split["split"], split["rows"]) == ("rows", "0", len(ROWS))
+    sql = "select part, rows_in from counts where part = 'step'"
+    assert answer(headrace("state", "query", "test", sql, "--json")) == [
+        {"part": "step", "rows_in": len(ROWS)}
+    ]
+
+
+def test_diff_of_two_checkpoints(headrace: Headrace) -> None:
+    stopped("from: rows, key: k, aggregate: {n: count(*), x: max(x)}")
+    said = answer(headrace("state", "diff", "test@5", "test", "--json"))
+    assert said["steps"]["step"]["states"]["keys"]["compared"] is True
+    assert said["steps"]["step"]["states"]["keys"]["changed"] == 0
+
+
+def test_diff_of_savepoints(headrace: Headrace) -> None:
+    stopped("from: rows, key: k, aggregate: {n: count(*), x: max(x)}")
+    before = headrace("state", "export", "test").out.strip()
+    Path(".headrace/test").rename("earlier")
+    more = [*ROWS[:2], *LATER]
+    Stopped(Path.cwd(), "from: rows, key: k, aggregate: {n: count(*), x: max(x)}", before=more)
+    said = answer(headrace("state", "diff", before, "test", "--home", "home", "--json"))
+    (source,) = said["sources"]
+    assert (source["what"], source["rows"]) == ("read on", -2)
+    keys = said["steps"]["step"]["states"]["keys"]
+    assert (keys["added"], keys["removed"], keys["changed"]) == (1, 1, 2)
+    assert keys["examples"]["added"] == [
+        {"k": 4, "n": 1, "x": 1.0, "event_time": "2026-01-31T08:00:09Z"}
+    ]
+    assert [row["k"] for row in keys["examples"]["removed"]] == [None]
+    (one,) = (each for each in keys["examples"]["changed"] if each["key"] == {"k": 1})
+    assert (one["from"]["n"], one["from"]["x"], one["to"]["n"], one["to"]["x"]) == (
+        3,
+        "NaN",
+        2,
+        2.5,
+    )
+    text = headrace("state", "diff", before, "test", "--home", "home", "--limit", "1").out
+    assert "step keys: 1 added, 1 removed, 2 changed, 0 the same\n  +  k 4, n 1, " in text
+    none = headrace("state", "diff", before, before).out
+    assert "step keys: 0 added, 0 removed, 0 changed, 3 the same" in none
+
+
+FILES = """\
+sources:
+  rows: {files: {path: in.csv}, format: csv, schema: {k: bigint, v: bigint}}
+steps:
+  sums: {from: rows, key: k, aggregate: {n: count(*), t: sum(v)}}
+  best: {from: rows, key: k, top: {n: 2, by: v desc}}
+sinks:
+  a: {from: sums, files: {path: a}}
+  b: {from: best, files: {path: b}}
+"""
+
+
+@pytest.fixture
+def files(headrace: Headrace) -> Headrace:
+    """With a job that reads files, and has a checkpoint."""
+    plan = plan_of(Path.cwd(), FILES, REGISTRY)
+    home = Home(LocalDisk(), ".headrace", "test")
+    with home.held("now"):
+        home.store(home.job("now")).commit(1, document(plan))
+    Path("q.yaml").write_text(f"name: test\n{FILES}")
+    return headrace
+
+
+def test_diff_with_a_pipeline_that_fits(files: Headrace) -> None:
+    Path("q.yaml").write_text(Path("q.yaml").read_text().replace("n: count(*)", "m: COUNT( * )"))
+    ran = files("state", "diff", "test", "q.yaml")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == (
+        "q.yaml can go on from checkpoint 1 of test\n  the state of best, sums fits\n"
+    )
+
+
+def test_diff_with_a_pipeline_that_does_not_fit(files: Headrace) -> None:
+    text = Path("q.yaml").read_text()
+    text = text.replace("n: count(*), t: sum(v)", "t: sum(v), m: max(v)").replace("n: 2", "n: 3")
+    Path("q.yaml").write_text(text)
+    ran = files("state", "diff", "test", "q.yaml")
+    assert (ran.status, ran.err) == (3, "")
+    assert ran.out.startswith(
+        "q.yaml cannot go on from checkpoint 1 of test\n"
+        "  the state of sums fits\n"
+        "  sums keeps max(v) of bigint only of the rows that come now\n"
+        "in the way:\n"
+        "  the state of best is of something else\n"
+    )
+    assert "would be lost:\n  it has count(*) in the state of sums, which it does not" in ran.out
+    said = files("state", "diff", "test", "q.yaml", "--json")
+    found = json.loads(said.out)
+    assert (said.status, found["fits"], found["goes_on"]) == (3, False, ["sums"])
+    assert len(found["refused"]) == len(found["lost"]) == 1
+
+
+def test_diff_with_a_file_that_is_no_pipeline(files: Headrace) -> None:
+    Path("q.yaml").write_text("name: test\nstep: {}\n")
+    ran = files("state", "diff", "test", "q.yaml")
+    assert (ran.status, ran.out) == (2, "")
+    assert "q.yaml:2" in ran.err

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from headrace.core.keygroups import hashes_of
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import KEY, UNTIL, Counts, Document, Shape, StateBackend
 from headrace.state.framing import decoded
@@ -27,7 +28,6 @@ from headrace.state.stored import (
     blobs_of,
     typed,
 )
-from headrace.state.table import ROW, FrozenTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -157,19 +157,38 @@ class FramesPart:
 
     def _table(self, state: TableDocument) -> Pieces:
         """The rows of a log that count."""
-        frames = [blob for piece in state.frames for blob in piece.frame]
-        keys = tuple(self._read(tuple(frames), [KEY]))
-        if not keys:
+        log = tuple(blob for piece in state.frames for blob in piece.frame)
+        if not log:
             return
-        removed = () if state.removed is None else (self._numbers(state.removed),)
-        log = FrozenTable(keys, removed, state.now_us, state.group)
-        left, start = log.last_rows()[ROW], 0
-        del keys, log
-        for rows in self._read(tuple(frames)):
+        left, start = self._last_rows(log), 0
+        if state.removed is not None:
+            left = left.filter(~left.is_in(self._numbers(state.removed).implode()))
+        for rows in self._read(log):
             here = left.filter(left.is_between(start, start + rows.height, closed="left")) - start
             start += rows.height
             rows = rows if len(here) == rows.height else rows[here]
             yield _remembered(rows, state.now_us), True
+
+    def _last_rows(self, log: Named) -> pl.Series:
+        """The numbers of the rows behind which their key does not come again.
+
+        Hashes tell that of nearly all keys; the others are looked at themselves.
+        """
+        import polars as pl
+
+        hashes = [hashes_of(rows[KEY]) for rows in self._read(log, [KEY])]
+        rows = pl.int_range(sum(map(len, hashes)), dtype=pl.UInt32, eager=True)
+        twice = pl.concat(hashes).is_duplicated()
+        if not twice.any():
+            return rows
+        numbered, keys = rows.filter(twice), []
+        start = 0
+        for part in self._read(log, [KEY]):
+            keys.append(part[KEY].filter(twice.slice(start, part.height)))
+            start += part.height
+        again = pl.DataFrame([pl.concat(keys), numbered.alias("row")])
+        last = again.unique(KEY, keep="last")["row"]
+        return pl.concat([rows.filter(~twice), last]).sort()
 
     def _read(self, names: Named, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
         for blob in blobs_of(names):

@@ -1,11 +1,13 @@
-"""A real S3 server on this machine, moto's, in a process of its own; and what the environment says."""
+"""A real S3 server on this machine, moto's, in a process of its own, and how it is reached."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import threading
 import urllib.request
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +45,8 @@ def serving() -> Iterator[Server]:
             said = next(line for line in process.stderr if "Running on" in line)
             found = re.search(r":(\d+)\s", said)
             assert found, said
+            # It tells of every request, and waits if nobody listens.
+            threading.Thread(target=deque, args=(process.stderr, 0), daemon=True).start()
             server = Server(int(found[1]), process)
             make_bucket(server.port)
             yield server

@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, field
 
 from headrace.core.snapshots import Blob, StoreError, UnknownOutcome
+from headrace.state.storage.cabinet import JobStore
 from headrace.state.storage.home import Home
 from headrace.state.storage.local import LocalStore
 from headrace.state.storage.memory_disk import MemoryDisk
@@ -73,7 +74,7 @@ class Job:
         """Newer ones that may be there or not."""
         self.blobs: list[Blob] = []
         """Those put for the checkpoint that is being made."""
-        self.store: LocalStore | None = None
+        self.store: JobStore | None = None
         self.is_failing = False
         """Whether operations of the disk fail."""
         self.disk.make_folder(WORK)
@@ -102,7 +103,7 @@ class Job:
         self._check(self.store)
         return self.store
 
-    def _check(self, store: LocalStore) -> None:
+    def _check(self, store: JobStore) -> None:
         """The newest checkpoint is the last one committed, or one whose commit was under way.
 
         Every one is whole, unless a sync has failed: then an old one, removed, may be back in part.

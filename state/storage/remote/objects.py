@@ -4,6 +4,10 @@ A request that was answered is done, and seen by all that ask later: S3, GCS and
 and so do servers that are like them. One that was not answered may have been done, may be done
 later, or never: `Unanswered`. Whatever else is raised tells that it was not done.
 
+One thing is taken for granted. Blobs are named by their hash, and removing has no condition: a
+removal that was not answered is done soon or never, and not after somebody has put the same bytes
+again, which is a checkpoint later at least.
+
 Two requests have a condition, which the server looks at as it does them: `create` wants that
 nothing is there, `replace` that it is what was seen. So of two processes that want the same one is
 told `Conflict`, as is who asks a second time because an answer was lost: it reads what is there.

@@ -1,0 +1,181 @@
+"""A bucket in memory whose requests fail in every way there is, and a job that lives with it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import IO, Literal, TypeAlias, TypeVar
+
+from obstore.store import MemoryStore
+
+from headrace.core.snapshots import StoreError
+from headrace.state.storage.cabinet import JobStore
+from headrace.state.storage.memory_disk import MemoryDisk
+from headrace.state.storage.remote.bucket import Bucket
+from headrace.state.storage.remote.cabinet import opened
+from headrace.state.storage.remote.objects import Conflict, Found, Listed, Unanswered, Version
+from headrace.state.storage.remote.store import RemoteStore
+from tests.state.storing import NAME, NOW, Crashed, Job
+
+T = TypeVar("T")
+
+Fault: TypeAlias = Literal["lost", "unheard", "late", "denied", "crash before", "crash behind"]
+FAULTS: tuple[Fault, ...] = ("lost", "unheard", "late", "denied", "crash before", "crash behind")
+"""A request does not come, or its answer does not, or it comes when nobody waits for it any more;
+or the server does not want to; or the process is killed."""
+
+Plan: TypeAlias = "dict[int, Fault]"
+"""What becomes of which request, counted from the first."""
+
+
+@dataclass(slots=True)
+class World:
+    """A bucket, and the requests that are under way to it though nobody waits for them."""
+
+    bucket: Bucket = field(default_factory=lambda: Bucket(MemoryStore(), "s3://bucket/bids"))
+    late: list[Callable[[], object]] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+
+    def deliver(self) -> None:
+        """All that is under way comes."""
+        for request in self.late:
+            with suppress(Conflict, StoreError):
+                request()
+        self.late.clear()
+
+
+@dataclass(slots=True)
+class Troubled:
+    """The requests of one process, of which some fail: `Objects`."""
+
+    world: World
+    plan: Plan = field(default_factory=dict)
+    count: int = 0
+    dead: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        return self.world.bucket.address
+
+    def put(self, name: str, data: bytes) -> None:
+        """Ask for it."""
+        self._ask(f"put {name}", lambda: self.world.bucket.put(name, data))
+
+    def put_file(self, name: str, file: IO[bytes]) -> None:
+        """Ask for it."""
+        data = file.read()
+        self._ask(f"put {name}", lambda: self.world.bucket.put(name, data))
+
+    def create(self, name: str, data: bytes) -> Version:
+        """Ask for it."""
+        return self._ask(f"create {name}", lambda: self.world.bucket.create(name, data))
+
+    def replace(self, name: str, data: bytes, version: Version) -> Version:
+        """Ask for it."""
+        return self._ask(f"replace {name}", lambda: self.world.bucket.replace(name, data, version))
+
+    def read(self, name: str) -> Found | None:
+        """Ask for it."""
+        return self._ask(f"read {name}", lambda: self.world.bucket.read(name))
+
+    def pieces(self, name: str, bytes: int) -> Iterator[bytes]:
+        """Ask for them."""
+        yield from self._ask(f"read {name}", lambda: [*self.world.bucket.pieces(name, bytes)])
+
+    def listed(self, folder: str = "") -> dict[str, Listed]:
+        """Ask for it."""
+        return self._ask(f"list {folder}", lambda: self.world.bucket.listed(folder))
+
+    def remove(self, names: Collection[str]) -> None:
+        """Ask for it."""
+        if names:
+            self._ask(f"remove {len(names)}", lambda: self.world.bucket.remove(names))
+
+    def _ask(self, what: str, request: Callable[[], T]) -> T:
+        with self._lock:
+            if self.dead:
+                raise Crashed
+            self.world.log.append(what)
+            self.count += 1
+            return self._fate(self.plan.get(self.count - 1), what, request)
+
+    def _fate(self, fault: Fault | None, what: str, request: Callable[[], T]) -> T:
+        match fault:
+            case "lost":
+                raise Unanswered(f"cannot {what}: injected")
+            case "late" if not what.startswith("remove"):  # objects.py says why
+                self.world.late.append(request)
+                raise Unanswered(f"cannot {what}: injected")
+            case "denied":
+                raise StoreError(f"cannot {what}: injected")
+            case "crash before":
+                self.dead = True
+                raise Crashed
+        with suppress(Conflict) if fault else ExitStack():
+            answer = request()
+        if fault is None:
+            return answer
+        if fault in ("unheard", "late"):
+            raise Unanswered(f"cannot {what}: injected")
+        self.dead = True
+        raise Crashed
+
+
+class RemoteJob(Job):
+    """The job of tests/state/storing.py, with its checkpoints in a bucket."""
+
+    def __init__(self, world: World | None = None, home: str = "home") -> None:
+        super().__init__()
+        self.world = world or World()
+        self.home = home
+        self.objects = Troubled(self.world)
+        self.life_ends = ExitStack()
+        self.remote: RemoteStore | None = None
+
+    def start(self, plan: Plan | None = None, *, take_over: bool = False) -> RemoteStore:
+        """Another process begins, whatever became of the one before."""
+        self.kill()
+        self.objects = Troubled(self.world, plan or {})
+        cabinet = self.life_ends.enter_context(
+            opened(self.objects, NAME, self.home, MemoryDisk(), lambda: NOW, take_over=take_over)
+        )
+        job = cabinet.job(NOW, lambda: f"{random.Random(self.number).getrandbits(128):032x}")
+        assert self.id in (None, job), "another job"
+        self.id = job
+        self.store = self.remote = cabinet.store(job)
+        self.blobs = []
+        self._check(self.remote)
+        return self.remote
+
+    def kill(self) -> None:
+        """The process ends without another request."""
+        self.objects.dead = True
+        with suppress(Crashed):
+            self.life_ends.close()
+        self.store = self.remote = None
+
+    def end(self) -> None:
+        """The process ends in peace."""
+        self.life_ends.close()
+        self.store = self.remote = None
+
+    def put_file(self, name: str, data: bytes) -> None:
+        """Put what would be a file."""
+        self.put(data)
+
+    def step(self, number: int) -> None:
+        """One checkpoint, with a blob that only every third needs."""
+        if number % 3 == 0:
+            self.put(b"now and then")
+        super().step(number)
+
+    def _check(self, store: JobStore) -> None:
+        """Nothing fails for who only looks whether all is there."""
+        plan, self.objects.plan = self.objects.plan, {}
+        super()._check(store)
+        self.objects.plan = plan

@@ -11,7 +11,6 @@ OPTIONS_NOT_BUILT_YET = {
     "run": frozenset(
         (
             *("--batch", "--master", "--conf"),
-            *("--resume-drained",),
         )
     ),
     "validate": frozenset(("--connect",)),

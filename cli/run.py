@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,10 +18,12 @@ from headrace.cli.group import WholeNumber
 from headrace.cli.pipelines import check, set_option
 
 if TYPE_CHECKING:
+    from headrace.cli.pipelines import Checked
     from headrace.cli.resuming import Start
     from headrace.cli.run_report import Report
     from headrace.core.job import Job
     from headrace.core.launch import Launch, Watcher
+    from headrace.core.news import News
     from headrace.core.pipeline.settings import Buffer, Settings
     from headrace.core.plan import Plan
 
@@ -51,6 +54,17 @@ if TYPE_CHECKING:
     "--allow-lost-state",
     is_flag=True,
     help="Forget what the pipeline, as it is now, does not go on with.",
+)
+@click.option(
+    "--resume-drained",
+    is_flag=True,
+    help="Go on behind `stop --drain`: windows that fired then are made anew of later rows.",
+)
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Go on although a run on another machine has the bucket of the checkpoints: it is gone, "
+    "or stops at its next checkpoint.",
 )
 @click.option(
     "--home",
@@ -86,6 +100,8 @@ def run(
     from_savepoint: str | None,
     reset_state: Sequence[str],
     allow_lost_state: bool,
+    resume_drained: bool,
+    take_over: bool,
     home: str,
     http: int | None,
     quiet: bool,
@@ -125,15 +141,17 @@ def run(
         start = Start(
             *(home, fresh, from_checkpoint, frozenset(reset_state), allow_lost_state),
             savepoint=from_savepoint,
+            drained=resume_drained,
+            take_over=take_over,
         )
-    elif from_checkpoint is not None or from_savepoint or reset_state or allow_lost_state:
+    elif any((from_checkpoint, from_savepoint, reset_state, allow_lost_state, resume_drained)):
         raise click.UsageError("nothing is kept of a run with --limit, or of standard input", ctx)
-    settings = checked.pipeline.settings
-    how = _how(settings.buffer, Path(pipeline).parent, limit, checked.plan, report)
+    buffer = checked.pipeline.settings.buffer
+    how = _how(buffer, Path(pipeline).parent, limit, report)
     how = replace(how, signals=signals)
     if http is not None:
         how = _monitored(how, http, report, ctx)
-    ctx.exit(_run(checked.plan, settings, how, report, start))
+    ctx.exit(_run(checked.plan, checked, how, report, start))
 
 
 def _check_beginnings(
@@ -173,12 +191,12 @@ def _check_kept(plan: Plan, names: Sequence[str], ctx: click.Context) -> None:
             raise click.UsageError(f"{message}: {hint}", ctx)
 
 
-def _how(buffer: Buffer, folder: Path, limit: int | None, plan: Plan, report: Report) -> Launch:
+def _how(buffer: Buffer, folder: Path, limit: int | None, report: Report) -> Launch:
     from headrace.core.channel import Bounds
     from headrace.core.launch import Launch
 
     bounds = Bounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
-    return Launch(folder, bounds, limit, (_watcher(plan, report),), asked=report.stopping)
+    return Launch(folder, bounds, limit, (_watcher(report),), asked=report.stopping)
 
 
 def _monitored(how: Launch, port: int, report: Report, ctx: click.Context) -> Launch:
@@ -207,7 +225,7 @@ def _nothing_collected() -> Iterator[None]:
         gc.enable()
 
 
-def _run(plan: Plan, settings: Settings, how: Launch, report: Report, start: Start | None) -> int:
+def _run(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start | None) -> int:
     """Run it and tell of it; the exit status."""
     from headrace.core.contracts import ConnectorError
     from headrace.core.launch import Interrupted
@@ -218,8 +236,8 @@ def _run(plan: Plan, settings: Settings, how: Launch, report: Report, start: Sta
     report.start(plan)
     try:
         if start is None:
-            return _unkept(plan, settings, how, report)
-        return _kept(plan, settings, how, report, start)
+            return _unkept(plan, checked.pipeline.settings, how, report)
+        return _kept(plan, checked, how, report, start)
     except (ConnectorError, SnapshotError) as error:
         report.refusal(error.message, error.hint, error.exit_status)
         return error.exit_status
@@ -231,9 +249,12 @@ def _run(plan: Plan, settings: Settings, how: Launch, report: Report, start: Sta
         return INTERRUPTED
 
 
-def _kept(plan: Plan, settings: Settings, how: Launch, report: Report, start: Start) -> int:
+def _kept(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start) -> int:
     """Run a job that goes on from where it was, and can go on from where it ends."""
-    from headrace.cli.resuming import resuming
+    from headrace.cli.control.figures import About, Figures
+    from headrace.cli.control.launching import controlled
+    from headrace.cli.resuming import now, resuming
+    from headrace.cli.version import installed_version
 
     def look() -> None:
         from headrace.connectors.registry import REGISTRY
@@ -241,11 +262,19 @@ def _kept(plan: Plan, settings: Settings, how: Launch, report: Report, start: St
 
         look(plan, REGISTRY, how.folder)
 
-    with resuming(plan, settings, start, report.news, look) as resumed:
+    def news(said: News) -> None:
+        report.news(said)
+        figures.hear(said)
+
+    home, settings = os.path.abspath(start.root), checked.pipeline.settings
+    about = About(str(plan.name), checked.file, installed_version(), home, now())
+    figures = Figures(about)
+    with resuming(plan, settings, start, news, look) as resumed:
         if resumed is None:
             report.had_finished()
             return 0
         how = replace(how, keeping=resumed.keeping, restored=resumed.restored, job=resumed.job)
+        how = controlled(how, resumed.home, checked.loaded, figures, news, resumed.cabinet)
         status = _launched(plan, settings, how, report, resumed.home.state)
         resumed.over()
     return status
@@ -274,7 +303,7 @@ def _launched(plan: Plan, settings: Settings, how: Launch, report: Report, folde
     return 1 if outcome.failure else 0
 
 
-def _watcher(plan: Plan, report: Report) -> Watcher:
+def _watcher(report: Report) -> Watcher:
     """Looks at the job as often as the report wants it."""
     import asyncio
 

@@ -66,9 +66,9 @@ def _until_ended(client: Client, process: int | None) -> None:
 
 
 def _opened(process: int | None) -> int | None:
-    """A descriptor that can be read when the process has ended."""
+    """A descriptor that can be read when the process has ended, if that is another one."""
     opened: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
-    if process is None or opened is None:
+    if process in (None, os.getpid()) or opened is None:
         return None
     try:
         return opened(process)

@@ -8,11 +8,7 @@ import click
 # about one learns that it is on its way rather than misspelt.
 NOT_BUILT_YET = frozenset(("test", "top", "tap", "serve", "bench"))
 OPTIONS_NOT_BUILT_YET = {
-    "run": frozenset(
-        (
-            *("--batch", "--master", "--conf"),
-        )
-    ),
+    "run": frozenset(("--batch", "--master", "--conf")),
     "validate": frozenset(("--connect",)),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import polars as pl
@@ -25,17 +26,20 @@ LATER: list[Row] = [(1, "a", 5, 2.5, 8), (4, "d", 6, 1.0, 9)]
 BOUNDS = ("2026-01-31T08:00:00Z", "2026-01-31T08:00:10Z")
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a job with windows, made once."""
+    folder = tmp_path_factory.mktemp("shared")
+    return Path(Stopped(folder, WINDOWS, on_disk=True).root)
+
+
 @pytest.fixture
-def job(headrace: Headrace) -> Stopped:
-    """A job with windows in the home of the working directory."""
-    return stopped(WINDOWS)
-
-
-def stopped(step: str, after: list[Row] | None = None) -> Stopped:
-    """A job, stopped in the home of the working directory."""
-    job = Stopped(Path.cwd(), step, after=after or ())
-    (Path.cwd() / "home").rename(".headrace")
-    return job
+def job(headrace: Headrace, shared: Path) -> str:
+    """Its newest checkpoint, in the home of the working directory."""
+    copytree(shared, ".headrace")
+    home = Home(LocalDisk(), ".headrace", "test").looked_at()
+    assert home is not None
+    return f"test@{home.manifests()[-1]}"
 
 
 def answer(ran: Ran) -> Any:
@@ -44,7 +48,7 @@ def answer(ran: Ran) -> Any:
     return json.loads(ran.out)
 
 
-def test_show_as_people_read_it(headrace: Headrace, job: Stopped) -> None:
+def test_show_as_people_read_it(headrace: Headrace, job: str) -> None:
     ran = headrace("state", "show", "test", "step", "--limit", "4")
     assert (ran.status, ran.err) == (0, "")
     head, *table = ran.out.splitlines()
@@ -59,24 +63,24 @@ def test_show_as_people_read_it(headrace: Headrace, job: Stopped) -> None:
     assert {len(line) for line in table} == {len(table[0])}, "numbers stand to the right"
 
 
-def test_show_of_a_key_for_programs(headrace: Headrace, job: Stopped) -> None:
-    said = answer(headrace("state", "show", "test@6", "step", "--key", "odd=0,shop=b", "--json"))
+def test_show_of_a_key_for_programs(headrace: Headrace, job: str) -> None:
+    said = answer(headrace("state", "show", job, "step", "--key", "odd=0,shop=b", "--json"))
     times = dict(zip(("window_start", "window_end"), BOUNDS, strict=True))
     row = {"n": 2, "mean": -0.5, "at": "2026-01-31T08:00:07Z", "d": "9.00"}
-    assert said["title"] == "checkpoint 6 of test"
+    assert said["title"] == f"checkpoint {job.removeprefix('test@')} of test"
     assert said["states"] == {
         "windows": {"rows": [{"shop": "b", "odd": 0, **times, **row}], "more": False}
     }
 
 
-def test_show_raw(headrace: Headrace, job: Stopped) -> None:
+def test_show_raw(headrace: Headrace, job: str) -> None:
     said = answer(headrace("state", "show", "test", "step", "--raw", "--json"))
     columns = [*said["states"]["windows"]["rows"][0]]
     assert columns[:3] == ["__k0", "__k1", "__slot"]
     assert "__avg(x).sum" in columns
 
 
-def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: Stopped) -> None:
+def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: str) -> None:
     store = Home(LocalDisk(), ".headrace", "test").looked_at()
     assert store is not None
     newest = store.manifests()[-1]
@@ -97,9 +101,9 @@ def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: Stop
         (["show", "test@77", "step"], "test has no checkpoint 77"),
         (
             ["show", "test", "stpe"],
-            'checkpoint 7 of test has no state of "stpe"\n      did you mean',
+            ' of test has no state of "stpe"\n      did you mean "step"?',
         ),
-        (["show", "test", "rows"], "checkpoint 7 of test keeps step"),
+        (["show", "test", "rows"], " of test keeps step"),
         (["show", "test", "step", "--key", "a"], "step: wanted shop and odd of its key as well"),
         (["show", "test", "step", "--key", "odd=x,shop=a"], 'step: odd: wanted bigint, got "x"'),
         (["show", "test", "step", "--limit", "0"], 'wanted a whole number from 1 on, got "0"'),
@@ -115,17 +119,19 @@ def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: Stop
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes(headrace: Headrace, job: Stopped, arguments: list[str], said: str) -> None:
+def test_mistakes(headrace: Headrace, job: str, arguments: list[str], said: str) -> None:
     ran = headrace("state", *arguments)
     assert (ran.status, ran.out) == (2, "")
     assert said in ran.err
     assert "Traceback" not in ran.err
 
 
-def test_ls_of_a_home(headrace: Headrace, job: Stopped) -> None:
-    saved = headrace("state", "export", "test@6").out.strip()
+def test_ls_of_a_home(headrace: Headrace, job: str) -> None:
+    saved = headrace("state", "export", job).out.strip()
+    newest = int(job.removeprefix("test@"))
+    older = [f"test@{newest - 1}", f"test@{newest - 2}"]
     said = answer(headrace("state", "ls", "--json"))
-    assert [one["what"] for one in said] == ["test@7", "test@6", "test@5", saved]
+    assert [one["what"] for one in said] == [job, *older, saved]
     assert {one["time"] for one in said} == {"2026-01-31T08:00:00Z"}
     lines = headrace("state", "ls").out.splitlines()
     assert lines[0].split() == ["what", "kind", "taken", "at", "headrace", "bytes"]
@@ -136,7 +142,7 @@ def test_ls_of_a_home(headrace: Headrace, job: Stopped) -> None:
     )
 
 
-def test_ls_of_a_checkpoint(headrace: Headrace, job: Stopped) -> None:
+def test_ls_of_a_checkpoint(headrace: Headrace, job: str) -> None:
     said = answer(headrace("state", "ls", "test", "--groups", "--json"))
     (split,) = said["sources"]["rows"]
     assert (split["split"], split["rows"], split["bad"], split["ended"]) == (
@@ -155,12 +161,13 @@ def test_ls_of_a_checkpoint(headrace: Headrace, job: Stopped) -> None:
     most = max(windows["groups"], key=lambda group: int(group["rows"]))
     assert windows["most_loaded"] == most["group"]
     text = headrace("state", "ls", "test", "--groups").out
-    assert text.startswith("checkpoint 7 of test\n  taken at 2026-01-31T08:00:00Z by headrace ")
+    number = job.removeprefix("test@")
+    assert text.startswith(f"checkpoint {number} of test\n  taken at 2026-01-31T08:00:00Z by ")
     assert "step: key s string, (k % 2) bigint; window tumble 10s; aggregate of " in text
     assert f"windows: most are in key group {most['group']}: " in text
 
 
-def test_a_savepoint_is_told_without_reading_its_rows(headrace: Headrace, job: Stopped) -> None:
+def test_a_savepoint_is_told_without_reading_its_rows(headrace: Headrace, job: str) -> None:
     saved = headrace("state", "export", "test").out.strip()
     whole = answer(headrace("state", "ls", "test", "--json"))
     told = answer(headrace("state", "ls", saved, "--json"))
@@ -177,7 +184,7 @@ def test_a_savepoint_is_told_without_reading_its_rows(headrace: Headrace, job: S
     assert "is damaged" in ran.err
 
 
-def test_query(headrace: Headrace, job: Stopped) -> None:
+def test_query(headrace: Headrace, job: str) -> None:
     sql = "select shop, sum(n) as n, max(d) as d from step group by shop order by shop nulls last"
     rows = [("a", 2, "4.00"), ("b", 2, "7.00"), ("c", 1, "3.00"), (None, 1, "1.00")]
     known = [{"shop": shop, "n": n, "d": d} for shop, n, d in rows]
@@ -192,7 +199,7 @@ def test_query(headrace: Headrace, job: Stopped) -> None:
     assert pl.read_parquet("x").rows()[0][:2] == ("a", 2)
 
 
-def test_query_of_what_is_beside_states(headrace: Headrace, job: Stopped) -> None:
+def test_query_of_what_is_beside_states(headrace: Headrace, job: str) -> None:
     found = answer(headrace("state", "query", "test", "show tables", "--json"))
     assert [each["name"] for each in found] == ["step", "step_windows", "sources", "counts"]
     (split,) = answer(headrace("state", "query", "test", "select * from sources", "--json"))
@@ -203,19 +210,11 @@ def test_query_of_what_is_beside_states(headrace: Headrace, job: Stopped) -> Non
     ]
 
 
-def test_diff_of_two_checkpoints(headrace: Headrace) -> None:
-    stopped("from: rows, key: k, aggregate: {n: count(*), x: max(x)}")
-    said = answer(headrace("state", "diff", "test@5", "test", "--json"))
-    assert said["steps"]["step"]["states"]["keys"]["compared"] is True
-    assert said["steps"]["step"]["states"]["keys"]["changed"] == 0
-
-
 def test_diff_of_savepoints(headrace: Headrace) -> None:
-    stopped("from: rows, key: k, aggregate: {n: count(*), x: max(x)}")
-    before = headrace("state", "export", "test").out.strip()
-    Path(".headrace/test").rename("earlier")
-    more = [*ROWS[:2], *LATER]
-    Stopped(Path.cwd(), "from: rows, key: k, aggregate: {n: count(*), x: max(x)}", before=more)
+    step = "from: rows, key: k, aggregate: {n: count(*), x: max(x)}"
+    Stopped(Path("old"), step, on_disk=True)
+    before = headrace("state", "export", "test", "--home", "old/home").out.strip()
+    Stopped(Path.cwd(), step, before=[*ROWS[:2], *LATER], on_disk=True)
     said = answer(headrace("state", "diff", before, "test", "--home", "home", "--json"))
     (source,) = said["sources"]
     assert (source["what"], source["rows"]) == ("read on", -2)

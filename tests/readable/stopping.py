@@ -16,9 +16,11 @@ from headrace.core.readable.lookup import wanted
 from headrace.core.readable.step import ReadableStep
 from headrace.core.state import StateBackend
 from headrace.state.memory import MemoryBackend
-from headrace.state.savepoints.kept import Kept, named
+from headrace.state.savepoints.kept import Kept, checkpoint
+from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from tests.runtime.changes import HEAD, pipeline
+from headrace.state.storage.memory_disk import MemoryDisk
+from tests.runtime.changes import pipeline
 from tests.runtime.surviving import Fate, FlakyMemory, Life
 
 BEGIN = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -60,7 +62,7 @@ class Stopped:
         parallelism: int = 1,
         cut: int = 2,
         backend: Callable[[], StateBackend] = MemoryBackend,
-        head: str = HEAD,
+        on_disk: bool = False,
     ) -> None:
         folder.mkdir(exist_ok=True)
         frame = rows(before)
@@ -70,17 +72,19 @@ class Stopped:
         happening += [5.0, *([rows(after)] if after else [])]
         self.memory = FlakyMemory({"in": {"0": happening}})
         self.root = str(folder / "home")
-        text = f"{pipeline(step, head=head)}settings: {{parallelism: {parallelism}}}\n"
+        disk = LocalDisk() if on_disk else MemoryDisk()
+        self.home = Home(disk, self.root, "test")
+        text = f"{pipeline(step)}settings: {{parallelism: {parallelism}}}\n"
         self._life = Life(
             folder,
             text,
             self.memory,
             Rhythm(every_s=PAUSE_S),
             backend=backend,
-            disk=LocalDisk(),
+            disk=disk,
             root=self.root,
         )
-        assert self._life.run(1, Fate(stopped_at=2.0)).failure is None
+        assert self._life.run(1, Fate(stopped_at=1.0)).failure is None
         self.put_out = [*self.memory.outputs.get("out", [])]
 
     def end(self) -> list[pl.DataFrame]:
@@ -90,14 +94,14 @@ class Stopped:
         return self.memory.outputs["out"][number:]
 
     @contextmanager
-    def kept(self, what: str = "test") -> Iterator[Kept]:
-        """What is kept of it, or a savepoint."""
-        with named(what, self.root) as kept:
+    def kept(self) -> Iterator[Kept]:
+        """What is kept of it."""
+        with checkpoint(self.home) as kept:
             yield kept
 
-    def read(self, state: str, *, key: str | None = None, what: str = "test") -> pl.DataFrame:
+    def read(self, state: str, *, key: str | None = None) -> pl.DataFrame:
         """The rows of a state of the step."""
-        with self.kept(what) as kept:
+        with self.kept() as kept:
             return read(kept, state, key=key)
 
 

@@ -11,10 +11,9 @@ from headrace.core.aggregates import TABLE
 from headrace.core.elements import DELETE, HIDDEN
 from headrace.core.readable.step import ReadableStep
 from headrace.state.rocks.backend import RocksBackend
+from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.savepoints.taking import take
-from headrace.state.storage.home import Home
-from headrace.state.storage.local_disk import LocalDisk
-from tests.readable.stopping import Stopped, said, table
+from tests.readable.stopping import Stopped, read, said, table
 
 KNOWN = {
     "tumble": (
@@ -230,14 +229,14 @@ def test_savepoints_and_other_backends_have_the_same_rows(tmp_path: Path, step: 
     def backend() -> RocksBackend:
         return RocksBackend(str(tmp_path / f"live-{next(folders)}"), 1)
 
-    whole, small = Stopped(tmp_path, step), Stopped(tmp_path / "small", step, backend=backend)
-    home = Home(LocalDisk(), whole.root, "test")
-    saved = take(home, "0", None, str(tmp_path / "saved"))
+    whole = Stopped(tmp_path, step, on_disk=True)
+    small = Stopped(tmp_path / "small", step, backend=backend, on_disk=True)
     state = "windows" if "window" in step else "keys"
     rows = sorted(said(whole.read(state)))
     assert rows
     assert sorted(said(small.read(state))) == rows
-    assert sorted(said(whole.read(state, what=saved))) == rows
+    saved = take(whole.home, "0", None, str(tmp_path / "saved"))
+    assert sorted(said(read(open_savepoint(saved), state))) == rows
 
 
 def test_what_is_kept_is_in_several_frames(tmp_path: Path) -> None:

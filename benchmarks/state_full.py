@@ -76,11 +76,11 @@ def main(millions: str = "10", memory_mb: str = "4000") -> None:
             assert found.height == len(probe)
             again.close()
 
-        probe = rows(_some(keys), 0)[KEY]
+        probe = rows(some(keys), 0)[KEY]
         saving, restoring = Beside(), Beside()
         save_s = saving.watched(save)
         state.close()
-        copy_s = _copied(folder)
+        copy_s = copied_s(folder)
         restore_s = restoring.watched(restore)
     written = kept.bytes_written / 1e6
     print(f"state_full {max(save_s, restore_s) / copy_s:.1f}")
@@ -95,11 +95,11 @@ def main(millions: str = "10", memory_mb: str = "4000") -> None:
     print(f"freeze {froze_s * 1e3:.1f} ms", file=sys.stderr)
 
 
-def _some(keys: int) -> pl.Series:
+def some(keys: int) -> pl.Series:
     return pl.int_range(0, keys, max(1, keys // 1000), eager=True)
 
 
-def _copied(folder: str) -> float:
+def copied_s(folder: str) -> float:
     """The seconds of copying the blobs, and of having them on the disk."""
     blobs = os.path.join(folder, "checkpoints", "blobs")
     start = perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from headrace.core.channel import Bounds, Channel
@@ -26,6 +27,9 @@ from headrace.core.state import Document, Frozen
 from headrace.core.tally import tally
 from headrace.core.task import Flow, Foot, relay
 from headrace.core.timing import timing
+
+TOGETHER = 2
+"""The states of so many subtasks are restored at a time."""
 
 
 @dataclass(slots=True)
@@ -117,12 +121,33 @@ class Assembly:
 
         With states to restore it reads a disk. Raises SnapshotError.
         """
-        thawed = self._thawed(restored)
+        all_ = [(id, task) for task, ids in by_task(self.plan) for id in ids]
+        compiled = self._compiled(all_, self._thawed(restored))
+        for each in compiled:
+            each.failed_before.update(restored.failed)
         return [
-            self._subtask(id, task, tell, thawed, restored)
-            for task, ids in by_task(self.plan)
-            for id in ids
+            self._subtask(id, task, tell, each, restored)
+            for (id, task), each in zip(all_, compiled, strict=True)
         ]
+
+    def _compiled(
+        self,
+        subtasks: Sequence[tuple[SubtaskId, nodes.Task]],
+        thawed: Mapping[str, tuple[Frozen, ...]],
+    ) -> list[Compiled]:
+        """The operators of each; where there are states to restore, of several at a time."""
+
+        def compiled(subtask: tuple[SubtaskId, nodes.Task]) -> Compiled:
+            id, task = subtask
+            parts = [self.plan.part(name) for name in task.parts]
+            steps = [part for part in parts if isinstance(part, nodes.Step)]
+            seat = Seat(id.index, task.parallelism, self.plan.key_groups, thawed)
+            return compile_steps(steps, self._setting, seat)
+
+        if not thawed:
+            return [compiled(subtask) for subtask in subtasks]
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            return list(pool.map(compiled, subtasks))
 
     def _thawed(self, restored: Restored) -> dict[str, tuple[Frozen, ...]]:
         """The states of a checkpoint, by step."""
@@ -150,15 +175,10 @@ class Assembly:
         id: SubtaskId,
         task: nodes.Task,
         tell: Callable[[ToCoordinator], None],
-        thawed: Mapping[str, tuple[Frozen, ...]],
+        compiled: Compiled,
         restored: Restored,
     ) -> Subtask:
-        parts = [self.plan.part(name) for name in task.parts]
-        head, foot = parts[0], parts[-1]
-        steps = [part for part in parts if isinstance(part, nodes.Step)]
-        seat = Seat(id.index, task.parallelism, self.plan.key_groups, thawed)
-        compiled = compile_steps(steps, self._setting, seat)
-        compiled.failed_before.update(restored.failed)
+        head, foot = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
         begun = restored.writers.get(foot.name, ())
         flow = Flow(
             compiled.chain, self._foot(task, foot, id.index, begun), self._surroundings.bench

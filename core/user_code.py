@@ -9,12 +9,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+_LOADING = threading.RLock()
+"""A file is loaded once, and the import path is everybody's."""
 
 
 class UserCodeError(Exception):
@@ -36,6 +40,11 @@ def load_function(path: Path, name: str) -> Callable[..., Any]:
 
 
 def _module(path: Path) -> ModuleType:
+    with _LOADING:
+        return _loaded(path)
+
+
+def _loaded(path: Path) -> ModuleType:
     # Two files of one name in different folders are two modules.
     digest = sha256(str(path.resolve()).encode()).hexdigest()[:8]
     name = f"headrace_user_{path.stem}_{digest}"

@@ -24,7 +24,7 @@ from headrace.state.framing import FrameBlobs
 from headrace.state.run import Part
 from headrace.state.runs import FrozenRuns
 from headrace.state.stored import StepDocument, document_of, frozen_of, plain, typed
-from headrace.state.table import FrozenTable
+from headrace.state.table import FrozenTable, joined
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,10 +62,14 @@ class Unopened:
 
     @property
     def log(self) -> FrozenTable | None:
-        """If it is a table, of which all is in one log that was stored: that."""
-        if len(self._restored) != 1 or not isinstance(self._restored[0], MemoryFrozen):
-            return None
-        return self._restored[0].log(self._name, self._groups)
+        """If it is a table, all of which is in logs in memory: one of them all."""
+        logs = []
+        for each in self._restored:
+            if not isinstance(each, MemoryFrozen):
+                return None
+            if log := each.log(self._name, self._groups):
+                logs.append(log)
+        return joined(logs) if logs else None
 
     @property
     def columns(self) -> Mapping[str, pl.DataType] | None:
@@ -150,9 +154,11 @@ class MemoryFrozen:
         return kept.rows if isinstance(kept, FrozenEntries) else None
 
     def log(self, name: str, groups: range) -> FrozenTable | None:
-        """That state, if it is a table, and nothing of it is of other key groups."""
-        kept = _kept(self.states[name])
-        return kept if isinstance(kept, FrozenTable) and self._part(groups) is None else None
+        """The log of that state, of the keys of those key groups, if it is a table."""
+        kept, part = _kept(self.states[name]), self._part(groups)
+        if not isinstance(kept, FrozenTable) or part is None:
+            return kept if isinstance(kept, FrozenTable) else None
+        return kept.clipped(part, self.key_groups)
 
     def stored(self, store: SnapshotStore) -> Document:
         """Have its frames in the store."""

@@ -11,8 +11,8 @@ half of the rows that were there at the last one have had their time, or twice a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -308,6 +308,22 @@ class FrozenTable:
             return last
         return last.filter(~pl.col(ROW).is_in(pl.concat(self.removed).implode()))
 
+    def clipped(self, groups: range, key_groups: int) -> FrozenTable:
+        """The log of the keys of those groups alone."""
+        import polars as pl
+
+        if len(groups) == key_groups or not self.frames:
+            return self
+        keeps = [self._within(frame, groups, key_groups) for frame in self.frames]
+        frames = [f.filter(each) for f, each in zip(self.frames, keeps, strict=True)]
+        removed = self.removed
+        if removed:
+            # What was removed hides earlier rows of its key, so it stays, at its new number.
+            which, old = pl.concat(keeps), pl.concat(self.removed)
+            numbers = which.cast(pl.UInt32).cum_sum() - 1
+            removed = (numbers[old.filter(which[old])].cast(old.dtype),)
+        return replace(self, frames=tuple(f for f in frames if f.height), removed=removed)
+
     def _within(self, log: pl.DataFrame, groups: range, key_groups: int) -> pl.Series:
         of = (
             groups_of(log[KEY], key_groups)
@@ -315,6 +331,22 @@ class FrozenTable:
             else key_group(log, self.group, key_groups)
         )
         return of.is_between(groups.start, groups.stop, closed="left")
+
+
+def joined(logs: Sequence[FrozenTable]) -> FrozenTable:
+    """One log of several, whose keys differ."""
+    if len(logs) == 1:
+        return logs[0]
+    now_us = max(log.now_us for log in logs)
+    frames: list[pl.DataFrame] = []
+    removed: list[pl.Series] = []
+    for log in logs:
+        height = sum(frame.height for frame in frames)
+        removed += [numbers + height for numbers in log.removed]
+        frames += log.frames
+    if any(UNTIL in frame.columns for frame in frames):
+        frames = [frame if UNTIL in frame.columns else _timed(frame) for frame in frames]
+    return FrozenTable(tuple(frames), tuple(removed), now_us, logs[0].group)
 
 
 def _timed(frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ class RocksThawed:
         whole = typed(document)
         self._document = document
         self._shelf = shelf
+        self._opening = threading.Lock()
         weakref.finalize(self, shelf.close)
         self.store = store
         self.files = {name: _blob(blob) for name, blob in whole.database.items()}
@@ -93,9 +95,10 @@ class RocksThawed:
         """Nothing waits for it."""
 
     def _database(self) -> Database:
-        if not self._shelf.has_database:
-            self._shelf.adopt(self.files, self.store)
-        return self._shelf.database()
+        with self._opening:
+            if not self._shelf.has_database:
+                self._shelf.adopt(self.files, self.store)
+            return self._shelf.database()
 
     def _state(
         self,

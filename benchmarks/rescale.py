@@ -1,0 +1,90 @@
+"""The state of 10 M keys from 2 subtasks to 3, in times of `cp` of the same bytes.
+
+From a checkpoint on the disk to three states that find their keys; `rescale MILLIONS MEMORY_MB TO`
+for other sizes, and another number of subtasks.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter, process_time
+
+from benchmarks.keyed_states import GROUPS, backend, parts, put, rows, store, table
+from benchmarks.state_full import copied_s, some
+from headrace.core.assembly import TOGETHER
+from headrace.core.keygroups import groups_of, owned
+from headrace.core.snapshots import SnapshotStore
+from headrace.core.state import KEY, Document, Frozen, Owner
+from headrace.state.storage.local import LocalStore
+
+FROM = 2
+
+
+def main(millions: str = "10", memory_mb: str = "4000", to: str = "3") -> None:
+    """Print the figure."""
+    keys, memory = int(float(millions) * 1_000_000), int(memory_mb) << 20
+    with tempfile.TemporaryDirectory() as folder:
+        kept = store(folder)
+        documents = _checkpoint(folder, memory, keys, kept)
+        copy_s = copied_s(folder)
+        start, cpu_s = perf_counter(), process_time()
+        found = _restored(folder + "/again", memory, documents, kept, int(to), keys)
+        took, cpu_s = perf_counter() - start, process_time() - cpu_s
+    assert found == len(some(keys)), found
+    print(f"rescale {took / copy_s:.1f}")
+    print(
+        f"{took:.2f} s ({cpu_s:.2f} s of CPU), cp {copy_s:.2f} s;"
+        f" {kept.bytes_written / 1e6 / took:.0f} MB/s of {kept.bytes_written / 1e6:.0f} MB",
+        file=sys.stderr,
+    )
+
+
+def _owner(subtask: int, parallelism: int, *restored: Frozen) -> Owner:
+    return Owner("totals", subtask, owned(subtask, parallelism, GROUPS), GROUPS, restored)
+
+
+def _checkpoint(folder: str, memory: int, keys: int, kept: LocalStore) -> list[Document]:
+    """The states of the first subtasks, in a store."""
+    import polars as pl
+
+    home = backend(folder, memory)
+    states = [home.open(_owner(subtask, FROM)) for subtask in range(FROM)]
+    tables = [table(state) for state in states]
+    for numbers in parts(pl.int_range(keys, eager=True)):
+        groups = groups_of(rows(numbers, 0)[KEY], GROUPS)
+        for subtask, into in enumerate(tables):
+            own = owned(subtask, FROM, GROUPS)
+            put(into, numbers.filter((groups >= own.start) & (groups < own.stop)), 0)
+    documents = [state.freeze().stored(kept) for state in states]
+    kept.commit(1, {"states": documents})
+    for state in states:
+        state.close()
+    return documents
+
+
+def _restored(
+    folder: str,
+    memory: int,
+    documents: Sequence[Document],
+    kept: SnapshotStore,
+    to: int,
+    keys: int,
+) -> int:
+    """How many of some keys the states of that many subtasks find together."""
+    home = backend(folder, memory)
+    thawed = [home.thawed(document, kept) for document in documents]
+    probe = rows(some(keys), 0)[KEY]
+
+    def found(subtask: int) -> int:
+        state = home.open(_owner(subtask, to, *thawed))
+        return table(state).find(probe).height
+
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        return sum(pool.map(found, range(to)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

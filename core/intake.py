@@ -24,7 +24,7 @@ from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
 from headrace.core.task import Flow
 from headrace.core.timing import Timing
-from headrace.core.waiting import Waiting, loop_time
+from headrace.core.waiting import Waiting
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,9 +49,10 @@ class Intake:
     bounds: Bounds = field(default_factory=Bounds)
     rows_in: int = 0
     bad: int = 0
-    idle: Waiting = field(init=False)
+    idle: Waiting = field(default_factory=Waiting)
     """How long nothing came, and nothing was made that would come."""
     _arrivals: Arrivals = field(init=False)
+    _worked_s: Callable[[], float] = field(init=False)
     number: int = 0
     """Which of the plan's sources it is."""
     _splits: dict[Split, Progress] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class Intake:
 
     def __post_init__(self, reading: Reading) -> None:
         self._arrivals = Arrivals(reading)
-        self.idle = Waiting(lambda: loop_time() - reading.worked_s())
+        self._worked_s = reading.worked_s
 
     def assign(self, splits: Sequence[tuple[Split, Progress]], *, last: bool) -> None:
         """Read these too; `last`: no more come."""
@@ -112,6 +113,7 @@ class Intake:
 
     async def _pump(self) -> None:
         loop = asyncio.get_running_loop()
+        self.idle.clock = lambda: loop.time() - self._worked_s()
         try:
             while not self._arrivals.ended:
                 with self.idle:

@@ -8,24 +8,19 @@ from dataclasses import dataclass
 from types import TracebackType
 
 
-def loop_time() -> float:
-    """The time of the loop that runs."""
-    return asyncio.get_running_loop().time()
-
-
 @dataclass(slots=True)
 class Waiting:
-    """The sum of waits, by the clock of the loop: `with` it, one waits. It has one user."""
+    """The sum of waits: `with` it, one waits. It has one user, in one loop."""
 
-    clock: Callable[[], float] = loop_time
-    """Never goes back."""
+    clock: Callable[[], float] | None = None
+    """Never goes back; None: that of the loop in which it is entered first."""
     _seconds: float = 0.0
     _since: float | None = None
 
     @property
     def seconds(self) -> float:
         """Up to now."""
-        if self._since is None:
+        if self._since is None or self.clock is None:
             return self._seconds
         return self._seconds + self.clock() - self._since
 
@@ -35,6 +30,9 @@ class Waiting:
         return self._since is not None
 
     def __enter__(self) -> None:
+        # Entered for every batch, some times: nothing here is looked up twice.
+        if self.clock is None:
+            self.clock = asyncio.get_running_loop().time
         self._since = self.clock()
 
     def __exit__(
@@ -43,5 +41,6 @@ class Waiting:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._seconds = self.seconds
+        assert self.clock is not None and self._since is not None
+        self._seconds += self.clock() - self._since
         self._since = None

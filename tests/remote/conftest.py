@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -22,9 +23,9 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def place(server: Server, request: pytest.FixtureRequest) -> Address:
+def place(server: Server) -> Address:
     """A folder of the bucket that nobody else has."""
-    return Address("s3", BUCKET, f"{request.node.nodeid.replace('/', '.')}"[-80:].strip("["))
+    return Address("s3", BUCKET, uuid.uuid4().hex)
 
 
 @pytest.fixture

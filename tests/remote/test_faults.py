@@ -22,7 +22,7 @@ def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def life(job: RemoteJob, plan: dict[int, Fault]) -> None:
     """A start and some checkpoints, whatever becomes of them."""
     try:
-        job.start(plan)
+        job.begin(plan)
         for _ in range(3):
             with suppress(SnapshotError):
                 job.step(job.number + 1)
@@ -57,13 +57,13 @@ def test_a_fault_of_every_request_loses_nothing(fault: Fault, comes: str) -> Non
         life(job, {at: fault})
         if comes == "before the next start":
             job.world.deliver()
-        job.start()
+        job.begin()
         if comes == "behind it":
             job.world.deliver()
         job.step(job.number + 1)
         job.world.deliver()
         job.step(job.number + 1)
-        job.start()
+        job.begin()
         job.end()
 
 
@@ -76,8 +76,8 @@ def test_any_faults_in_any_number_lose_nothing() -> None:
             life(job, plan)
             if drawn.random() < 0.5:
                 job.world.deliver()
-        job.start()
+        job.begin()
         job.world.deliver()
         job.step(job.number + 1)
-        job.start()
+        job.begin()
         job.end()

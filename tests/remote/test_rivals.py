@@ -37,9 +37,9 @@ def know(job: RemoteJob, other: RemoteJob) -> None:
 
 def test_a_second_run_is_refused_and_told_who_has_it() -> None:
     one, other = two()
-    one.start()
+    one.begin()
     with pytest.raises(HeldElsewhere) as caught:
-        other.start()
+        other.begin()
     assert caught.value.exit_status == 3
     assert f"s3://bucket/{NAME} is held by process " in caught.value.message
     assert ", since 2026-01-31T08:00:00Z, heard of last at " in caught.value.message
@@ -50,11 +50,11 @@ def test_a_second_run_is_refused_and_told_who_has_it() -> None:
 
 def test_who_ended_in_peace_leaves_it_to_anybody() -> None:
     one, other = two()
-    one.start()
+    one.begin()
     one.step(1)
     one.end()
     know(other, one)
-    other.start()
+    other.begin()
     other.step(2)
     assert other.committed == 2
     other.end()
@@ -62,10 +62,10 @@ def test_who_ended_in_peace_leaves_it_to_anybody() -> None:
 
 def test_a_run_of_the_same_home_goes_on_at_once() -> None:
     one, _ = two()
-    one.start()
+    one.begin()
     one.step(1)
     one.kill()
-    one.start()
+    one.begin()
     one.step(2)
     assert one.committed == 2
     one.end()
@@ -73,10 +73,10 @@ def test_a_run_of_the_same_home_goes_on_at_once() -> None:
 
 def test_who_is_deposed_commits_nothing_and_removes_nothing() -> None:
     one, other = two()
-    one.start()
+    one.begin()
     one.step(1)
     know(other, one)
-    other.start(take_over=True)
+    other.begin(take_over=True)
     other.step(2)
     store = one.remote
     assert store is not None
@@ -94,7 +94,7 @@ def test_who_is_deposed_commits_nothing_and_removes_nothing() -> None:
 
 def test_a_record_that_is_gone_deposes_its_owner() -> None:
     one, _ = two()
-    one.start()
+    one.begin()
     one.world.bucket.remove([OWNER])
     with pytest.raises(Deposed, match="its record is gone"):
         one.commit()
@@ -103,23 +103,23 @@ def test_a_record_that_is_gone_deposes_its_owner() -> None:
 
 def test_a_record_that_nobody_can_read_keeps_everybody_out() -> None:
     one, other = two()
-    one.start()
+    one.begin()
     one.kill()
     one.world.bucket.put(OWNER, b"{}")
     with pytest.raises(RefusedSnapshot, match=r"owner\.json is damaged") as caught:
-        other.start(take_over=True)
+        other.begin(take_over=True)
     assert not isinstance(caught.value, DamagedSnapshot)
 
 
 def test_a_manifest_that_comes_too_late_is_refused() -> None:
     one, other = two()
-    one.start()
+    one.begin()
     one.objects.plan = {one.objects.count + at: "late" for at in (1, 2)}
     with pytest.raises(SnapshotError):
         one.commit()
     assert [name for name in one.world.log if "manifests/1" in name]
     know(other, one)
-    other.start(take_over=True)
+    other.begin(take_over=True)
     one.world.deliver()
     assert other.remote is not None and other.remote.manifests() == []
     other.step(1)
@@ -161,7 +161,7 @@ def _begin(drawn: random.Random, job: RemoteJob, last: RemoteJob) -> None:
     job.kill()
     know(job, last)
     plan = {at: drawn.choice(FAULTS) for at in range(60) if drawn.random() < 0.03}
-    job.start(plan, take_over=True)
+    job.begin(plan, take_over=True)
 
 
 def _is_committed(drawn: random.Random, job: RemoteJob) -> bool:

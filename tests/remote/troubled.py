@@ -137,7 +137,7 @@ class RemoteJob(Job):
         self.life_ends = ExitStack()
         self.remote: RemoteStore | None = None
 
-    def start(self, plan: Plan | None = None, *, take_over: bool = False) -> RemoteStore:
+    def begin(self, plan: Plan | None = None, *, take_over: bool = False) -> RemoteStore:
         """Another process begins, whatever became of the one before."""
         self.kill()
         self.objects = Troubled(self.world, plan or {})

@@ -17,6 +17,9 @@ _NONE = "docs/remote.md lists the variables that tell them"
 _STATUS = re.compile(r"status code: (\d{3}) ([A-Za-z -]{2,40})")
 _CODE = re.compile(r"<Code>([A-Za-z]{2,60})</Code>")
 
+_NO_PLACE = ("NoSuchBucket", "ContainerNotFound")
+"""What is not there is no object: nothing that is there is found then."""
+
 _KNOWN = (
     # What its text has, what is said of it, a hint.
     ("169.254.169.254", "the environment has no credentials for it", _NONE),
@@ -37,14 +40,14 @@ def asking(doing: str, *through: type[BaseException]) -> Iterator[None]:
 
     try:
         yield
-    except through:
-        raise
-    except (exceptions.BaseError, OSError, ValueError) as error:
+    except (exceptions.BaseError, OSError, ValueError, *through) as error:
+        if isinstance(error, through) and not any(each in str(error) for each in _NO_PLACE):
+            raise
         what, hint = why(str(error))
-        done = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
-        is_refused = isinstance(error, (*done, FileNotFoundError))
-        kind = StoreError if is_refused else Unanswered
-        if isinstance(error, done):
+        status = _STATUS.search(str(error))
+        is_denied = status is not None and status[1] in ("401", "403")
+        kind = StoreError if is_denied or isinstance(error, FileNotFoundError) else Unanswered
+        if is_denied:
             hint = hint or _RIGHTS
         # Its text is in no trace either.
         raise kind(f"cannot {doing}: {what}", hint) from None

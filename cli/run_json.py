@@ -21,6 +21,7 @@ from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
 from headrace.core.news import Asked, News, NotDone, Rescaled, Restarting, Resumed, Savepointed
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
+from headrace.core.sizes import Size
 
 
 class JsonReport:
@@ -164,12 +165,17 @@ def _part(part: PartLook) -> Mapping[str, object]:
             for name, value in (("late", part.counts.late), ("unfilled", part.counts.unfilled))
             if value is not None
         },
+        **({} if part.counts.state is None else {"state": _state(part.counts.state)}),
         **({} if part.counts.watermark_us is None else {"watermark": time_said(part)}),
         "in_per_s": round(part.in_per_s, 1),
         "out_per_s": round(part.out_per_s, 1),
         "waits": round(part.waits, 3),
         "backpressure": part.backpressure,
     }
+
+
+def _state(size: Size) -> Mapping[str, object]:
+    return {"rows": size.rows, "bytes": size.bytes, "bytes_on_disk": size.on_disk}
 
 
 def _problem(problem: Problem) -> Mapping[str, object]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from headrace.cli.run_progress import Look, time_said
 from headrace.cli.run_text import TextReport
+from headrace.core.rendering import size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -109,10 +110,10 @@ class LiveReport(TextReport):
 
     def progress(self, look: Look) -> None:
         """Draw the table."""
-        self._foot.show(rendered(look, self._checkpoint))
+        self._foot.show(rendered(look, self._last))
 
 
-def rendered(look: Look, checkpoint: int | None = None) -> str:
+def rendered(look: Look, checkpoint: str = "") -> str:
     """The lines of the table, as many as the terminal has room for."""
     from rich.console import Console
 
@@ -123,17 +124,18 @@ def rendered(look: Look, checkpoint: int | None = None) -> str:
     return "".join(lines[: max(1, console.height - 1)])
 
 
-def table(look: Look, checkpoint: int | None = None) -> Table:
-    """The parts, all of them together, and the newest checkpoint."""
+def table(look: Look, checkpoint: str = "") -> Table:
+    """The parts, all of them together; below, what they keep and the newest checkpoint."""
     from rich.table import Table
 
+    state = f"state {size(look.state_bytes)}" if look.state_bytes else ""
     shown = Table(
         box=None,
         pad_edge=False,
         show_footer=True,
         header_style="dim",
         footer_style="dim",
-        caption=None if checkpoint is None else f"checkpoint {checkpoint}",
+        caption="   ".join(filter(None, (state, checkpoint))) or None,
         caption_justify="left",
     )
     shown.add_column("", f"{look.seconds:.0f} s", no_wrap=True)

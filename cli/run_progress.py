@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
-from headrace.core.elements import FOREVER_US
 from headrace.core.job import Outcome
+from headrace.core.job_statistics import time_text
+from headrace.core.occupation import word
 from headrace.core.plan import Plan, nodes
 from headrace.core.statistics import PartCounts
-
-LOW = 0.10
-HIGH = 0.50
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +60,12 @@ class Look:
     def unfilled(self) -> int:
         """Rows in count windows that have not filled."""
         return sum(part.counts.unfilled or 0 for part in self.parts)
+
+    @property
+    def state_bytes(self) -> int | None:
+        """What all steps keep, in memory and on disk; None where none keeps anything."""
+        kept = [part.counts.state for part in self.parts if part.counts.state is not None]
+        return sum(size.bytes + size.on_disk for size in kept) if kept else None
 
     @property
     def slowed(self) -> list[PartLook]:
@@ -131,28 +134,10 @@ def overall(plan: Plan, outcome: Outcome) -> Look:
     return looked(plan, outcome.parts, outcome.before, outcome.seconds, outcome.seconds)
 
 
-def word(waits: float) -> str:
-    """How backpressure is called.
-
-    >>> word(0.1), word(0.11), word(0.51)
-    ('ok', 'low', 'high')
-    """
-    return "ok" if waits <= LOW else "low" if waits <= HIGH else "high"
-
-
 def time_said(part: PartLook) -> str:
     """How far event time has come at a part, in words.
 
     >>> time_said(PartLook("a", PartCounts(watermark_us=1_767_225_600_000_000), 0, 0, 0))
     '2026-01-01T00:00:00.000Z'
     """
-    at_us = part.counts.watermark_us
-    if at_us is None:
-        return ""
-    if at_us == FOREVER_US:
-        return "end"
-    try:
-        at = datetime(1970, 1, 1) + timedelta(microseconds=at_us)
-    except OverflowError:
-        return "before time" if at_us < 0 else "after time"
-    return at.isoformat(timespec="milliseconds") + "Z"
+    return time_text(part.counts.watermark_us) or ""

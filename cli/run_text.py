@@ -15,7 +15,7 @@ from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
 from headrace.core.news import Asked, News, NotDone, Rescaled, Restarting, Resumed, Savepointed
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
-from headrace.core.rendering import count, printable
+from headrace.core.rendering import count, printable, size
 
 STOPPING = "stopping; a second Ctrl-C ends it at once"
 INTERRUPTED = "stopped at once"
@@ -35,6 +35,8 @@ class TextReport:
         self.quiet = quiet
         self._checkpoint: int | None = None
         """The newest checkpoint of the job."""
+        self._taken: CheckpointTaken | None = None
+        """The same, if it was taken in this run."""
         self._command = SAME_COMMAND
         """Which one goes on from there."""
         self._told: Failure | None = None
@@ -63,13 +65,20 @@ class TextReport:
     def progress(self, look: Look) -> None:
         """One line."""
         if not self.quiet:
-            self.say(progress_line(look, self._checkpoint))
+            self.say(progress_line(look, self._last))
+
+    @property
+    def _last(self) -> str:
+        """The newest checkpoint in words, if there is one."""
+        if self._taken is not None:
+            return checkpoint_said(self._taken)
+        return "" if self._checkpoint is None else f"checkpoint {self._checkpoint}"
 
     def news(self, news: News) -> None:
         """A line, except for checkpoints that are taken: they are many."""
         match news:
             case CheckpointTaken(number):
-                self._checkpoint = number
+                self._checkpoint, self._taken = number, news
             case CheckpointFailed(number, why):
                 self.say(f"checkpoint {number} failed: {printable(why)}")
             case Resumed(number):
@@ -226,7 +235,16 @@ def place(failure: Failure) -> str:
     return f"{failure.step}: {printable(failure.split)}{at}"
 
 
-def progress_line(look: Look, checkpoint: int | None = None) -> str:
+def checkpoint_said(taken: CheckpointTaken) -> str:
+    """What a checkpoint has cost.
+
+    >>> checkpoint_said(CheckpointTaken(12, 0.31, 2 << 20))
+    'checkpoint 12 (0.3 s, 2.0 MB)'
+    """
+    return f"checkpoint {taken.number} ({taken.seconds:.1f} s, {size(taken.bytes)})"
+
+
+def progress_line(look: Look, checkpoint: str = "") -> str:
     """What the job is doing, in a line."""
     said = [
         f"{look.seconds:.0f} s",
@@ -237,8 +255,10 @@ def progress_line(look: Look, checkpoint: int | None = None) -> str:
         said.append(f"bad {look.bad:,}")
     if look.late:
         said.append(f"late {look.late:,}")
-    if checkpoint is not None:
-        said.append(f"checkpoint {checkpoint}")
+    if look.state_bytes:
+        said.append(f"state {size(look.state_bytes)}")
+    if checkpoint:
+        said.append(checkpoint)
     if slowed := look.slowed:
         said.append(f"backpressure {slowed[0].backpressure} at {slowed[0].name}")
     return "  ".join(said)

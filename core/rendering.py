@@ -57,6 +57,21 @@ def _hint(problem: Problem) -> str:
     return problem.hint if said else "; ".join(filter(None, [problem.hint, f"{put} stands here"]))
 
 
+def size(bytes: int) -> str:
+    """So many bytes, in the units of the language.
+
+    >>> [size(900), size(1536), size(300 << 20), size(5 << 30)]
+    ['900 B', '1.5 KB', '300.0 MB', '5.0 GB']
+    """
+    if bytes < 1024:
+        return f"{bytes} B"
+    amount, unit = bytes / 1024, "KB"
+    for larger in ("MB", "GB", "TB"):
+        if amount >= 1024:
+            amount, unit = amount / 1024, larger
+    return f"{amount:.1f} {unit}"
+
+
 def count(number: int, noun: str) -> str:
     """A number and its noun.
 

@@ -10,6 +10,7 @@ from headrace.core.channel import Channel
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import inputs, keyed_operation
 from headrace.core.plan.windows import Count
+from headrace.core.sizes import Size
 from headrace.core.tally import Passed, Tallies, passed
 
 
@@ -31,6 +32,8 @@ class PartCounts:
     watermark_us: int | None = None
     late: int | None = None
     unfilled: int | None = None
+    state: Size | None = None
+    """What it keeps now; None of a part that keeps nothing."""
 
 
 def part_counts(
@@ -67,6 +70,18 @@ def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> N
             _add_time(count, subtask.flow.watermark_us)
         if isinstance(part, nodes.Step):
             _add_windows(count, subtask, part)
+            if sizes := step_sizes(subtask, part.name):
+                count.state = sum(sizes.values(), count.state or Size())
+
+
+def step_sizes(subtask: Subtask, step: str) -> dict[str, Size]:
+    """The states of a step in a subtask, by name; none are left behind its end."""
+    sizes: dict[str, Size] = {}
+    # It has one for each of several clocks, nearly always one.
+    for state in subtask.compiled.states.get(step, ()):
+        for name, size in state.sizes().items():
+            sizes[name] = sizes.get(name, Size()) + size
+    return sizes
 
 
 def _counted(before: Passed) -> PartCounts:

@@ -16,7 +16,7 @@ from headrace.core.messages import Position, SubtaskId
 from headrace.core.occupation import Spent, spent
 from headrace.core.plan import nodes
 from headrace.core.sizes import Size
-from headrace.core.statistics import is_timed
+from headrace.core.statistics import is_timed, step_sizes
 from headrace.core.tally import Passed, passed
 
 
@@ -85,7 +85,7 @@ def subtask_statistics(subtask: Subtask, plan: nodes.Plan, attempt: int) -> Subt
         lag_s(watermark_us, subtask.now_us()),
         None if gate is None else _queue(gate),
         None if intake is None else tuple(_splits(intake)),
-        {step: _sizes(subtask, step) for step in list(subtask.compiled.states)},
+        {step: step_sizes(subtask, step) for step in list(subtask.compiled.states)},
     )
 
 
@@ -127,12 +127,3 @@ def _splits(intake: Intake) -> Iterator[SplitStatistics]:
     for split, progress in intake.progress.items():
         at_us = times.get(split, progress.at_us)
         yield SplitStatistics(split.name, progress.position, at_us, split in idle, progress.ended)
-
-
-def _sizes(subtask: Subtask, step: str) -> Mapping[str, Size]:
-    """The states of a step; where it has one for each of several clocks, together."""
-    sizes: dict[str, Size] = {}
-    for state in subtask.compiled.states[step]:
-        for name, size in state.sizes().items():
-            sizes[name] = sizes.get(name, Size()) + size
-    return sizes

@@ -40,7 +40,8 @@ somebody stops them. Rows of `console` and `stdout` go to standard output, what 
 to standard error.
 
 - On a terminal a table shows each part: rows in and out, bad and late ones, rates over the last
-  second, the watermark, and backpressure. Rows that are printed stand above it.
+  second, the watermark, and backpressure. Below stand what steps keep, and the newest checkpoint:
+  how long it took, and how much it wrote. Rows that are printed stand above the table.
 - Elsewhere there is a line every ten seconds.
 - At the end stands a summary: the same counts of each part, and rates over the whole run. A part
   that failed is told instead, with its split, its position and what to do.
@@ -86,7 +87,8 @@ beside them, by event:
 - `progress`, every ten seconds: `seconds`, `rows_in`, `rows_out`, `bad`, `in_per_s`, `out_per_s`,
   and `late` if a step of the pipeline can drop late rows. The same for each of `parts`, with
   `waits` (the share of time), `backpressure` (`ok`, `low` or `high`), and where they apply
-  `unfilled` (rows in count windows that never filled) and `watermark`.
+  `unfilled` (rows in count windows that never filled), `watermark`, and `state`: what the step
+  keeps, as `rows`, `bytes` in memory and `bytes_on_disk`.
 - `stopping`, at the first Ctrl-C or SIGTERM: nothing more.
 - `failure`, where the job is refused or cannot go on: `message`, `hint`, `exit_status`; where it
   ran, `step`, `split` and `position`, and as `defect` a traceback if headrace is at fault.

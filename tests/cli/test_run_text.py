@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.run_live import rendered
 from headrace.cli.run_progress import Look, Progress
 from headrace.cli.run_text import TextReport, progress_line, summary_lines
 from headrace.connectors.registry import REGISTRY
 from headrace.core.job import Outcome
-from headrace.core.messages import Failure
+from headrace.core.messages import CheckpointTaken, Failure
 from headrace.core.pipeline.load import load
 from headrace.core.plan import Plan, build
+from headrace.core.sizes import Size
 from headrace.core.statistics import PartCounts
 
 TEXT = """\
@@ -67,6 +69,24 @@ def test_a_line_names_the_part_that_waits_most(look: Look) -> None:
 def test_a_line_leaves_out_what_is_not_there(plan: Plan) -> None:
     line = progress_line(Progress().look(plan, counts(10, 5, 0, 0.0), 10.0))
     assert line == "10 s  in 10 (1/s)  out 5 (0/s)"
+
+
+def test_what_is_kept_and_the_newest_checkpoint_are_told(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = counts(10, 5, 0, 0.0)
+    seen["some"].state = Size(3, 2 << 20, 1 << 20)
+    look = Progress().look(plan, seen, 10.0)
+    report = TextReport("p.yaml", quiet=False)
+    report.progress(look)
+    report.news(CheckpointTaken(7, 0.26, 1536))
+    report.progress(look)
+    assert capsys.readouterr().err.splitlines() == [
+        "10 s  in 10 (1/s)  out 5 (0/s)  state 3.0 MB",
+        "10 s  in 10 (1/s)  out 5 (0/s)  state 3.0 MB  checkpoint 7 (0.3 s, 1.5 KB)",
+    ]
+    said = rendered(look, "checkpoint 7 (0.3 s, 1.5 KB)")
+    assert "state 3.0 MB   checkpoint 7 (0.3 s, 1.5 KB)" in said
 
 
 def test_the_summary_stands_in_columns(plan: Plan) -> None:

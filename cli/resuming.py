@@ -65,7 +65,7 @@ class Resuming:
 
     def over(self) -> None:
         """All has been said of a job that has come to its end."""
-        _clear(self.home, self.cabinet)
+        self.cabinet.clear()
 
 
 @contextmanager
@@ -92,13 +92,14 @@ def resuming(
         elif cabinet.finished() is not None:
             # Killed between its end and the last word about it.
             cabinet.forget()
-            _clear(home, cabinet)
+            leave(home)
+            cabinet.clear()
             yield None
             return
         settled(home, id, settings.checkpoint.dir)
         job = cabinet.job(now())
         store = cabinet.store(job)
-        keeping = _keeping(cabinet, store, settings, tell)
+        keeping = _keeping(home, cabinet, store, settings, tell)
         number = saved.number if saved else _number(store, start)
         restored = None
         if number is not None:
@@ -128,18 +129,17 @@ def _opened(
         yield cabinet, identity, killed or cabinet.killed
 
 
-def _clear(home: Home, cabinet: Cabinet) -> None:
-    cabinet.clear()
-    leave(home)
-
-
 def now() -> str:
     """The time, as manifests tell it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _keeping(
-    cabinet: Cabinet, store: SnapshotStore, settings: Settings, tell: Callable[[News], None]
+    home: Home,
+    cabinet: Cabinet,
+    store: SnapshotStore,
+    settings: Settings,
+    tell: Callable[[News], None],
 ) -> Keeping:
     from headrace.cli.version import installed_version
     from headrace.core.checkpoints import Rhythm
@@ -157,6 +157,7 @@ def _keeping(
     def finish() -> None:
         cabinet.finish({"time": now()})
         cabinet.forget()
+        leave(home)
 
     return Keeping(
         store,

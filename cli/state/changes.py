@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.state.opened import Opened
-from headrace.cli.state.values import aligned, plain
+from headrace.cli.state.values import plain
 from headrace.core.readable.step import ReadableStep
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ def _position_said(each: dict[str, Any]) -> str:
         case "gone":
             return f"{head} is gone"
         case "new":
-            return f"{head} is new, read to {each['to'] if each['to'] is not None else 'its start'}"
+            return (
+                f"{head} is new, read to {'its start' if each['to'] is None else each['to']}{rows}"
+            )
     end = ", its end" if each["ended"] else ""
     start = "its start" if each["from"] is None else each["from"]
     return f"{head} from {start} to {each['to']}{end}{rows}"
@@ -159,18 +161,16 @@ def _state_said(name: str, change: dict[str, Any]) -> Iterator[str]:
     counts = ", ".join(f"{change[what]:,} {what}" for what in ("added", "removed", "changed"))
     new = f"; new: {', '.join(change['new_columns'])}" if change["new_columns"] else ""
     yield f"{name}: {counts}, {same:,} the same{new}"
-    lines = [*_example_lines(change["examples"])]
-    if lines:
-        yield from (f"  {line}" for line in aligned(lines, [False] * 3).splitlines())
+    yield from (f"  {line}" for line in _example_lines(change["examples"]))
 
 
-def _example_lines(examples: dict[str, Any]) -> Iterator[list[str]]:
+def _example_lines(examples: dict[str, Any]) -> Iterator[str]:
     for mark, what in (("+", "added"), ("-", "removed")):
-        for row in examples[what]:
-            yield [mark, _pairs(row), ""]
+        yield from (f"{mark} {_pairs(row)}" for row in examples[what])
     for each in examples["changed"]:
         moved = (f"{n} {_value(each['from'][n])} -> {_value(v)}" for n, v in each["to"].items())
-        yield ["~", _pairs(each["key"]), ", ".join(moved)]
+        key = f"{_pairs(each['key'])}: " if each["key"] else ""
+        yield f"~ {key}{', '.join(moved)}"
 
 
 def _pairs(row: dict[str, Any]) -> str:

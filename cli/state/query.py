@@ -77,20 +77,23 @@ def _refused(
 
     from headrace.core.problems import did_you_mean
 
+    columns = [name for frame in asked.values() for name in frame.columns]
     said = str(error).splitlines()[0] if str(error) else type(error).__name__
     if found := re.match(r"relation '(.*)' was not found", said):
         there = f"the tables are {', '.join(map(_named, known))}"
         near = did_you_mean(found[1], [*known])
         return Refusal(f'there is no table "{found[1]}"', near or there)
     if found := re.match(r"unable to find column \"(.*?)\"", said):
-        columns = [name for frame in asked.values() for name in frame.columns]
         near = did_you_mean(found[1], columns)
         have = "; ".join(f"{name} has {', '.join(f.columns)}" for name, f in asked.items())
         return Refusal(f'there is no column "{found[1]}"', near or have)
     if said.startswith("statement type is not supported"):
         return _no_query()
+    hint = ""
+    if (found := re.match(r"unsupported function '(.*)'", said)) and found[1] in columns:
+        hint = f'SQL has a meaning of its own for {found[1]}: the column is "{found[1]}", in quotes'
     what = said.removeprefix("sql parser error: ").removesuffix(":")
-    return Refusal(f"the query is not understood: {what[:1].lower()}{what[1:200]}")
+    return Refusal(f"the query is not understood: {what[:1].lower()}{what[1:200]}", hint)
 
 
 def _no_query() -> Refusal:

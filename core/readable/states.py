@@ -88,7 +88,7 @@ class States:
                 return tuple(columns[: key + (rows if name == "keys" else 0)])
             case "changed":
                 return tuple(columns)
-            case "panes":
+            case "panes" | "open" | "shown":  # how many rows a pane has, or where a session ends
                 return (*columns[: key + 1], *columns[key + 2 : key + 2 + rows])
         return tuple(columns[: key + bounds + rows])
 

@@ -199,6 +199,16 @@ def test_query(headrace: Headrace, job: str) -> None:
     assert pl.read_parquet("x").rows()[0][:2] == ("a", 2)
 
 
+def test_a_column_that_sql_has_a_word_for_wants_quotes(headrace: Headrace) -> None:
+    Stopped(Path.cwd(), "from: rows, key: {user: s}, aggregate: {n: count(*)}", on_disk=True)
+    ran = headrace("state", "query", "test", "select user from step", "--home", "home")
+    assert 'SQL has a meaning of its own for user: the column is "user", in quotes' in ran.err
+    sql = 'select max("user") as u from step'
+    assert answer(headrace("state", "query", "test", sql, "--home", "home", "--json")) == [
+        {"u": "c"}
+    ]
+
+
 def test_query_of_what_is_beside_states(headrace: Headrace, job: str) -> None:
     found = answer(headrace("state", "query", "test", "show tables", "--json"))
     assert [each["name"] for each in found] == ["step", "step_windows", "sources", "counts"]
@@ -232,7 +242,8 @@ def test_diff_of_savepoints(headrace: Headrace) -> None:
         2.5,
     )
     text = headrace("state", "diff", before, "test", "--home", "home", "--limit", "1").out
-    assert "step keys: 1 added, 1 removed, 2 changed, 0 the same\n  +  k 4, n 1, " in text
+    assert "step keys: 1 added, 1 removed, 2 changed, 0 the same\n  + k 4, n 1, " in text
+    assert "\n  ~ k " in text
     none = headrace("state", "diff", before, before).out
     assert "step keys: 0 added, 0 removed, 0 changed, 3 the same" in none
 

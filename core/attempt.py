@@ -37,6 +37,7 @@ from headrace.core.pins import Pins
 from headrace.core.plan import nodes
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError, UnknownOutcome
 from headrace.core.statistics import PartCounts, part_counts
+from headrace.core.subtask_statistics import pauses
 from headrace.core.tally import Tallies
 from headrace.core.telling import failure
 from headrace.core.worker import Worker
@@ -216,7 +217,7 @@ class Attempt:
                 self._asking.there(number)
             case CheckpointTaken() | CheckpointFailed():
                 assert self.keeping is not None
-                self.keeping.told(message)
+                self.keeping.told(message, pauses(self.subtasks()))
                 if isinstance(message, CheckpointFailed):
                     self._asking.failed(message.number, message.why)
             case _:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from headrace.core.alignment import Alignment
 from headrace.core.channel import Channel
-from headrace.core.elements import Batch, Element
+from headrace.core.elements import Barrier, Batch, Element, End
 from headrace.core.waiting import Waiting
 
 
@@ -23,6 +23,8 @@ class Gate:
         self.channels = channels
         self.idle = Waiting()
         """How long nothing could be taken, or it was the turn of others."""
+        self.aligning = Waiting()
+        """How long inputs have waited for the barriers of others."""
         self._alignment = Alignment(len(channels), aligned)
         self._ready: deque[tuple[int, Element]] = deque()
         self._next = 0
@@ -47,7 +49,19 @@ class Gate:
             for element in self.channels[at].take():
                 self._worked |= isinstance(element, Batch)
                 self._ready.extend((at, out) for out in self._alignment.receive(at, element))
+                if isinstance(element, Barrier | End):
+                    self._align()
         return self._ready.popleft()
+
+    def _align(self) -> None:
+        """Note since when inputs wait for others, or that they do no more."""
+        waits, waited = bool(self._alignment.blocked), self.aligning.goes_on
+        if waits and not waited:
+            self.aligning.__enter__()
+        elif waited and not waits:
+            self.aligning.__exit__(None, None, None)
+        elif not waits:
+            self.aligning.last = 0.0
 
     def _choose(self) -> int | None:
         """The next input in turn that may be taken from and has something."""

@@ -13,6 +13,16 @@ MOST = 20
 
 
 @dataclass(frozen=True, slots=True)
+class Pauses:
+    """How long the subtask that was held up most was held up by a checkpoint."""
+
+    aligned_s: float
+    """While some of its inputs waited for the barriers of others, which it went on to read."""
+    stood_still_s: float
+    """While it froze its states and prepared its output, and read nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Remembered:
     """One checkpoint. Of one that failed nobody counts bytes, and `why` says what went wrong."""
 
@@ -24,6 +34,7 @@ class Remembered:
     """What it wrote that was not there before."""
     bytes_all: int | None = None
     """What it is made of, with all that earlier ones wrote."""
+    pauses: Pauses | None = None
     why: str = ""
 
     @property
@@ -60,12 +71,17 @@ class History:
         """This is the manifest of a checkpoint, of which will be told. In any thread."""
         self._sizes[number] = sum(blob.bytes for blob in {*blobs_in(document)})
 
-    def told(self, news: CheckpointTaken | CheckpointFailed, now_us: int) -> None:
+    def told(
+        self,
+        news: CheckpointTaken | CheckpointFailed,
+        now_us: int,
+        pauses: Pauses | None = None,
+    ) -> None:
         """One is complete, or never will be, by now."""
         triggered_us = now_us - int(news.seconds * 1e6)
         size = self._sizes.pop(news.number, None)
         if isinstance(news, CheckpointTaken):
-            one = Remembered(news.number, triggered_us, news.seconds, news.bytes, size)
+            one = Remembered(news.number, triggered_us, news.seconds, news.bytes, size, pauses)
             self.newest = one
             self.completed += 1
             self.seconds += news.seconds

@@ -170,5 +170,7 @@ def _remembered(one: Remembered) -> Mapping[str, object]:
         "seconds": round(one.seconds, 3),
         "bytes_new": one.bytes_new,
         "bytes": one.bytes_all,
+        "aligned_s": None if one.pauses is None else round(one.pauses.aligned_s, 4),
+        "stood_still_s": None if one.pauses is None else round(one.pauses.stood_still_s, 4),
         "why": one.why or None,
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from headrace.core import manifest
 from headrace.core.checkpoints import Rhythm
-from headrace.core.history import History
+from headrace.core.history import History, Pauses
 from headrace.core.manifest import Checkpoint
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Keep
 from headrace.core.news import News, Restarting
@@ -86,13 +86,13 @@ class Keeping:
         document = self.store.manifest(number)
         return manifest.all_visible(document) if self.noted() == number else document
 
-    def told(self, news: News) -> None:
+    def told(self, news: News, pauses: Pauses | None = None) -> None:
         """Tell, with what it cost the store."""
         if isinstance(news, CheckpointTaken):
             before, self._bytes = self._bytes, self.store.bytes_written
             news = replace(news, bytes=self._bytes - before)
         if isinstance(news, CheckpointTaken | CheckpointFailed):
-            self.history.told(news, self.now_us())
+            self.history.told(news, self.now_us(), pauses)
         elif isinstance(news, Restarting):
             self.history.restarts += 1
         self.tell(news)

@@ -5,12 +5,13 @@ What it counts, it counts anew behind a restart or a rescale; `core/statistics` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headrace.core.assembly import Subtask
 from headrace.core.elements import FOREVER_US
 from headrace.core.gate import Gate
+from headrace.core.history import Pauses
 from headrace.core.intake import Intake
 from headrace.core.messages import Position, SubtaskId
 from headrace.core.occupation import Spent, spent
@@ -86,6 +87,15 @@ def subtask_statistics(subtask: Subtask, plan: nodes.Plan, attempt: int) -> Subt
         None if gate is None else _queue(gate),
         None if intake is None else tuple(_splits(intake)),
         {step: step_sizes(subtask, step) for step in list(subtask.compiled.states)},
+    )
+
+
+def pauses(subtasks: Iterable[Subtask]) -> Pauses:
+    """How long those that run were held up by the last barrier."""
+    running = [each for each in subtasks if each.flow.life.goes_on]
+    return Pauses(
+        max((each.gate.aligning.last for each in running if each.gate is not None), default=0.0),
+        max((each.flow.standing.last for each in running), default=0.0),
     )
 
 

@@ -93,6 +93,8 @@ class Flow:
     """What has gone through the subtask."""
     life: Waiting = field(default_factory=Waiting)
     """How long the subtask has run."""
+    standing: Waiting = field(default_factory=Waiting)
+    """How long it has stood still at barriers."""
     _clock_us: int = BEGINNING_US
     _by_rows: Pace = field(default_factory=Pace)
     _by_time: Pace = field(default_factory=Pace)
@@ -130,12 +132,13 @@ class Flow:
         """A checkpoint: all that rows before this have come to is kept, while others go on."""
         freezer = self.freezer
         assert freezer is not None, barrier
-        await freezer.ready()
-        await self.settle()
-        frozen = freezer.freeze()
-        snapshot = await self.snapshot(splits)
-        await self.foot.mark(barrier)
-        freezer.keep(barrier.checkpoint, frozen, snapshot)
+        with self.standing:
+            await freezer.ready()
+            await self.settle()
+            frozen = freezer.freeze()
+            snapshot = await self.snapshot(splits)
+            await self.foot.mark(barrier)
+            freezer.keep(barrier.checkpoint, frozen, snapshot)
 
     async def settle(self) -> None:
         """Have all that operators remember in their states."""

@@ -14,6 +14,8 @@ class Waiting:
 
     clock: Callable[[], float] | None = None
     """Never goes back; None: that of the loop in which it is entered first."""
+    last: float = 0.0
+    """How long the last one was that is over."""
     _seconds: float = 0.0
     _since: float | None = None
 
@@ -42,5 +44,6 @@ class Waiting:
         trace: TracebackType | None,
     ) -> None:
         assert self.clock is not None and self._since is not None
-        self._seconds += self.clock() - self._since
+        self.last = self.clock() - self._since
+        self._seconds += self.last
         self._since = None

@@ -13,9 +13,17 @@ import pytest
 
 from headrace.connectors.memory import Happening, Memory
 from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
+from headrace.core.channel import Bounds, Channel
+from headrace.core.checkpoints import Rhythm
+from headrace.core.elements import Barrier, End
+from headrace.core.gate import Gate
 from headrace.core.job import Job
 from headrace.core.job_statistics import checkpoint_history, job_statistics
+from headrace.core.keeping import Keeping
+from headrace.core.pipeline.settings import NoRestart
+from headrace.core.restart import Restarts
+from headrace.state.storage.local import LocalStore
+from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import cut, job_of
 from tests.runtime.sources import at
 from tests.runtime.test_backpressure import TEXT, SlowMemory
@@ -127,6 +135,48 @@ def test_the_lag_is_the_wall_clock_less_the_watermark(pausing: Job) -> None:
     assert later["subtasks"][0]["lag_s"] - then["subtasks"][0]["lag_s"] == pytest.approx(2.0)
     assert end["subtasks"][0]["lag_s"] is None
     assert then["parts"]["s"]["lag_s"] == then["subtasks"][0]["lag_s"]
+
+
+def test_checkpoints_are_remembered_with_what_they_took_and_wrote(pausing: Job) -> None:
+    store = LocalStore(MemoryDisk(), "/checkpoints", "0" * 32)
+    store.prepare()
+    pausing.keeping = Keeping(store, Restarts(NoRestart()), Rhythm(4.0), now_us=lambda: 5_000_000)
+    then, end = looked(pausing, [5.0])
+    assert then["checkpoints"]["completed"] == 1
+    newest = then["checkpoints"]["newest"]
+    assert (newest["number"], newest["status"], newest["why"]) == (1, "completed", None)
+    assert newest["triggered"] == "1970-01-01T00:00:05.000Z"
+    assert newest["bytes_new"] == newest["bytes"] > 0  # what the first wrote is all there is
+    assert (newest["seconds"], newest["aligned_s"], newest["stood_still_s"]) == (0, 0, 0)
+    numbers = [each["number"] for each in _history(pausing)]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(numbers) == end["checkpoints"]["completed"] == 6  # the last behind the end
+    assert all(each["bytes_new"] == 0 for each in _history(pausing)[1:3])  # nothing had come
+
+
+def _history(job: Job) -> list[dict[str, Any]]:
+    told: Any = checkpoint_history(job)["history"]
+    return list(told)
+
+
+def test_how_long_inputs_wait_for_the_barriers_of_others_is_measured() -> None:
+    async def main() -> None:
+        left, right = Channel(Bounds()), Channel(Bounds())
+        gate = Gate([left, right])
+        await left.put(Barrier(1))
+        getting = asyncio.create_task(gate.get())
+        await asyncio.sleep(2.0)
+        await right.put(Barrier(1))
+        assert (await getting)[1] == Barrier(1)
+        assert gate.aligning.last == 2.0
+        assert gate.idle.seconds == 2.0
+        await left.put(End())
+        await right.put(Barrier(2))  # one that has ended is not waited for
+        assert (await gate.get())[1] == Barrier(2)
+        assert (gate.aligning.last, gate.aligning.seconds) == (0.0, 2.0)
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
+        runner.run(main())
 
 
 def test_all_of_it_is_json_at_any_time(pausing: Job) -> None:

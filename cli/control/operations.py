@@ -114,9 +114,11 @@ class Operations:
         self, status: str, time: str, *, saves: bool, to: str | None = None, drain: bool
     ) -> Operation:
         """Ask for the end. Raises Bad."""
-        if self.ended or status == "over":
-            raise over()
         first = next(self._open("stop"), None)
+        if first is None and (self.ended or status == "over"):
+            raise over()
+        if saves and self.ended and first and not first.saves:
+            raise Bad(409, "too_late", "the job has stopped without a savepoint: it is too late")
         if drain and (not first.drain if first else status == "stopping"):
             raise Bad(409, "too_late", "the job is stopping without being drained: it is too late")
         if saves and first and first.saves and to not in (None, first.to):
@@ -189,9 +191,10 @@ class Operations:
 
     def _check(self, status: str, hint: str) -> None:
         """Whether the job goes on."""
-        if self.ended or status == "over":
+        stops = any(self._open("stop"))
+        if not stops and (self.ended or status == "over"):
             raise over()
-        if self._ending(status):
+        if stops or self._ending(status):
             raise Bad(409, "stopping", "the job is stopping", hint)
 
     def _ending(self, status: str) -> bool:

@@ -37,6 +37,10 @@ MOST = 200
 """Connections at a time."""
 
 
+BROKEN = (OSError, asyncio.IncompleteReadError, TimeoutError, asyncio.CancelledError)
+"""What ends a connection. Behind a task that is cancelled streams complain, so none is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a client may take."""
@@ -64,8 +68,8 @@ class Serving:
         assert task is not None
         self.connections.add(task)
         try:
-            # A request that never came whole, or an answer that nobody took.
-            with suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
+            # A request that never came whole, an answer that nobody took, or the server's end.
+            with suppress(*BROKEN):
                 await self._talk(reader, writer, task)
         finally:
             self.connections.discard(task)

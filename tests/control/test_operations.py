@@ -187,6 +187,29 @@ def test_when_the_job_is_over_nothing_can_be_asked() -> None:
         assert code(caught) == "over"
 
 
+def test_a_stop_that_saves_can_be_joined_until_it_is_over() -> None:
+    operations = Operations()
+    first = stopping(operations, saves=True)
+    operations.last(drained=False)
+    assert stopping(operations, saves=True, status="over") is first
+    with pytest.raises(Bad) as caught:
+        saving(operations, status="over")
+    assert code(caught) == "stopping"
+    operations.done(first)
+    with pytest.raises(Bad) as caught:
+        stopping(operations, status="over")
+    assert code(caught) == "over"
+
+
+def test_when_the_job_is_over_it_is_too_late_for_a_savepoint() -> None:
+    operations = Operations()
+    stopping(operations)
+    operations.last(drained=False)
+    with pytest.raises(Bad) as caught:
+        stopping(operations, saves=True, status="over")
+    assert code(caught) == "too_late"
+
+
 def test_those_that_are_over_are_forgotten_in_time() -> None:
     operations = Operations()
     ids = []

@@ -119,7 +119,7 @@ class Output:
     folder: Path
     _hashes: dict[Path, str] = field(default_factory=dict)
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """The rows of each sink, those of a subtask in the order in which it wrote them."""
+    """The rows of each sink, those of a key in the order in which they were written."""
 
     def look(self) -> None:
         """Read all that is visible: all can be read, and nothing that was there has changed."""
@@ -167,7 +167,7 @@ class Output:
         """No hidden files beside the output, and nothing in the home but its lock."""
         hidden = [path for sink in SINKS for path in (self.folder / sink).rglob(".*")]
         assert not hidden, hidden
-        kept = [path for path in (self.folder / ".headrace").rglob("*") if path.is_file()]
+        kept = [path for path in (self.folder / ".headrace/killed").rglob("*") if path.is_file()]
         assert [path.name for path in kept] == ["lock"]
 
 
@@ -176,10 +176,10 @@ def pairs(ids: Iterable[int]) -> list[tuple[int, int]]:
     return [(user(id), id) for id in ids]
 
 
-def number_of(path: Path) -> tuple[str, int]:
-    """Parts of a subtask in their order."""
+def number_of(path: Path) -> tuple[int, str]:
+    """Parts in the order in which the changes of a key were written, whoever wrote them."""
     _, _, subtask, sequence = path.name.partition(".")[0].split("-")
-    return subtask, int(sequence)
+    return int(sequence), subtask
 
 
 def read(path: Path) -> list[dict[str, Any]]:

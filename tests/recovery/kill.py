@@ -13,13 +13,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from shutil import rmtree
 from tempfile import mkdtemp
 
+from headrace.cli.control.client import Client, NoAnswer, NotThere
 from headrace.cli.run_text import HAD_FINISHED
+from headrace.state.savepoints.names import is_unfinished
+from headrace.state.savepoints.savepoint import open_savepoint
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
 from tests.cli.processes import RUN, limited
 from tests.recovery.jobs import Output, write_job
 
@@ -40,6 +46,10 @@ class Killed:
     lives: list[str] = field(default_factory=list)
     """What ended each."""
     said: str = ""
+    asked: int = 0
+    """How often it was asked for something, and took it on."""
+    savepoints: set[str] = field(default_factory=set)
+    """Those that were seen."""
     tell: bool = False
 
     def __post_init__(self) -> None:
@@ -49,8 +59,9 @@ class Killed:
         """Run it, and end it somehow, somewhere; whether it had said its last word before."""
         how = self.chance.choice(["time", "time", "manifest", "part", "hidden", "stop", "at once"])
         process = self._begun()
-        moments = self._moments(how)
+        moments, asks = self._moments(how), self._asks()
         while process.poll() is None and not next(moments):
+            next(asks)
             time.sleep(LOOK_S)
         match how:
             case "stop":
@@ -63,11 +74,12 @@ class Killed:
         status = self._ended(process)
         self.lives.append(f"{how}: {status}")
         if self.tell:
-            print(f"  {self.lives[-1]}", flush=True)
+            print(f"  {self.lives[-1]}; asked {self.asked} times in all", flush=True)
         too_early = "KeyboardInterrupt" in self.said  # Python itself was only just beginning
         assert too_early or status in (*ENDS.get(how, (-9,)), 0), self.said
         self.output.look()
         self.output.judge(whole=False)
+        self._judge_savepoints()
         told = "done in" in self.said or HAD_FINISHED in self.said
         return told and not (self.folder / ".headrace/killed/finished").exists()
 
@@ -85,8 +97,35 @@ class Killed:
 
     def _begun(self) -> subprocess.Popen[str]:
         with (self.folder / "said").open("w") as said:
-            process = subprocess.Popen([*RUN, "p.yaml"], cwd=self.folder, stderr=said, text=True)
+            command = [*RUN, "p.yaml", "--parallelism", str(self.chance.choice([1, 2, 3]))]
+            process = subprocess.Popen(command, cwd=self.folder, stderr=said, text=True)
         return limited(process)
+
+    def _asks(self) -> Iterator[None]:
+        """Ask the process for something now and then."""
+        client = Client(Home(LocalDisk(), str(self.folder / ".headrace"), "killed"))
+        while True:
+            until = time.monotonic() + self.chance.choice([0.02, 0.1, 0.5])
+            while time.monotonic() < until:
+                yield
+            path, body = self.chance.choice(
+                [
+                    ("/v1/savepoints", {}),
+                    ("/v1/rescale", {"parallelism": self.chance.choice([1, 2, 3])}),
+                ]
+            )
+            with suppress(NotThere, NoAnswer):
+                status, _ = client.ask("POST", path, body)
+                assert status in (202, 409), status
+                self.asked += status == 202
+
+    def _judge_savepoints(self) -> None:
+        """All that can be seen of them is whole."""
+        for path in (self.folder / ".headrace/savepoints/killed").glob("*"):
+            if is_unfinished(path.name):
+                continue
+            open_savepoint(str(path)).verify()
+            self.savepoints.add(path.name)
 
     def _ended(self, process: subprocess.Popen[str]) -> int:
         status = process.wait()

@@ -121,6 +121,9 @@ class _Reading:
     def exhausted(self) -> Mapping[Split, float]:
         return {}
 
+    def worked_s(self) -> float:
+        return 0.0
+
     async def next(self) -> Arrival | None:
         if not self.splits or self.given == len(self.arriving.frames):
             return None
@@ -142,7 +145,7 @@ def run(
     plan, problems = build(load(file, named, env={}))
     if plan is None:
         raise SystemExit(f"not a pipeline: {problems}")
-    return launch(plan, named, MemoryBackend(), Launch(folder, watcher=watch))
+    return launch(plan, named, MemoryBackend(), Launch(folder, watchers=(watch,) if watch else ()))
 
 
 def latencies(arriving: Arriving, parallelism: int, other: int) -> pl.DataFrame:

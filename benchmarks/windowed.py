@@ -117,7 +117,7 @@ class _Counting:
     def check(self) -> None:
         """It takes everything."""
 
-    def writer(self, subtask: int, begun: Document | None = None) -> _Counting:
+    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> _Counting:
         return self
 
     async def write(self, frame: pl.DataFrame) -> None:

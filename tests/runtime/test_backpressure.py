@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,7 @@ class SlowMemory(Memory):
 
 
 class _SlowSink(MemorySink):
-    def writer(self, subtask: int, begun: Document | None = None) -> Writer:
+    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
         return _SlowWriter(self, subtask)
 
 

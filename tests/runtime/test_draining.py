@@ -59,7 +59,7 @@ def drained(folder: Path, step: str, at: float) -> Life:
 def test_every_window_fires_and_rows_that_come_behind_make_others(tmp_path: Path) -> None:
     job = drained(tmp_path, WINDOWS, 33.5)
     before = pl.concat(job.memory.outputs["out"])
-    read = before["n"].sum()
+    read = int(before["n"].sum())
     assert before["total"].sum() == sum(range(read))
     assert 30 <= read < 40
     job.run(2)

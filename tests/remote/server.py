@@ -40,18 +40,21 @@ def serving() -> Iterator[Server]:
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
+        assert process.stderr is not None
+        # It tells of every request, and waits if nobody listens.
+        listening = threading.Thread(target=deque, args=(process.stderr, 0), daemon=True)
         try:
-            assert process.stderr is not None
             said = next(line for line in process.stderr if "Running on" in line)
             found = re.search(r":(\d+)\s", said)
             assert found, said
-            # It tells of every request, and waits if nobody listens.
-            threading.Thread(target=deque, args=(process.stderr, 0), daemon=True).start()
+            listening.start()
             server = Server(int(found[1]), process)
             make_bucket(server.port)
             yield server
         finally:
             process.kill()
+            if listening.ident is not None:
+                listening.join()
 
 
 def make_bucket(port: int, name: str = BUCKET) -> None:

@@ -8,10 +8,12 @@ from contextlib import suppress
 import pytest
 
 from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError, StoreError
+from headrace.state.storage.lock import Holder
 from headrace.state.storage.remote import uploads
-from headrace.state.storage.remote.owning import OWNER, Deposed, HeldElsewhere
-from tests.remote.troubled import FAULTS, RemoteJob, World
-from tests.state.storing import NAME, Crashed
+from headrace.state.storage.remote.objects import Version
+from headrace.state.storage.remote.owning import OWNER, Deposed, HeldElsewhere, Owning, me
+from tests.remote.troubled import FAULTS, RemoteJob, Troubled, World
+from tests.state.storing import NAME, NOW, Crashed
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +92,26 @@ def test_who_is_deposed_commits_nothing_and_removes_nothing() -> None:
     one.end()
     other.step(3)
     other.end()
+
+
+@pytest.mark.parametrize("ignored", ["create", "replace"])
+def test_a_server_that_takes_no_notice_of_conditions_is_refused(ignored: str) -> None:
+    class Careless(Troubled):
+        def create(self, name: str, data: bytes) -> Version:
+            if ignored == "create":
+                self.put(name, data)
+                return Version("any")
+            return super().create(name, data)
+
+        def replace(self, name: str, data: bytes, version: Version) -> Version:
+            if ignored == "replace":
+                self.put(name, data)
+                return Version("any")
+            return super().replace(name, data, version)
+
+    owner = Owning(Careless(World()), me("home", Holder(1, "pegasus", NOW)))
+    with pytest.raises(RefusedSnapshot, match="writes also where a condition does not hold"):
+        owner.take(take_over=False)
 
 
 def test_a_record_that_is_gone_deposes_its_owner() -> None:

@@ -17,6 +17,7 @@ still be under way, and closes its place before looking what there is.
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
@@ -28,6 +29,8 @@ from headrace.state.storage.sealing import Broken, seal, unseal
 OWNER = "owner.json"
 TIMES = 5
 """So often somebody else may come between."""
+STALE = Version('"00000000000000000000000000000000"', "1")
+"""A version that no object has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +131,10 @@ class Owning:
                     raise self._held(other)
             try:
                 self._version = self._put(found)
-                return
             except Conflict:
                 continue
+            self._test()
+            return
         raise StoreError(f"cannot have {self._place}: others write it all the time")
 
     def begin(self, number: int, job: str, now: str) -> None:
@@ -179,6 +183,20 @@ class Owning:
         if found is None:
             return self._objects.create(OWNER, data)
         return self._objects.replace(OWNER, data, found.version)
+
+    def _test(self) -> None:
+        """Refuse a server that takes no notice of conditions: there are some."""
+        for ask in (
+            lambda: self._objects.create(OWNER, _sealed(self._me)),
+            lambda: self._objects.replace(OWNER, _sealed(self._me), STALE),
+        ):
+            with suppress(Conflict):
+                ask()
+                raise RefusedSnapshot(
+                    f"{self._objects.address}: its server writes also where a condition does not "
+                    "hold",
+                    "docs/remote.md says what a server must do; a newer version of it may",
+                )
 
     def _read(self, found: Found | None) -> Record | None:
         if found is None:

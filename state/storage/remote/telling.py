@@ -27,6 +27,11 @@ _KNOWN = (
     ("BadScheme", "its endpoint is http, not https", "AWS_ALLOW_HTTP=true allows that"),
     ("NoSuchBucket", "there is no such bucket", "it has to be made before"),
     ("ContainerNotFound", "there is no such container", "it has to be made before"),
+    (
+        "NotImplemented",
+        "it cannot be written under a condition",
+        "docs/remote.md says why it has to",
+    ),
     ("kind: Connect", "the server cannot be reached", "see its endpoint in the environment"),
     ("kind: Timeout", "the server did not answer in time", ""),
     ("TimedOut", "the server did not answer in time", ""),
@@ -40,7 +45,7 @@ def asking(doing: str, *through: type[BaseException]) -> Iterator[None]:
 
     try:
         yield
-    except (exceptions.BaseError, OSError, ValueError, *through) as error:
+    except (exceptions.BaseError, OSError, ValueError, NotImplementedError, *through) as error:
         if isinstance(error, through) and not any(each in str(error) for each in _NO_PLACE):
             raise
         what, hint = why(str(error))

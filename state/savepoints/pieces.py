@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 Pieces: TypeAlias = "Iterator[tuple[pl.DataFrame, bool]]"
 """Rows, and whether they are of the same frame as those before."""
 
+AT_ONCE = 1 << 20
+"""So many hashes are compared at a time: that takes ten times their memory."""
+
 Told: TypeAlias = Callable[[int], None]
 
 
@@ -149,7 +152,7 @@ class FramesPart:
         for rows in self._read(piece.frame):
             height, skip = rows.height, min(max(0, piece.skip - start), rows.height)
             if gone is not None:
-                here = gone.filter(gone.is_between(start, start + height, closed="left")) - start
+                here = _between(gone, start, start + height)
                 rows = rows.filter(marks(rows, here) == 0) if len(here) else rows
                 skip -= int((here < skip).sum())
             yield rows.slice(skip), goes_on
@@ -160,35 +163,31 @@ class FramesPart:
         log = tuple(blob for piece in state.frames for blob in piece.frame)
         if not log:
             return
-        left, start = self._last_rows(log), 0
+        gone, start = self._gone(log), 0
         if state.removed is not None:
-            left = left.filter(~left.is_in(self._numbers(state.removed).implode()))
+            gone = gone.append(self._numbers(state.removed).cast(gone.dtype)).unique().sort()
         for rows in self._read(log):
-            here = left.filter(left.is_between(start, start + rows.height, closed="left")) - start
+            here = _between(gone, start, start + rows.height)
             start += rows.height
-            rows = rows if len(here) == rows.height else rows[here]
+            rows = rows.filter(marks(rows, here) == 0) if len(here) else rows
             yield _remembered(rows, state.now_us), True
 
-    def _last_rows(self, log: Named) -> pl.Series:
-        """The numbers of the rows behind which their key does not come again.
+    def _gone(self, log: Named) -> pl.Series:
+        """The numbers of the rows behind which their key comes again, rising.
 
-        Hashes tell that of nearly all keys; the others are looked at themselves.
+        Of nearly all keys their hashes tell that they do not; the others are looked at themselves.
         """
         import polars as pl
 
-        hashes = [hashes_of(rows[KEY]) for rows in self._read(log, [KEY])]
-        rows = pl.int_range(sum(map(len, hashes)), dtype=pl.UInt32, eager=True)
-        twice = pl.concat(hashes).is_duplicated()
-        if not twice.any():
-            return rows
-        numbered, keys = rows.filter(twice), []
-        start = 0
+        twice = _again(pl.concat([hashes_of(rows[KEY]) for rows in self._read(log, [KEY])]))
+        if not len(twice):
+            return twice
+        start, keys = 0, []
         for part in self._read(log, [KEY]):
-            keys.append(part[KEY].filter(twice.slice(start, part.height)))
+            keys.append(part[KEY][_between(twice, start, start + part.height)])
             start += part.height
-        again = pl.DataFrame([pl.concat(keys), numbered.alias("row")])
-        last = again.unique(KEY, keep="last")["row"]
-        return pl.concat([rows.filter(~twice), last]).sort()
+        rows = pl.DataFrame([pl.concat(keys), twice])
+        return rows.filter(~rows[KEY].is_last_distinct())[twice.name]
 
     def _read(self, names: Named, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
         for blob in blobs_of(names):
@@ -250,6 +249,28 @@ class RocksPart:
             yield from ((rows, True) for rows in state.parts(None, self.key_groups))
         elif state.rows is not None:
             yield state.rows, False
+
+
+def _between(numbers: pl.Series, start: int, stop: int) -> pl.Series:
+    """Those of these rising numbers that are there, counted from the first."""
+    low, high = numbers.search_sorted(start), numbers.search_sorted(stop)
+    return numbers.slice(low, high - low) - start
+
+
+def _again(hashes: pl.Series) -> pl.Series:
+    """The numbers of those that are there more than once, rising; a part of them at a time."""
+    import polars as pl
+
+    rows = pl.int_range(len(hashes), dtype=pl.UInt32, eager=True)
+    parts = hashes.len() // AT_ONCE + 1
+    found = []
+    for part in range(parts):
+        inside = hashes % parts == part if parts > 1 else None
+        some = hashes if inside is None else hashes.filter(inside)
+        twice = some.is_duplicated()
+        if twice.any():
+            found.append((rows if inside is None else rows.filter(inside)).filter(twice))
+    return pl.concat(found).sort() if found else rows.clear()
 
 
 def _remembered(rows: pl.DataFrame, now_us: int) -> pl.DataFrame:

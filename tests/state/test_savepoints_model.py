@@ -66,6 +66,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.state.framing.PART_BYTES", 100)
     monkeypatch.setattr("headrace.state.savepoints.export.FILE_BYTES", 150)
     monkeypatch.setattr("headrace.state.savepoints.columns.ROWS", 2)
+    monkeypatch.setattr("headrace.state.savepoints.pieces.AT_ONCE", 5)
     monkeypatch.setattr("headrace.state.rocks.table.LEAST_DRAINED", 2)
     monkeypatch.setattr("headrace.state.rocks.table.FASTER", 1)
     monkeypatch.setattr("headrace.state.rocks.table.MANY_GONE", 3)

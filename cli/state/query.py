@@ -1,6 +1,6 @@
 """`headrace state query`: SQL over what is kept.
 
-It is Polars' SQL: decision 14 says why.
+It is Polars' SQL (docs/decisions/0014 says why).
 """
 
 from __future__ import annotations

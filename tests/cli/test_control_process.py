@@ -1,0 +1,166 @@
+"""Jobs and those who control them as processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from headrace.cli.control.client import Client
+from headrace.state.savepoints.savepoint import open_savepoint
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+from tests.cli.processes import ended, limited, met, start
+
+HEADRACE = (sys.executable, "-m", "headrace.cli")
+
+COUNTED = """\
+name: counted
+sources:
+  numbers: {generate: {rate: 2000/s, columns: {x: id, key: id % 7}}}
+steps:
+  totals: {from: numbers, key: key, aggregate: {n: count(*), highest: max(x)}}
+sinks:
+  kept: {from: numbers, files: {path: kept}}
+  out: {from: totals, files: {path: totals}}
+settings: {parallelism: 2, checkpoint: {every: 200ms}}
+"""
+
+STUCK = """\
+name: stuck
+sources:
+  numbers: {generate: {rate: 1000/s, columns: {x: id}}}
+steps:
+  mapped: {from: numbers, map: {python: stuck.py:stuck, returns: {x: bigint}}}
+sinks:
+  out: {from: mapped, files: {path: out}}
+"""
+
+# The first call takes long enough for all others to have a thread.
+FUNCTION = """\
+import os, time
+
+calls = 0
+
+def stuck(rows):
+    global calls
+    calls += 1
+    if calls == 1:
+        time.sleep(0.05)
+    elif os.path.exists("begun"):
+        with open("begun", "w"):
+            pass
+        os.remove("begun")
+        with open("release") as release:
+            release.read()
+    return rows
+"""
+
+
+def asking(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A command that was started; both streams are pipes."""
+    pipe = subprocess.PIPE
+    return limited(
+        subprocess.Popen([*HEADRACE, *arguments], cwd=folder, stdout=pipe, stderr=pipe, text=True)
+    )
+
+
+def answered(process: subprocess.Popen[str]) -> str:
+    """What it printed; it has ended well, and said nothing else."""
+    out, err = ended(process)
+    assert (process.returncode, err) == (0, "")
+    return out.removesuffix("\n")
+
+
+def until_events(process: subprocess.Popen[str], event: str, count: int = 1) -> None:
+    """Read standard error up to so many of these."""
+    assert process.stderr is not None
+    while count:
+        line = process.stderr.readline()
+        assert line, f"there was no {event}"
+        count -= json.loads(line)["event"] == event
+
+
+def numbers(folder: Path) -> list[int]:
+    """All that was kept."""
+    lines = (line for part in folder.glob("part-*") for line in part.read_text().splitlines())
+    return sorted(json.loads(line)["x"] for line in lines)
+
+
+def client(folder: Path, name: str) -> Client:
+    return Client(Home(LocalDisk(), str(folder / ".headrace"), name))
+
+
+def test_a_job_is_saved_rescaled_and_stopped_by_others_and_no_row_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(COUNTED)
+    job = start(tmp_path, "p.yaml", "--log", "json")
+    until_events(job, "checkpoint")
+    both = [asking(tmp_path, "savepoint", "counted", "--to", name) for name in ("a", "b")]
+    assert [answered(each) for each in both] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    stood = answered(asking(tmp_path, "rescale", "p.yaml", "--parallelism", "3"))
+    assert stood.startswith("counted stood still for ")
+    assert client(tmp_path, "counted").job()["parallelism"]["totals"] == 3
+    stops = [asking(tmp_path, "stop", "counted", "--savepoint") for _ in range(2)]
+    paths = {answered(each) for each in stops}
+    _, err = ended(job)
+    assert job.returncode == 0
+    (path,) = paths
+    summary = json.loads(err.splitlines()[-1])
+    assert (summary["status"], summary["checkpoint"]) == ("stopped", open_savepoint(path).number)
+    kept = numbers(tmp_path / "kept")
+    assert kept == list(range(len(kept)))
+    assert not list((tmp_path / ".headrace" / "counted").glob("control*"))
+
+
+def test_whoever_goes_away_ends_nothing_but_the_waiting(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(STUCK)
+    (tmp_path / "stuck.py").write_text(FUNCTION)
+    for name in ("begun", "release"):
+        os.mkfifo(tmp_path / name)
+    job = start(tmp_path, "p.yaml", "--log", "json")
+    met(tmp_path / "begun", "r").close()
+    asks = client(tmp_path, "stuck")
+    asks.reach("")
+    clients = [asking(tmp_path, "savepoint", "stuck", "--to", name) for name in ("a", "b")]
+    while len(asks.ask("GET", "/v1/operations")[1]["operations"]) < 2:
+        assert job.poll() is None
+    first, second = clients
+    first.send_signal(signal.SIGINT)
+    out, err = ended(first)
+    assert (first.returncode, out) == (130, "")
+    assert "the savepoint goes on, as operation " in err
+    second.kill()
+    ended(second)
+    met(tmp_path / "release", "w").close()
+    until_events(job, "savepoint", 2)
+    for name in ("a", "b"):
+        open_savepoint(str(tmp_path / name))
+    stop = asking(tmp_path, "stop", "stuck", "--drain")
+    _, err = ended(stop)
+    assert (stop.returncode, "has stopped, drained; " in err) == (0, True)
+    ended(job)
+    assert job.returncode == 0
+
+
+def test_a_job_that_was_killed_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(COUNTED)
+    job = start(tmp_path, "p.yaml", "--log", "json")
+    until_events(job, "checkpoint")
+    job.kill()
+    ended(job)
+    asked = asking(tmp_path, "savepoint", "counted")
+    _, err = ended(asked)
+    assert (asked.returncode, "counted is not running" in err) == (3, True)
+    (listed,) = json.loads(answered(asking(tmp_path, "jobs", "--json")))
+    assert listed["status"] == "killed"
+    again = start(tmp_path, "p.yaml", "--log", "json")
+    until_events(again, "checkpoint")
+    again.send_signal(signal.SIGTERM)
+    asked = asking(tmp_path, "stop", "counted")
+    ended(asked)
+    assert asked.returncode in (0, 3)
+    ended(again)
+    assert again.returncode == 0
+    kept = numbers(tmp_path / "kept")
+    assert kept == list(range(len(kept)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from headrace.cli.completion import JobName
 from headrace.cli.group import WholeNumber
 from headrace.cli.pipelines import check, painted, set_option
 from headrace.cli.state.opened import Opened, home_option, json_option, opened, told
@@ -17,8 +18,8 @@ NOT_FIT = 3
 
 
 @click.command()
-@click.argument("what")
-@click.argument("other")
+@click.argument("what", type=JobName())
+@click.argument("other", type=JobName())
 @click.option(
     "--limit", type=WholeNumber(0), default=5, show_default=True, help="So many examples."
 )

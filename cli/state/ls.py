@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from headrace.cli.completion import JobName
 from headrace.cli.state.opened import Opened, home_option, json_option, opened, told
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
-@click.argument("what", required=False)
+@click.argument("what", type=JobName(), required=False)
 @click.option("--groups", is_flag=True, help="Also how much is in each key group.")
 @json_option
 @home_option

@@ -84,8 +84,14 @@ class Opened:
 
 @contextmanager
 def opened(what: str, home: str) -> Iterator[Opened]:
-    """What a user names so. Raises SnapshotError."""
+    """What a user names so; a pipeline's file stands for its job. Raises SnapshotError."""
+    import os
+
     from headrace.state.savepoints.kept import named
 
+    if os.path.isfile(what):
+        from headrace.cli.control.naming import home_of
+
+        what = home_of(what, home).name
     with named(what, home) as kept:
         yield Opened(kept)

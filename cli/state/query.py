@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headrace.cli.completion import JobName
 from headrace.cli.failures import Refusal
 from headrace.cli.state.opened import home_option, json_option, opened, told
 
@@ -23,7 +24,7 @@ FORMATS = ("table", "csv", "json", "parquet")
 
 
 @click.command()
-@click.argument("what")
+@click.argument("what", type=JobName())
 @click.argument("sql")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--to", metavar="FILE", type=click.Path(dir_okay=False), help="Write it there.")

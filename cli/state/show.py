@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headrace.cli.completion import JobName
 from headrace.cli.failures import Refusal
 from headrace.cli.group import WholeNumber
 from headrace.cli.state.opened import Opened, home_option, json_option, opened, told
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("what")
+@click.argument("what", type=JobName())
 @click.argument("step")
 @click.option(
     "--key",
@@ -95,7 +96,7 @@ def _count(rows: pl.DataFrame | None, key: str | None, limit: int) -> str:
     height = 0 if rows is None else rows.height
     of = "" if key is None else f" of {key}"
     if height > limit:
-        return f"the first {limit} rows{of} (--limit shows more)"
+        return f"the first {'row' if limit == 1 else f'{limit} rows'}{of} (--limit shows more)"
     return f"{height or 'no'} row{'' if height == 1 else 's'}{of}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.keygroups import encoded, groups_of
+from headrace.core.keygroups import encoded, hashes_of
 from headrace.core.readable.step import frames_of
 from headrace.core.state import KEY, Frozen, Shape
 
@@ -78,27 +78,25 @@ def _groups(frozen: Frozen, name: str, key_groups: int) -> Iterator[GroupSize]:
     if name not in frozen.names or frozen.shape(name).spread is not None:
         return
     shape = frozen.shape(name)
-    found = [
-        _keys(frame, shape).value_counts(name="rows")
-        for frame in frames_of(frozen, name, frozen.groups)
-    ]
-    if not found:
+    hashes = [_hashes(frame, shape) for frame in frames_of(frozen, name, frozen.groups)]
+    if not hashes:
         return
-    rows = pl.concat(found).group_by("key").agg(pl.col("rows").sum())
-    groups = rows.with_columns(groups_of(rows["key"], key_groups).alias("group"))
-    counts = groups.group_by("group").agg(pl.len().alias("keys"), pl.col("rows").sum())
-    yield from (GroupSize(*row) for row in counts.sort("group").iter_rows())
+    key = pl.col("key")
+    rows = pl.concat(hashes).to_frame("key").lazy()
+    groups = rows.group_by((key % key_groups).cast(pl.Int64).alias("group"))
+    counts = groups.agg(key.n_unique().alias("keys"), pl.len().alias("rows")).sort("group")
+    yield from (GroupSize(*row) for row in counts.collect().iter_rows())
 
 
-def _keys(frame: pl.DataFrame, shape: Shape) -> pl.Series:
-    """The step's key of each row, encoded."""
+def _hashes(frame: pl.DataFrame, shape: Shape) -> pl.Series:
+    """The hash of the step's key of each row: as good as the key, to count them, and smaller."""
     import polars as pl
 
     if shape.key is None:
-        return frame[KEY].alias("key")
+        return hashes_of(frame[KEY])
     if not shape.key:
-        return pl.Series("key", [""]).new_from_index(0, frame.height)
-    return encoded(frame[list(shape.key)]).alias("key")
+        return hashes_of(pl.Series([""])).new_from_index(0, frame.height)
+    return hashes_of(encoded(frame[list(shape.key)]))
 
 
 def told_rows(documents: Sequence[Any], name: str) -> int | None:

@@ -73,6 +73,12 @@ def test_show_of_a_key_for_programs(headrace: Headrace, job: str) -> None:
     }
 
 
+def test_a_pipelines_file_stands_for_its_job(headrace: Headrace, job: str) -> None:
+    Path("p.yaml").write_text("name: test\nsources: {}\n")
+    ran = headrace("state", "show", "p.yaml", "step", "--limit", "1")
+    assert ran.out.startswith("step windows: the first row (--limit shows more)\n")
+
+
 def test_show_raw(headrace: Headrace, job: str) -> None:
     said = answer(headrace("state", "show", "test", "step", "--raw", "--json"))
     columns = [*said["states"]["windows"]["rows"][0]]

@@ -1,0 +1,209 @@
+"""Going on from a savepoint: in the home of the job, in another one, and from an old one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.processes import stop_behind
+from tests.cli.ran import Headrace
+
+ROWS = 30_000
+PIPELINE = f"""\
+name: stopped
+settings: {{parallelism: 2, key_groups: 16, checkpoint: {{every: 100ms}}}}
+sources:
+  numbers: {{generate: {{rows: {ROWS}, rate: 10000/s, columns: {{x: id}}}}}}
+steps:
+  totals: {{from: numbers, key: {{k: x % 7}}, aggregate: {{n: count(*), s: sum(x)}}}}
+sinks:
+  out: {{from: numbers, files: {{path: out}}}}
+  totals_out: {{from: totals, files: {{path: totals}}}}
+"""
+AT_ONCE = ("--set", "sources.numbers.generate.rate=10000000/s")
+FINAL = {k: (len(range(k, ROWS, 7)), sum(range(k, ROWS, 7))) for k in range(7)}
+V1 = Path(__file__).parent.parent / "state" / "savepoints"
+HOME = Path(".headrace/stopped")
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job that was stopped on its way, and a savepoint of an older checkpoint of it, moved."""
+    folder = tmp_path_factory.mktemp("stopped")
+    (folder / "p.yaml").write_text(PIPELINE)
+    stop_behind(folder, 4)
+    return folder
+
+
+def rows(folder: str) -> Iterator[dict[str, object]]:
+    """What is visible there, part by part."""
+    for part in sorted(Path(folder).glob("part-*")):
+        yield from map(json.loads, part.read_text().splitlines())
+
+
+def numbers() -> Counter[object]:
+    """How often each number was written."""
+    return Counter(row["x"] for row in rows("out"))
+
+
+def last_totals(*folders: str) -> dict[object, tuple[object, object]]:
+    """The greatest total of each key."""
+    found: dict[object, tuple[object, object]] = {}
+    for row in (row for folder in folders for row in rows(folder)):
+        total = (row["n"], row["s"])
+        found[row["k"]] = max(found.get(row["k"], total), total)
+    return found
+
+
+def checkpoints() -> list[int]:
+    """The job's checkpoints."""
+    return sorted(int(path.stem) for path in HOME.glob("checkpoints/manifests/*.json"))
+
+
+def exported(job: Headrace, what: str = "stopped", *, to: str = "moved/savepoint") -> str:
+    """A savepoint, moved to a path of its own."""
+    ran = job("state", "export", what)
+    assert ran.status == 0, ran.err
+    path = Path(ran.out.strip())
+    assert path.parent == Path(".headrace/savepoints/stopped")
+    Path(to).parent.mkdir(exist_ok=True)
+    path.rename(to)
+    return to
+
+
+@pytest.mark.parametrize("parallelism", ["1", "3"])
+def test_another_home_goes_on_from_a_moved_savepoint(job: Headrace, parallelism: str) -> None:
+    path, before = exported(job), numbers()
+    assert 0 < len(before) < ROWS
+    shutil.rmtree(".headrace")
+    for folder in ("out", "totals"):
+        Path(folder).rename(f"before-{folder}")
+    ran = job("run", "p.yaml", "--from-savepoint", path, "--parallelism", parallelism, *AT_ONCE)
+    assert ran.status == 0, ran.err
+    assert f"goes on from savepoint {path} of 20" in ran.err
+    assert "removed" not in ran.err
+    assert before + numbers() == Counter(range(ROWS))
+    assert last_totals("totals", "before-totals") == FINAL
+
+
+def test_the_same_home_goes_back(job: Headrace) -> None:
+    oldest, *newer = checkpoints()
+    path, before = exported(job, f"stopped@{oldest}"), numbers()
+    ran = job("run", "p.yaml", "--from-savepoint", path, *AT_ONCE)
+    assert ran.status == 0, ran.err
+    gone = ", ".join(map(str, newer))
+    assert f"checkpoint{'s' * (len(newer) > 1)} {gone} " in ran.err
+    twice = {number for number, times in numbers().items() if times == 2}
+    assert f"rows are written a second time: up to {len(twice):,} of out, " in ran.err
+    assert set(numbers().values()) == {1, 2}
+    assert twice < before.keys()
+    assert last_totals("totals") == FINAL
+
+
+def test_a_home_of_another_job_is_taken_over(job: Headrace) -> None:
+    path = exported(job)
+    document = Path(path, "savepoint.json").read_text()
+    there = json.loads((HOME / "checkpoints/job.json").read_text())["job"]
+    # As if the home were of somebody else's job of that name.
+    shutil.rmtree(".headrace")
+    Path("out").rename("before-out")
+    shutil.rmtree("totals")
+    Path("p.yaml").rename("q.yaml")
+    stop_behind_of_another_job()
+    shutil.rmtree("out")
+    shutil.rmtree("totals")
+    count = len(checkpoints())
+    ran = job("run", "q.yaml", "--from-savepoint", path, *AT_ONCE)
+    assert ran.status == 0, ran.err
+    assert f"it is a new job: the {count} checkpoints of the job that was here are rem" in ran.err
+    assert there in document
+    assert last_totals("totals") == FINAL
+
+
+def stop_behind_of_another_job() -> None:
+    """A job of the same name, stopped in this folder."""
+    Path("p.yaml").write_text(PIPELINE)
+    stop_behind(Path.cwd(), 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "message"),
+    [
+        (("x % 7", "x % 6"), 3, "savepoint moved/savepoint does not fit: the state of totals"),
+        (("key_groups: 16", "key_groups: 8"), 3, "it has 16 key groups, and the pipeline 8"),
+        (("path: out", "path: totals/x"), 0, ""),
+    ],
+)
+def test_a_savepoint_that_does_not_fit_leaves_the_home_as_it_is(
+    job: Headrace, change: tuple[str, str], status: int, message: str
+) -> None:
+    path, before = exported(job), tree()
+    Path("p.yaml").write_text(PIPELINE.replace(*change))
+    ran = job("run", "p.yaml", "--from-savepoint", path, *AT_ONCE)
+    assert (ran.status, message in ran.err) == (status, True), ran.err
+    if status:
+        assert tree() == before
+
+
+def tree() -> dict[str, bytes]:
+    """All that the home and the output have, but for the lock."""
+    found = [*HOME.rglob("*"), *Path("out").rglob("*")]
+    files = (path for path in found if path.is_file() and path.name != "lock")
+    return {str(path): path.read_bytes() for path in files}
+
+
+def test_a_damaged_savepoint_leaves_the_home_as_it_is(job: Headrace) -> None:
+    path = exported(job)
+    file = next(Path(path).rglob("*.parquet"))
+    file.write_bytes(file.read_bytes()[::-1])
+    before = tree()
+    ran = job("run", "p.yaml", "--from-savepoint", path, *AT_ONCE)
+    assert (ran.status, f"{file} is damaged" in ran.err) == (3, True), ran.err
+    ran = job("run", "p.yaml", *AT_ONCE)
+    assert ran.status == 0, ran.err
+    assert set(before) - set(tree()) <= {name for name in before if name.startswith(str(HOME))}
+    assert numbers() == Counter(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--from-savepoint", "nothing"), "there is no savepoint nothing"),
+        (("--from-savepoint", "moved", "--fresh"), "got --from-savepoint and --fresh"),
+        (("--from-savepoint", "moved", "--from-checkpoint", "1"), "and --from-checkpoint"),
+        (("--from-savepoint", "moved", "--limit", "1"), "nothing is kept of a run with --limit"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_refused(
+    job: Headrace, arguments: tuple[str, ...], message: str
+) -> None:
+    before = tree()
+    ran = job("run", "p.yaml", *arguments)
+    assert (ran.status, message in ran.err) == (2, True), ran.err
+    assert tree() == before
+
+
+def test_an_old_savepoint_is_gone_on_from(headrace: Headrace) -> None:
+    shutil.copy(V1 / "v1.yaml", "v1.yaml")
+    rate = ("--set", "sources.orders.generate.rate=10000000/s")
+    ran = headrace("run", "v1.yaml", "--from-savepoint", str(V1 / "v1"), *rate)
+    assert ran.status == 0, ran.err
+    assert "orders: 0/2x20 from 960, 1/2x20 from 980\n" in ran.err
+    totals = {row["shop"]: (row["n"], row["revenue"]) for row in rows("totals")}
+    assert totals == {f"shop {shop}": (400, sum(range(shop, 2000, 5)) / 100) for shop in range(5)}
+    minutes = {(r["window_start"], r["shop"]): (r["n"], r["ids"]) for r in rows("minutes")}
+    assert minutes == {
+        (f"2026-01-01T00:0{minute}:00.000000Z", id % 3): (len(ids), ids)
+        for minute in (1, 2, 3)
+        for id in range(600 * minute, 600 * minute + 3)
+        for ids in [list(range(id, min(600 * minute + 600, 2000), 3))]
+    }
+    best = sorted((str(row["id"]), row["rank"]) for row in rows("best"))
+    ends = (end for last in (1000, 1500, 2000) for end in range(last - 4, last))
+    assert best == sorted((str(id), 2 if id % 4 < 2 else 1) for id in ends)
+    assert sorted(row["ten"] for row in rows("firsts")) == list(range(96, 200))  # type: ignore[type-var]

@@ -52,7 +52,9 @@ def job_statistics(job: Job) -> dict[str, object]:
             name: _part(job.plan.part(name), counts, now_us)
             for name, counts in job.counts().items()
         },
-        "subtasks": [_subtask(s, shares[s.attempt, s.id]) for s in subtasks],
+        "subtasks": [
+            _subtask(s, Shares() if s.ended else shares[s.attempt, s.id]) for s in subtasks
+        ],
         "state": _size(sum((each.state for each in subtasks), Size())),
         "checkpoints": None if job.keeping is None else _checkpoints(job.keeping.history),
     }

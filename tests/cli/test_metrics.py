@@ -11,15 +11,22 @@ import polars as pl
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from headrace.cli.control.http import Request
 from headrace.cli.metrics.figures import Figures
 from headrace.cli.metrics.scrape import Scrapes
+from headrace.cli.metrics.serving import routes
 from headrace.cli.metrics.table import METRICS
 from headrace.connectors.memory import Happening, Memory
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.history import History
 from headrace.core.job import Job
+from headrace.core.keeping import Keeping
 from headrace.core.messages import CheckpointFailed, CheckpointTaken
+from headrace.core.pipeline.settings import FixedRestart
+from headrace.core.restart import Restarts
+from headrace.state.storage.local import LocalStore
+from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import cut, job_of
 from tests.runtime.sources import at
 from tests.runtime.test_backpressure import TEXT as SLOW
@@ -148,6 +155,56 @@ def test_what_stands_in_a_name_is_escaped(figures: Figures) -> None:
     text = Scrapes(lambda: replace(figures, plan=replace(figures.plan, name=odd))).text()
     families = text_string_to_metric_families(text.decode())
     assert {s.labels.get("job", odd) for family in families for s in family.samples} == {odd}
+
+
+FAILING = """
+sources: {s: {memory: {data: in}, schema: {id: bigint}}}
+steps: {m: {from: s, map: {python: "f.py:f", returns: {id: bigint}}}}
+sinks: {out: {from: m, memory: {data: out}}}
+"""
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Job:
+    """A job that fails at its first row."""
+    (tmp_path / "f.py").write_text("def f(rows):\n    return 1 / 0\n")
+    memory = Memory({"in": {"a": [pl.DataFrame({"id": [1]}), 100.0]}})
+    return job_of(tmp_path, FAILING, memory, Bench(), Bounds())
+
+
+def health(job: Job, at_s: float) -> dict[str, tuple[int, bytes]]:
+    """What a job's health is at a time."""
+
+    async def main() -> dict[str, tuple[int, bytes]]:
+        answers = {route.path: route.handler for route in routes(job, "1.0")}
+        running = asyncio.create_task(job.run())
+        await asyncio.sleep(at_s)
+        said = {}
+        for path in ("/ready", "/live"):
+            response = await answers[path](Request("GET", path))
+            said[path] = response.status, response.body
+        job.stop()
+        await running
+        return said
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
+        return runner.run(main())
+
+
+def test_a_job_that_waits_to_begin_again_is_live_and_not_ready(failing: Job) -> None:
+    store = LocalStore(MemoryDisk(), "/checkpoints", "0" * 32)
+    store.prepare()
+    failing.keeping = Keeping(store, Restarts(FixedRestart()))
+    said = health(failing, 5.0)
+    assert said["/ready"] == (503, b'{"status":"restarting"}\n')
+    assert said["/live"][0] == 200
+    assert failing.keeping.history.restarts == 1
+
+
+def test_a_job_that_has_failed_for_good_is_not_live(failing: Job) -> None:
+    said = health(failing, 5.0)
+    assert said["/ready"] == (503, b'{"status":"over"}\n')
+    assert said["/live"][0] == 503
 
 
 def test_a_scrape_has_what_the_table_says_and_nothing_else_of_ours(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_who_stands_before_a_slow_writer_is_backpressured_and_the_writer_is_busy
     assert source["backpressure"] == "high"
     assert [(each["busy"], each["backpressure"]) for each in sinks] == [(1, "ok"), (1, "ok")]
     assert [each["queue"]["rows"] for each in sinks] == [3, 3]
-    assert all(each["ended"] for each in end["subtasks"])
+    assert all(each["ended"] and each["idle"] == 1 for each in end["subtasks"])
     assert sum(each["parts"]["out"]["rows_in"] for each in end["subtasks"][1:]) == 24
 
 

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.core.aggregates import TABLE
 from headrace.core.elements import DELETE, HIDDEN
+from headrace.core.keygroups import encoded
+from headrace.core.readable.keys import decoded
 from headrace.core.readable.step import ReadableStep
+from headrace.core.types import STRING, Field, Schema
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.savepoints.taking import take
@@ -119,6 +124,16 @@ def test_rows_of_a_state(tmp_path: Path, step: str, columns: str, known: list[st
     assert sorted(said(found)) == sorted(known)
 
 
+@pytest.mark.parametrize(("step", "columns", "known"), KNOWN.values(), ids=KNOWN)
+def test_what_tells_rows_apart(tmp_path: Path, step: str, columns: str, known: list[str]) -> None:
+    state = columns.partition(":")[0]
+    with Stopped(tmp_path, step).kept() as kept:
+        by = ReadableStep.of("step", kept.document, kept.frozen("step")).identity(state)
+        found = read(kept, state).select(by) if by else pl.DataFrame({"one": known})
+    assert found.height == len(known) == len({repr(row) for row in found.rows()})
+    assert not {"n", "t", "m", "mean", "rows", "event_time"} & {*by}
+
+
 WINDOWS = {
     "tumble": "key: {odd: k % 2, s: s}, window: {tumble: 10s}",
     "no key": "window: {tumble: 3s}",
@@ -212,6 +227,13 @@ def test_keys_of_tables_have_their_types_again(tmp_path: Path) -> None:
     assert running.schema == found.schema
     assert sorted(map(repr, running.rows())) == sorted(map(repr, found.rows()))
     assert running.height == 6
+
+
+@given(st.lists(st.tuples(*[st.none() | st.text(max_size=12)] * 2), min_size=1, max_size=9))
+def test_texts_in_keys_are_what_they_were(keys: list[tuple[str | None, str | None]]) -> None:
+    frame = pl.DataFrame(keys, {"a": pl.String, "b": pl.String}, orient="row")
+    types = Schema((Field("a", STRING), Field("b", STRING)))
+    assert pl.DataFrame(decoded(encoded(frame), types)).rows() == keys
 
 
 def test_only_the_rows_of_a_key_are_found(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from headrace.cli.control.figures import Figures
 from headrace.cli.control.plans import Plans
 from headrace.cli.control.saving import Saving, Tell
 from headrace.cli.failures import keep_defect
+from headrace.core.addresses import is_url
 from headrace.core.launch import Launch
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def _export(
 ) -> str:
     from headrace.state.savepoints.taking import take
 
-    return os.path.abspath(take(home, version, number, to, tell, cabinet=cabinet))
+    where = take(home, version, number, to, tell, cabinet=cabinet)
+    return where if is_url(where) else os.path.abspath(where)
 
 
 def _failed(error: BaseException) -> None:

@@ -12,8 +12,10 @@ from headrace.core.readable.sizes import bytes_in
 from headrace.core.snapshots import Manifest, SnapshotError
 from headrace.state.savepoints import names
 from headrace.state.savepoints.savepoint import is_savepoint, open_savepoint
+from headrace.state.storage.elsewhere import place_of
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.remote.looking import cabinet_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,15 @@ def all_said(found: Sequence[Listed]) -> str:
 
 def _checkpoints(home: Home) -> Iterator[Listed]:
     """Those of a job, the newest first."""
-    if not home.disk.names(home.checkpoints):
+    try:
+        if not home.disk.names(home.checkpoints) and place_of(home) is None:
+            return
+        store = cabinet_of(home).looked_at()
+        numbers = store.manifests() if store else []
+    except SnapshotError as error:
+        yield Listed(home.name, "checkpoint", home.name, 0, damaged=error.message)
         return
-    store = home.looked_at()
-    for number in reversed(store.manifests() if store else []):
+    for number in reversed(numbers):
         what = f"{home.name}@{number}"
         try:
             assert store is not None

@@ -14,14 +14,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from headrace.core.addresses import is_url
 from headrace.core.manifest import all_visible
 from headrace.core.snapshots import DamagedSnapshot, Manifest, RefusedSnapshot, SnapshotStore
 from headrace.core.state import Document, Frozen, StateBackend
 from headrace.state.savepoints import names
 from headrace.state.savepoints.savepoint import NoSuchSnapshot, open_savepoint
 from headrace.state.storage.cabinet import Cabinet
+from headrace.state.storage.elsewhere import place_of
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.names import JOB
+from headrace.state.storage.remote.looking import cabinet_of, looking
+from headrace.state.storage.remote.reading import disk_of, place
 
 _NUMBERED = re.compile(r"(?P<job>.+)@(?P<number>[1-9]\d*)")
 
@@ -91,6 +96,10 @@ def named(what: str, root: str) -> Iterator[Kept]:
     JOB is the name of a pipeline. A folder that is there is taken for a savepoint, unless it is a
     job's home.
     """
+    if is_url(what):
+        with _in_bucket(what) as kept:
+            yield kept
+        return
     found = job_of(what, root)
     if found is not None:
         with checkpoint(*found) as kept:
@@ -113,8 +122,22 @@ def job_of(what: str, root: str) -> tuple[Home, int | None] | None:
     found = _NUMBERED.fullmatch(what)
     name, number = (found["job"], int(found["number"])) if found else (what, None)
     home = Home(LocalDisk(), root, name)
-    is_there = _is_name(name) and home.disk.names(home.checkpoints)
+    is_there = _is_name(name) and (home.disk.names(home.checkpoints) or place_of(home))
     return (home, number) if is_there else None
+
+
+@contextmanager
+def _in_bucket(what: str) -> Iterator[Kept]:
+    """A savepoint, or the checkpoints of a job: `s3://bucket/bids`, `s3://bucket/bids@7`."""
+    found = _NUMBERED.fullmatch(what)
+    url, number = (found["job"], int(found["number"])) if found else (what, None)
+    disk = disk_of(url)
+    if disk.size(f"{url}/{JOB}") is None:
+        yield open_savepoint(what)
+        return
+    above, name = os.path.split(str(place(url)))
+    with checkpoint(Home(disk, above, name), number, cabinet=looking(above, name)) as kept:
+        yield kept
 
 
 @contextmanager
@@ -127,9 +150,9 @@ def checkpoint(
     """A checkpoint of a home, None: the newest one. What is read of it may go meanwhile.
 
     Databases are opened in the folder `scratch`, which is made if there are any, and then empty.
-    `cabinet`: where the checkpoints are, if they are not in the home.
+    `cabinet`: where the checkpoints are, if they are not where the home says.
     """
-    cabinet = cabinet or home
+    cabinet = cabinet or cabinet_of(home)
     from headrace.state.rocks.backend import RocksBackend
 
     store = cabinet.looked_at()

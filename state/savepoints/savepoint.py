@@ -12,7 +12,7 @@ from headrace.state.savepoints import names
 from headrace.state.savepoints.document import FORMAT, KIND, FileDocument, PartDocument, typed
 from headrace.state.savepoints.frozen import SavedFrozen, damaged
 from headrace.state.storage.disk import Disk
-from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.remote.reading import disk_of
 from headrace.state.storage.sealing import Broken, unseal
 from headrace.state.storage.telling import telling
 
@@ -72,7 +72,7 @@ class Savepoint:
 
 def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
     """The savepoint in a folder. Raises NoSuchSnapshot, RefusedSnapshot, DamagedSnapshot."""
-    disk = disk or LocalDisk()
+    disk = disk or disk_of(folder)
     path = names.manifest(folder)
     with telling(f"read {path}"):
         if disk.size(path) is None:
@@ -96,7 +96,7 @@ def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
 
 def is_savepoint(folder: str, disk: Disk | None = None) -> bool:
     """Whether a folder looks like one."""
-    return (disk or LocalDisk()).size(names.manifest(folder)) is not None
+    return (disk or disk_of(folder)).size(names.manifest(folder)) is not None
 
 
 def _none(folder: str, disk: Disk) -> SnapshotError:

@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from headrace.core.addresses import is_url
+from headrace.core.snapshots import SnapshotError
 from headrace.state.savepoints import names
 from headrace.state.savepoints.export import Tell, export
 from headrace.state.savepoints.kept import checkpoint
@@ -36,8 +38,11 @@ def take(
     `to` must not be there, or be empty; None: among those of the job, under the time. `version` is
     that of headrace. `cabinet` is where the checkpoints are, if not in the home. `tell` is told now
     and then how many of how many bytes are done, and may raise to end it. Nothing is left of one
-    that was not finished. Raises SnapshotError.
+    that was not finished. An address is for a bucket; until all is there, it is among the job's
+    savepoints. Raises SnapshotError.
     """
+    if to is not None and is_url(to):
+        return _taken_away(home, version, number, to, tell, time, cabinet)
     at = time()
     folder = to or free(home.disk, os.path.join(names.of_job(home.root, home.name), names.at(at)))
     said = {"taken": at, "taken_by": version}
@@ -47,3 +52,40 @@ def take(
         home.disk.remove_folder(scratch)
         to_write.finish(document)
     return folder
+
+
+def _taken_away(
+    home: Home,
+    version: str,
+    number: int | None,
+    to: str,
+    tell: Tell,
+    time: Callable[[], str],
+    cabinet: Cabinet | None,
+) -> str:
+    """Write it to a folder, take that to a bucket, and remove it."""
+    from headrace.state.savepoints.upload import check_empty, upload
+    from headrace.state.storage.remote.bucket import bucket
+    from headrace.state.storage.remote.reading import place
+
+    last = (0, 0)
+
+    def told(done: int, of: int) -> None:
+        nonlocal last
+        last = (done, of)
+        tell(done, of)
+
+    address = place(to)
+    objects = bucket(address)
+    check_empty(objects)
+    folder = take(home, version, number, None, told, time, cabinet)
+    try:
+        upload(folder, objects, lambda: tell(*last))
+    except SnapshotError as error:
+        error.hint = f"it is whole in {folder}, and may be taken there by any other means"
+        raise
+    except BaseException:
+        home.disk.remove_folder(folder)
+        raise
+    home.disk.remove_folder(folder)
+    return str(address)

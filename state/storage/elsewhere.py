@@ -42,6 +42,14 @@ def home_id(home: Home, place: str | None, *, anew: bool) -> str:
     return identity
 
 
+def place_of(home: Home) -> str | None:
+    """Where a home says that its checkpoints are; None: in itself. Raises RefusedSnapshot."""
+    path = _path(home)
+    with telling(f"read {path}"):
+        said = _said(home, path)
+    return str(said["dir"]) if said and said["dir"] else None
+
+
 def settled(home: Home, identity: str, place: str | None) -> None:
     """Say that the job has its checkpoints there, behind all that might have refused it."""
     if place is None:

@@ -146,3 +146,27 @@ def test_a_bucket_that_is_not_there_is_said_at_once(job: Headrace) -> None:
     ran = job("run", "p.yaml", "--set", "settings.checkpoint.dir=s3://nobody-made-it/path")
     assert (ran.status, "there is no such bucket" in ran.err) == (1, True)
     assert not Path("out").exists()
+
+
+def test_a_savepoint_goes_to_a_bucket_and_a_job_goes_on_from_there(
+    job: Headrace, running: subprocess.Popen[str], place: Address
+) -> None:
+    there = f"{place}/saved/monday"
+    ran = job("savepoint", "bids", "--to", there)
+    assert (ran.status, ran.out.strip()) == (0, there), ran.err
+    running.send_signal(signal.SIGTERM)
+    ended(running)
+    assert not list(Path(".headrace/savepoints").rglob("*.parquet"))
+    ran = job("savepoint", "bids", "--to", there)
+    assert ran.status != 0
+    for what in (there, "bids", f"{place}/bids"):
+        ran = job("state", "ls", what)
+        assert (ran.status, "counts" in ran.out) == (0, True), ran.err
+    ran = job("state", "export", "bids", "--to", there)
+    assert (ran.status, f"{there} has a savepoint in it" in ran.err) == (3, True), ran.err
+    assert "bids@" in job("state", "ls").out
+    for part in Path("out").iterdir():
+        part.unlink()
+    ran = job("run", "p.yaml", "--home", "other", "--from-savepoint", there, *AT_ONCE)
+    assert ran.status == 0, ran.err
+    assert {(k, ROWS // 100) for k in range(100)} <= set(changes())

@@ -24,7 +24,7 @@ def job() -> Job:
 
 
 def store_of(job: Job) -> LocalStore:
-    assert job.store is not None
+    assert isinstance(job.store, LocalStore)
     return job.store
 
 

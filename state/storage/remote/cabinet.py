@@ -100,6 +100,7 @@ class RemoteCabinet:
         job = self._told() if document is None else str(document["job"])
         if job is None:
             return None
+        self._job = self._job or job
         return RemoteStore(self._objects, job, self._disk, None, self._now)
 
     def finish(self, said: Mapping[str, object]) -> None:

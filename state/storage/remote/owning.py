@@ -186,12 +186,10 @@ class Owning:
 
     def _test(self) -> None:
         """Refuse a server that takes no notice of conditions: there are some."""
-        for ask in (
-            lambda: self._objects.create(OWNER, _sealed(self._me)),
-            lambda: self._objects.replace(OWNER, _sealed(self._me), STALE),
-        ):
+        data = _sealed(self._me)
+        for found in (None, Found(data, STALE)):
             with suppress(Conflict):
-                ask()
+                self._put(found)
                 raise RefusedSnapshot(
                     f"{self._objects.address}: its server writes also where a condition does not "
                     "hold",

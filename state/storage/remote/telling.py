@@ -43,9 +43,11 @@ def asking(doing: str, *through: type[BaseException]) -> Iterator[None]:
     """Says what could not be done, and why; those named pass through as they are."""
     from obstore import exceptions
 
+    known = (exceptions.BaseError, OSError, ValueError, NotImplementedError)
+    caught: tuple[type[BaseException], ...] = (*known, *through)
     try:
         yield
-    except (exceptions.BaseError, OSError, ValueError, NotImplementedError, *through) as error:
+    except caught as error:
         if isinstance(error, through) and not any(each in str(error) for each in _NO_PLACE):
             raise
         what, hint = why(str(error))

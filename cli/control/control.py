@@ -24,7 +24,7 @@ from headrace.core.news import Asked, News, NotDone, Rescaled, Savepointed
 from headrace.core.plan import Plan
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 
-GRACE_S = 2.0
+GRACE_S = 1.0
 """How long the end waits for clients that wait for it, between two of their questions."""
 
 ENDED = Trouble("refused", "the job has ended")

@@ -1,7 +1,7 @@
 """As much of HTTP/1.1 as control needs: a request a connection, bodies with a length, JSON answers.
 
 Pure: bytes in, what they say out, and back. A library would bring more than this, to every run and
-before its first row (docs/decisions/0014). Whatever is not understood is an answer of the 4xx kind,
+before its first row (docs/decisions/0016). Whatever is not understood is an answer of the 4xx kind,
 never a guess: `Bad` says which, and what to do.
 """
 

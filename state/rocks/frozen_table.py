@@ -56,10 +56,10 @@ class FrozenSpillingTable:
                 hiding.append(rows[KEY])
         if self.cold is None:
             return
-        hidden = pl.concat(hiding) if hiding else pl.Series(KEY, [], dtype=pl.String)
+        hidden = Hidden(pl.concat(hiding) if hiding else pl.Series(dtype=pl.String), key_groups)
         inside = groups if self.group is None else None
         for rows in self.cold.all(inside):
-            yield self._within(_left(rows, [hidden], now_us), groups, key_groups)
+            yield self._within(_left(rows, [hidden.near(rows[KEY])], now_us), groups, key_groups)
 
     def _within(self, rows: pl.DataFrame, groups: range | None, key_groups: int) -> pl.DataFrame:
         if groups is None or len(groups) >= key_groups:
@@ -70,6 +70,23 @@ class FrozenSpillingTable:
             else key_group(rows, self.group, key_groups)
         )
         return rows.filter(of.is_between(groups.start, groups.stop, closed="left"))
+
+
+class Hidden:
+    """Keys whose rows on disk do not count, by key group: those on disk are read in that order."""
+
+    def __init__(self, keys: pl.Series, key_groups: int) -> None:
+        self._key_groups = key_groups
+        groups = groups_of(keys, key_groups)
+        order = groups.arg_sort()
+        self._keys, self._groups = keys[order], groups[order]
+
+    def near(self, keys: pl.Series) -> pl.Series:
+        """Those among which some of these may be, which are in the order that they have on disk."""
+        groups = groups_of(keys, self._key_groups)
+        low = self._groups.search_sorted(int(groups[0]), "left")
+        high = self._groups.search_sorted(int(groups[-1]), "right")
+        return self._keys.slice(low, high - low)
 
 
 def whole(generation: FrozenTable) -> pl.DataFrame | None:

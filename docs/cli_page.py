@@ -73,7 +73,9 @@ beside them, by event:
   `sources` from where each goes on, in words; `killed` names the process that was killed before;
   `changes` are lines that say what goes on differently because the [pipeline was
   changed](changing-pipelines.md). With `--from-checkpoint`, `removed` are the newer checkpoints,
-  and `again` is how many rows of each sink are written a second time at most.
+  and `again` is how many rows of each sink are written a second time at most. With
+  `--from-savepoint`, `savepoint` is where it is, and `forgotten` how many checkpoints of another
+  job were in the home.
 - `checkpoint`, for each that is complete: `number`, `seconds`, and `bytes`, how much was new.
 - `checkpoint_failed`, for each that is not: `number` and `message`. The job goes on.
 - `restarting`, when the job has failed and begins again after `delay_s` seconds: what failed, as

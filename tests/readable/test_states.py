@@ -103,6 +103,12 @@ KNOWN = {
         "windows: k window_start window_end rank s v",
         ["- 0 10 1 a 4", "1 0 10 1 c 3", "2 0 10 1 b 7"],
     ),
+    "top of windows by a key that is called like another column": (
+        "from: rows, key: {v: v % 2}, window: {tumble: 10s}, top: {n: 1, by: v desc},"
+        " select: {s: s, v: v}",
+        "windows: v window_start window_end rank s v_",
+        ["0 0 10 1 a 4", "1 0 10 1 b 7"],
+    ),
     "dedup": (
         "from: rows, dedup: {key: [k, s]}",
         "keys: k s",

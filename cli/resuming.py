@@ -121,10 +121,10 @@ def _opened(
         yield home, identity, killed
         return
     from headrace.core.addresses import address
-    from headrace.state.storage.remote.bucket import bucket
+    from headrace.state.storage.remote.bucket import reached
     from headrace.state.storage.remote.cabinet import opened
 
-    objects = bucket(address(place).below(home.name))
+    objects = reached(address(place).below(home.name))
     with opened(objects, home.name, identity, home.disk, now, take_over=start.take_over) as cabinet:
         yield cabinet, identity, killed or cabinet.killed
 

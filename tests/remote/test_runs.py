@@ -170,3 +170,12 @@ def test_a_savepoint_goes_to_a_bucket_and_a_job_goes_on_from_there(
     ran = job("run", "p.yaml", "--home", "other", "--from-savepoint", there, *AT_ONCE)
     assert ran.status == 0, ran.err
     assert {(k, ROWS // 100) for k in range(100)} <= set(changes())
+
+
+def test_a_server_that_is_not_there_is_said_soon(
+    job: Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    ran = job("run", "p.yaml")
+    assert (ran.status, "owner.json: the server cannot be reached" in ran.err) == (1, True), ran.err
+    assert not Path("out").exists()

@@ -70,6 +70,12 @@ def bucket(address: Address, patience: Patience | None = None) -> Bucket:
         )
 
 
+def reached(address: Address) -> Bucket:
+    """The same, of a server that has answered: what is wrong with the environment is told soon."""
+    bucket(address, Patience(again_s=3.0)).read("owner.json")
+    return bucket(address)
+
+
 def _is_set(name: str) -> bool:
     return os.environ.get(name, "").lower() in ("true", "1")
 

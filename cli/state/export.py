@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from headrace.cli.failures import Refusal
-from headrace.cli.state.opened import home_option, told
+from headrace.cli.state.opened import by_name, home_option, told
 
 
 @click.command()
@@ -33,7 +33,7 @@ def export(what: str, to: str | None, home: str) -> None:
     from headrace.state.savepoints.savepoint import is_savepoint
     from headrace.state.savepoints.taking import take
 
-    found = job_of(what, home)
+    found = job_of(by_name(what, home), home)
     if found is None:
         if is_savepoint(what):
             raise Refusal(f"{what} is a savepoint already", "a savepoint may be copied as it is")

@@ -85,13 +85,17 @@ class Opened:
 @contextmanager
 def opened(what: str, home: str) -> Iterator[Opened]:
     """What a user names so; a pipeline's file stands for its job. Raises SnapshotError."""
-    import os
-
     from headrace.state.savepoints.kept import named
 
-    if os.path.isfile(what):
-        from headrace.cli.control.naming import home_of
-
-        what = home_of(what, home).name
-    with named(what, home) as kept:
+    with named(by_name(what, home), home) as kept:
         yield Opened(kept)
+
+
+def by_name(what: str, home: str) -> str:
+    """The same, with the name of the job for a pipeline's file, also before @N."""
+    import os
+
+    from headrace.cli.control.naming import home_of
+
+    file, at, number = (what, "", "") if os.path.isfile(what) else what.rpartition("@")
+    return f"{home_of(file, home).name}{at}{number}" if os.path.isfile(file) else what

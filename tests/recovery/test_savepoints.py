@@ -76,6 +76,32 @@ def exported(job: Headrace, what: str = "stopped", *, to: str = "moved/savepoint
     return to
 
 
+def test_a_checkpoint_is_exported_by_all_its_names(job: Headrace, tmp_path: Path) -> None:
+    oldest, *_, newest = checkpoints()
+    whats = {"stopped": newest, "p.yaml": newest, f"p.yaml@{oldest}": oldest}
+    for place, (what, number) in enumerate(whats.items()):
+        ran = job("state", "export", what, "--to", f"in/{place}")
+        assert (ran.status, ran.out) == (0, f"in/{place}\n"), ran.err
+        assert json.loads(Path(f"in/{place}/savepoint.json").read_bytes())["number"] == number
+    ran = job("state", "export", "stopped", "--to", "in/0")
+    assert (ran.status, "in/0 has a savepoint in it" in ran.err) == (3, True)
+    assert sorted(path.name for path in Path("in").iterdir()) == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("nothing", 'there is no job "nothing" in .headrace'),
+        ("stopped@99", "stopped has no checkpoint 99\n      there are: "),
+        ("moved/savepoint", "moved/savepoint is a savepoint already"),
+    ],
+)
+def test_what_cannot_be_exported_is_told(job: Headrace, what: str, message: str) -> None:
+    exported(job)
+    ran = job("state", "export", what)
+    assert (ran.status, ran.out, message in ran.err) == (2, "", True), ran.err
+
+
 @pytest.mark.parametrize("parallelism", ["1", "3"])
 def test_another_home_goes_on_from_a_moved_savepoint(job: Headrace, parallelism: str) -> None:
     path, before = exported(job), numbers()

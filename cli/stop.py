@@ -57,5 +57,7 @@ def stop(job: str, to: str | None, drain: bool, home: str) -> None:
 def _said(name: str, result: dict[str, object]) -> str:
     if result["checkpoint"] is None:
         return f"{name} had come to its end"
-    drained = ", drained" if result["drained"] else ""
-    return f"{name} has stopped{drained}; it goes on from checkpoint {result['checkpoint']}"
+    if result["drained"]:
+        goes_on = f"run --resume-drained goes on from checkpoint {result['checkpoint']}"
+        return f"{name} has stopped, drained; {goes_on}"
+    return f"{name} has stopped; it goes on from checkpoint {result['checkpoint']}"

@@ -38,6 +38,10 @@ class NoAnswer(Exception):
     """Somebody listens, and has not answered, or not to the end."""
 
 
+class Closed(NoAnswer):
+    """It has hung up: its process is about to end, perhaps."""
+
+
 class _Connection(http.client.HTTPConnection):
     """HTTP over the socket of a home."""
 
@@ -82,6 +86,8 @@ class Client:
             raise Refusal(f"{where} is of another user", "ask as who runs the job", 3) from None
         except sockets.TooLong as error:
             raise Refusal(f"{error.filename}: {error.strerror}", "move the home", 3) from None
+        except ConnectionError as error:
+            raise Closed(str(error)) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NoAnswer(str(error) or type(error).__name__) from None
         finally:
@@ -103,7 +109,7 @@ class Client:
         while True:
             try:
                 return self.job()
-            except NotThere:
+            except (NotThere, Closed):
                 self._check_starting(when_not, late=time.monotonic() > waited_until)
             except NoAnswer as error:
                 raise _unanswered(self.home.name, error) from None
@@ -113,8 +119,8 @@ class Client:
         """The operation that was begun. Raises Refusal."""
         try:
             status, said = self.ask("POST", path, body)
-        except NotThere:
-            raise Refusal(f"{self.home.name} is not running any more", status=3) from None
+        except (NotThere, Closed):
+            raise Refusal(f"{self.home.name} has just ended", status=3) from None
         except NoAnswer as error:
             raise _unanswered(self.home.name, error) from None
         if status == 202:
@@ -131,7 +137,9 @@ class Client:
         if not held:
             raise Refusal(f"{self.home.name} is not running", when_not, 3)
         if late:
-            message = f"{self.home.name} is starting, and cannot be asked yet ({holder})"
+            message = (
+                f"{self.home.name} is starting, or about to end: it cannot be asked ({holder})"
+            )
             raise Refusal(message, "ask again later", 3)
 
 

@@ -73,6 +73,8 @@ class Control:
         except OSError as error:
             why = error.strerror or str(error)
             self.tell(NotDone("control", f"{sockets.path(self.folder)}: {why}"))
+        except Exception as error:
+            self.failed(error)
 
     async def _sample(self) -> None:
         try:

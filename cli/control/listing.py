@@ -13,6 +13,7 @@ from headrace.cli.control.client import Client, NoAnswer, NotThere
 from headrace.cli.control.naming import homes
 from headrace.cli.failures import Refusal
 from headrace.core.snapshots import SnapshotError
+from headrace.state.storage.elsewhere import place_of
 from headrace.state.storage.home import Home
 
 PATIENCE_S = 3.0
@@ -141,11 +142,12 @@ def _silent(home: Home) -> Listed | None:
             return Listed(home.name, "starting", pid=holder.pid if holder else None)
         store = home.looked_at()
         numbers = store.manifests() if store else []
+        status = "killed" if holder else "stopped"
         if not store or not numbers:
-            return None
+            place = place_of(home)
+            return Listed(home.name, status, f"checkpoints in {place}") if place else None
         document: Any = store.manifest(numbers[-1])
     except SnapshotError as error:
         return Listed(home.name, "damaged", error.message)
-    status = "killed" if holder else "stopped"
     time, drained = document["time"], bool(document.get("drained"))
     return Listed(home.name, status, "", None, numbers[-1], time, drained)

@@ -91,7 +91,9 @@ def test_what_does_not_run_cannot_be_asked(
     with home.held(NOW):
         starting = headrace(*command, "test", "--home", "home")
     assert starting.status == 3
-    assert starting.err.startswith("headrace: test is starting, and cannot be asked yet (process ")
+    assert starting.err.startswith(
+        "headrace: test is starting, or about to end: it cannot be asked"
+    )
     assert 'did you mean "test"?' in headrace(*command, "tset", "--home", "home").err
     stopped = headrace(*command, "test", "--home", "home")
     assert stopped.status == 3

@@ -26,7 +26,7 @@ from headrace.core.keeping import Keeping
 from headrace.core.launch import Launch, launch
 from headrace.core.news import News
 from headrace.core.pipeline.load import load
-from headrace.core.pipeline.settings import NoRestart
+from headrace.core.pipeline.settings import NoRestart, Restart
 from headrace.core.plan import build
 from headrace.core.restart import Restarts
 from headrace.core.signals import Request, Signals
@@ -130,9 +130,14 @@ class Running:
 
     def until_read(self, rows: int) -> None:
         """Wait until so many rows have been counted."""
+        self.until(lambda said: said["parts"]["totals"]["rows_in"] >= rows)
+
+    def until(self, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Wait until the job says something like that."""
         until = time.monotonic() + LONGEST_S
-        while (said := self.client.job()["parts"]["totals"]["rows_in"]) < rows:
+        while not is_so(said := self.client.job()):
             assert time.monotonic() < until, said
+        return said
 
     def over(self) -> Outcome:
         """How the job has ended; waits for it."""
@@ -157,7 +162,7 @@ def running(
     rows: list[Happening] | None = None,
     export: Callable[[Home], Export] = save,
     text: str = TOTALS,
-    every_s: float | None = None,
+    restart: Restart | None = None,
 ) -> Iterator[Running]:
     """Run it; at the end it is stopped, if it still runs. By default it waits behind ten rows."""
     memory = Memory({"rows": {"s": [frame(0, 10), *FOREVER] if rows is None else rows}})
@@ -185,7 +190,7 @@ def running(
             with home.held(NOW):
                 store = home.store(home.job(NOW))
                 keeping = Keeping(
-                    *(store, Restarts(NoRestart()), Rhythm(every_s)),
+                    *(store, Restarts(restart or NoRestart()), Rhythm()),
                     tell=tell,
                     note=home.note,
                     noted=home.noted,

@@ -1,10 +1,12 @@
 """A job that runs, and clients that ask for this and that at the same time."""
 
 import asyncio
+import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
@@ -17,16 +19,21 @@ from headrace.cli.control.figures import About, Figures
 from headrace.cli.control.operations import Operation
 from headrace.cli.control.plans import Plans
 from headrace.cli.control.saving import Export, Saving, Tell
+from headrace.connectors.memory import Memory
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
 from headrace.core.job import Job, Outcome
 from headrace.core.launch import Interrupted
 from headrace.core.messages import Failure
-from headrace.core.news import Asked, NotDone, Rescaled, Savepointed
+from headrace.core.news import Asked, News, NotDone, Rescaled, Savepointed
 from headrace.core.pipeline.load import load
+from headrace.core.pipeline.settings import FixedRestart
 from headrace.core.snapshots import RefusedSnapshot, StoreError
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.control.jobs import FOREVER, LONGEST_S, NOW, TOTALS, Running, frame, running, save
+from tests.runtime.running import job_of
 
 
 class Gate:
@@ -303,13 +310,66 @@ def test_a_client_that_goes_away_changes_nothing(tmp_path: Path) -> None:
         assert job.ended(asked)["state"] == "done"
 
 
-def ended_so(folder: Path, outcome: Outcome) -> tuple[Operation, Operation]:
-    """What becomes of a savepoint and a stop when the job ends like that."""
+BROKEN = """
+name: test
+sources:
+  rows: {memory: {data: rows}, schema: {key: bigint, x: bigint}}
+steps:
+  totals: {from: rows, map: {python: "broken.py:broken", returns: {x: bigint}}}
+sinks:
+  out: {from: totals, memory: {data: out}}
+"""
+
+
+def test_a_job_that_waits_to_begin_again_says_why(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def broken(rows):\n    raise ValueError('it is broken')\n")
+    patient = FixedRestart.model_construct(attempts=1, delay=timedelta(hours=1))
+    with running(tmp_path, text=BROKEN, restart=patient) as job:
+        said = job.until(lambda said: said["status"] == "restarting")
+        assert "it is broken" in said["failure"]["message"]
+        for asked in (job.asked("/v1/savepoints"), job.asked("/v1/rescale", parallelism=2)):
+            failed = job.ended(asked)
+            assert failed["error"]["code"] == "refused"
+            assert "it is broken" in failed["error"]["message"]
+        assert job.ended(job.asked("/v1/stop"))["state"] == "done"
+        assert job.over().stopped
+
+
+def test_a_signal_while_a_job_is_rescaled_ends_both(tmp_path: Path) -> None:
+    with running(tmp_path) as job, ThreadPoolExecutor(1) as threads:
+        ending = threads.submit(job.ended, job.asked("/v1/rescale", parallelism=3))
+        job.signals.press()
+        ended = ending.result()
+        assert ended["state"] == "done" or ended["error"]["code"] == "refused"
+        assert job.over().checkpoint
+
+
+def test_a_job_runs_where_no_socket_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "LONGEST", 5)
+    monkeypatch.setattr(sockets, "DESCRIPTORS", str(tmp_path / "none"))
+    memory = Memory({"rows": {"s": [frame(0, 10)]}})
+    text = TOTALS.replace("name: test", "")
+    job = job_of(tmp_path, text, memory, Bench(), Bounds())
+    news: list[News] = []
+    asyncio.run(unused(tmp_path, news.append).watch(job))
+    (told,) = news
+    assert isinstance(told, NotDone)
+    assert (told.what, "control.sock: " in told.why) == ("control", True)
+
+
+def unused(folder: Path, tell: Callable[[News], None]) -> Control:
+    """Over no job yet."""
     home = Home(LocalDisk(), str(folder), "test")
+    os.mkdir(home.folder)
     (folder / "p.yaml").write_text(TOTALS)
     loaded = load(folder / "p.yaml", {})
     figures = Figures(About("test", "p.yaml", "0.1.0", str(folder), NOW))
-    control = Control(home.folder, figures, Plans(loaded), Saving(save(home)))
+    return Control(home.folder, figures, Plans(loaded), Saving(save(home)), tell)
+
+
+def ended_so(folder: Path, outcome: Outcome) -> tuple[Operation, Operation]:
+    """What becomes of a savepoint and a stop when the job ends like that."""
+    control = unused(folder, lambda said: None)
     saving = control.operations.savepoint("running", NOW)
     stop = control.operations.stop("running", NOW, saves=False, drain=False)
     asyncio.run(control.over(cast(Job, None), outcome))

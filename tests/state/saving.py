@@ -30,7 +30,7 @@ def keyed(count: int = ROWS) -> pl.DataFrame:
 def filed(slot: int, count: int = ROWS) -> pl.DataFrame:
     """Rows of runs, of several times."""
     k = pl.int_range(count, eager=True).alias("k")
-    return k.to_frame().select("k", n=pl.col("k") * slot, __slot=slot + pl.col("k") // 50)
+    return k.to_frame().select("k", n=pl.col("k") * slot, __slot=slot + pl.col("k") // 25)
 
 
 def documents(store: LocalStore, backend: StateBackend) -> list[list[Document]]:

@@ -126,8 +126,10 @@ def _same_rows(one: pl.DataFrame | None, other: pl.DataFrame | None) -> None:
 
 
 @pytest.fixture(params=["memory", "rocksdb", "spilled"])
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
-    """One with a checkpoint of either backend."""
+def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """One with a checkpoint of either backend; keys that are taken leave gaps in their frames."""
+    monkeypatch.setattr("headrace.state.runs.FOUND_ROWS", 4)
+    monkeypatch.setattr("headrace.state.runs.FEW", 2)
     memory = 1 if request.param == "spilled" else 1 << 28
     live = RocksBackend(str(tmp_path / "live"), memory)
     backend = MemoryBackend() if request.param == "memory" else live
@@ -135,6 +137,9 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
     with checkpoint(made) as kept:
         documents: Any = kept.document["states"]
         formats = {document["format"] for (document,) in documents["step"]}
+        if request.param == "memory":
+            pieces = documents["step"][0][0]["states"]["windows"]["frames"]
+            assert any(piece["skip"] and piece["gone"] for piece in pieces)
     assert formats == {"rocksdb" if request.param == "spilled" else "frames"}
     return made
 

@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,6 +18,8 @@ from headrace.state.storage.remote.bucket import Bucket
 from tests.cli.conftest import headrace
 from tests.cli.processes import ended, start
 from tests.cli.ran import Headrace
+from tests.remote.proxy import Harm, between
+from tests.remote.server import Server
 
 __all__ = ["headrace"]
 
@@ -140,6 +143,36 @@ def test_a_home_whose_checkpoints_are_elsewhere_is_no_new_job(
         assert "is not set" in ran.err or "is s3://bucket/another" in ran.err
     ran = job("run", "p.yaml", *AT_ONCE)
     assert (ran.status, "goes on from checkpoint " in ran.err) == (0, True), ran.err
+
+
+def test_a_job_goes_on_through_a_network_that_breaks(
+    job: Headrace, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = Random(7)
+    harms: tuple[Harm, ...] = ("no connection", "cut", "unheard", "503", "half")
+    come: Counter[Harm] = Counter()
+    begun: list[str] = []
+
+    def harm(method: str, path: str) -> Harm:
+        if "/manifests/1.json" in path:
+            begun.append(path)
+        if path.endswith("/finished"):
+            begun.clear()  # all is there
+        if not begun or drawn.random() > 0.15:
+            return ""
+        chosen = drawn.choice(harms)
+        come[chosen] += 1
+        return chosen
+
+    with between(server.port) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+        proxy.harm = harm
+        settings = ("settings.checkpoint.tolerable_failures=100", "settings.restart.first=10ms")
+        more = [word for each in settings for word in ("--set", each)]
+        ran = job("run", "p.yaml", "--log", "json", *more)
+        assert ran.status == 0, ran.err
+    assert set(come) == set(harms)
+    assert_all_is_put_out_once()
 
 
 def test_a_bucket_that_is_not_there_is_said_at_once(job: Headrace) -> None:

@@ -64,7 +64,7 @@ class Api:
     async def stop(self, request: Request) -> Response:
         """Ask for the end: `savepoint`, true or where; `drain`, true or false."""
         body = _taken(request.body, "savepoint", "drain")
-        saves, drain = body.get("savepoint") or False, body.get("drain") or False
+        saves, drain = body.get("savepoint"), body.get("drain", False)
         to = None if isinstance(saves, bool) else _place("savepoint", saves)
         if not isinstance(drain, bool):
             raise _wrong("drain", "true or false", drain)
@@ -73,7 +73,7 @@ class Api:
     async def rescale(self, request: Request) -> Response:
         """Ask for another parallelism: `parallelism`, of the job; `parts`, of steps by name."""
         body = _taken(request.body, "parallelism", "parts")
-        all_, parts = body.get("parallelism"), body.get("parts") or {}
+        all_, parts = body.get("parallelism"), body.get("parts", {})
         if not isinstance(parts, dict):
             raise _wrong("parts", 'an object such as {"totals": 4}', parts)
         if all_ is None and not parts:

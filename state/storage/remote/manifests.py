@@ -93,11 +93,14 @@ class RemoteManifests:
         own = {"job": self._job, "number": number, "owner": self._owner.token}
         self._owner.begin(number, self._job, self._now())
         data = seal({**own, **manifest, **own})
+        self._unknown = (number, data)
         try:
             is_there = self._sent(number, data)
         except Unanswered:
-            self._unknown = (number, data)
             self.settle()
+        except StoreError:
+            self._unknown = None
+            raise
         else:
             self._settled(number, is_there=is_there)
         self._named[number] = named
@@ -115,7 +118,6 @@ class RemoteManifests:
             raise UnknownOutcome(
                 f"{error.message}; nobody can tell whether checkpoint {number} is there", error.hint
             ) from error
-        self._unknown = None
         self._settled(number, is_there=is_there)
 
     @property
@@ -155,6 +157,7 @@ class RemoteManifests:
         return found is not None and found.data == data
 
     def _settled(self, number: int, *, is_there: bool) -> None:
+        self._unknown = None
         if not is_there:
             assert self._owner is not None
             self._owner.look()

@@ -37,6 +37,11 @@ class Asking:
         self._waiting.append((number, future))
         self.pins.pin(number)
 
+    def gone(self, future: asyncio.Future[int]) -> None:
+        """Whoever asked does not wait any more, and may have been answered just before that."""
+        if future.done() and not future.cancelled() and future.exception() is None:
+            self.pins.release(future.result())
+
     def refused(self, future: asyncio.Future[int], refused: Refused) -> None:
         """There will be none for this one."""
         self._new.remove(future)

@@ -143,7 +143,11 @@ class Attempt:
         """
         asked = self._asking.asks()
         self._say(partial(self._ask, asked=asked))
-        return await asked
+        try:
+            return await asked
+        except asyncio.CancelledError:
+            self._asking.gone(asked)
+            raise
 
     def _ask(
         self, coordinator: Coordinator, now: float, asked: asyncio.Future[int]

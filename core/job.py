@@ -235,7 +235,8 @@ class Job:
             restored = self.restored if number == 1 else await self._newest()
             return await self._run(restored, number)
         except (ConnectorError, SnapshotError) as error:
-            if self._wanted is None and (number == 1 or error.exit_status != 1):
+            changes = self._wanted is not None and self._wanted.old is not None
+            if not changes and (number == 1 or error.exit_status != 1):
                 raise
             return failure(error, "restart")
 

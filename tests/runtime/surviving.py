@@ -129,8 +129,13 @@ class FlakyMemory(Memory):
     """Memory of which something cannot be read, once."""
 
     unread: int | None = None
+    unopened: int = 0
+    """So often it cannot be opened."""
 
     def _source(self, source: nodes.Source, surroundings: Surroundings) -> MemorySource:
+        if self.unopened:
+            self.unopened -= 1
+            raise ConnectorError("the memory is out of order")
         made = Memory._source(self, source, surroundings)
         return _FlakySource(made.source, made.splits, made.rediscover_s, made.ordered, self)
 

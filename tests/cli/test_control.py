@@ -3,10 +3,13 @@
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from docs.snippets import ROOT
 from headrace.cli.control import client
+from headrace.core.asked import Status
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -142,3 +145,12 @@ def test_jobs_tells_who_starts_who_was_killed_and_what_is_damaged(
     Path(home.checkpoints, "job.json").write_text("?")
     (told,) = json.loads(headrace("jobs", "--json", "--home", "home").out)
     assert (told["status"], "job.json" in told["why"]) == ("damaged", True)
+
+
+def test_the_page_names_what_jobs_tells(headrace: Headrace, tmp_path: Path) -> None:
+    with running(tmp_path):
+        (told,) = json.loads(headrace("jobs", "--json", "--home", "home").out)
+    page = (ROOT / "docs" / "control.md").read_text("utf-8")
+    assert told.keys() >= {"name", "uptime_s"}
+    assert not [name for name in told if f"`{name}`" not in page]
+    assert not [each for each in get_args(Status) if f"`{each}`" not in page]

@@ -274,7 +274,7 @@ def _kept(plan: Plan, checked: Checked, how: Launch, report: Report, start: Star
             report.had_finished()
             return 0
         how = replace(how, keeping=resumed.keeping, restored=resumed.restored, job=resumed.job)
-        how = controlled(how, resumed.home, checked.loaded, figures, news, resumed.cabinet)
+        how = controlled(how, resumed.home, checked.loaded, figures, news)
         status = _launched(plan, settings, how, report, resumed.home.state)
         resumed.over()
     return status

@@ -22,33 +22,22 @@ if TYPE_CHECKING:
 
     from headrace.core.news import News
     from headrace.core.pipeline.load import Loaded
-    from headrace.state.storage.cabinet import Cabinet
     from headrace.state.storage.home import Home
 
 
 def controlled(
-    how: Launch,
-    home: Home,
-    loaded: Loaded,
-    figures: Figures,
-    tell: Callable[[News], None],
-    cabinet: Cabinet | None = None,
+    how: Launch, home: Home, loaded: Loaded, figures: Figures, tell: Callable[[News], None]
 ) -> Launch:
-    """The same launch, with the socket beside the job.
-
-    `cabinet` is where its checkpoints are, if not in the home.
-    """
-    saving = Saving(partial(_export, home, cabinet, figures.about.version))
+    """The same launch, with the socket beside the job."""
+    saving = Saving(partial(_export, home, figures.about.version))
     control = Control(home.folder, figures, Plans(loaded), saving, tell, _failed)
     return replace(how, watchers=(*how.watchers, control.watch), over=control.over)
 
 
-def _export(
-    home: Home, cabinet: Cabinet | None, version: str, number: int, to: str | None, tell: Tell
-) -> str:
-    from headrace.state.savepoints.taking import take
+def _export(home: Home, version: str, number: int, to: str | None, tell: Tell) -> str:
+    from headrace.cli.control.exporting import export
 
-    where = take(home, version, number, to, tell, cabinet=cabinet)
+    where = export(home, version, number, to, tell)
     return where if is_url(where) else os.path.abspath(where)
 
 

@@ -1,0 +1,108 @@
+"""Writes a savepoint in a process of its own, so that the job goes on as fast as before.
+
+That takes as long as it has to: it yields the processors to the job (`nice`), and holds no
+interpreter's lock that the job wants. What it says comes as lines of JSON: how far it is, and at
+last where the savepoint is, or why there is none. It ends with the job's process, and then, as
+whenever it is told to, leaves nothing behind.
+
+    python -m headrace.cli.control.exporting '{"root": ..., "name": ..., "number": 7, ...}'
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import orjson
+
+from headrace.cli.control.saving import Tell
+from headrace.core.snapshots import RefusedSnapshot, SnapshotError, StoreError
+from headrace.state.storage.home import Home
+
+NICE = 10
+PATIENCE_S = 20.0
+"""How long it may take to leave nothing behind."""
+
+
+def export(home: Home, version: str, number: int, to: str | None, tell: Tell) -> str:
+    """Make a savepoint of a checkpoint: where it is. Raises SnapshotError, and what `tell` does."""
+    wanted = {
+        "root": home.root,
+        "name": home.name,
+        "version": version,
+        "number": number,
+        "to": to,
+    }
+    command = [sys.executable, "-m", __name__, orjson.dumps(wanted).decode()]
+    # In a session of its own: a Ctrl-C is for the job, which decides what becomes of this.
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            return _followed(process, tell)
+        finally:
+            _ended(process)
+
+
+def _followed(process: subprocess.Popen[bytes], tell: Tell) -> str:
+    """What it says in the end."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for line in process.stdout:
+        said: Any = orjson.loads(line)
+        match said:
+            case {"done": int(done), "of": int(of)}:
+                tell(done, of)
+            case {"path": str(path)}:
+                return path
+            case {"message": str(message), "hint": str(hint), "status": int(status)}:
+                raise (RefusedSnapshot if status == RefusedSnapshot.exit_status else StoreError)(
+                    message, hint
+                )
+    last = process.stderr.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+    why = last[0] if last else f"it ended with {process.wait()}"
+    raise StoreError(f"the process that writes savepoints has failed: {why}", "ask again")
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    """See to it that it has ended."""
+    process.terminate()
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def main(wanted: str) -> None:
+    """Write it, and tell of it."""
+    from headrace.state.savepoints.taking import take
+    from headrace.state.storage.local_disk import LocalDisk
+
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    os.nice(NICE)
+    said = orjson.loads(wanted)
+    home = Home(LocalDisk(), said["root"], said["name"])
+
+    def tell(done: int, of: int) -> None:
+        _say({"done": done, "of": of})
+
+    try:
+        _say({"path": take(home, said["version"], said["number"], said["to"], tell)})
+    except SnapshotError as error:
+        _say({"message": error.message, "hint": error.hint, "status": error.exit_status})
+
+
+def _say(what: dict[str, object]) -> None:
+    sys.stdout.buffer.write(orjson.dumps(what, option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

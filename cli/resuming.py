@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from headrace.cli.saved import Saved, adopted, fitting
 from headrace.core.news import News, Resumed
-from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot
+from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 from headrace.state.storage.elsewhere import home_id, leave, settled
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -206,7 +206,7 @@ def _again(
     from headrace.core.manifest import rows_written
 
     if newer:
-        with suppress(DamagedSnapshot):
+        with suppress(SnapshotError):
             before = rows_written(document, plan)
             rows = rows_written(store.manifest(newer[-1]), plan).items()
             return tuple((sink, n - before[sink]) for sink, n in rows if n > before[sink])

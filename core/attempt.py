@@ -62,6 +62,8 @@ class Attempt:
     _mail: asyncio.Queue[Said] = field(default_factory=asyncio.Queue)
     _assembly: Assembly | None = None
     _writing: asyncio.Task[None] | None = None
+    _refused: RefusedSnapshot | None = None
+    """Why no checkpoint may be written."""
     _asking: Asking = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +101,8 @@ class Attempt:
                 await self._worker.cancel()
             if self._writing is not None:
                 await asyncio.gather(self._writing, return_exceptions=True)
+        if self._refused is not None:
+            raise self._refused
         return coordinator
 
     async def _assembled(self, ends: Ends) -> Coordinator:
@@ -233,8 +237,12 @@ class Attempt:
         try:
             archive = self.surroundings.archive or self.surroundings.bench
             await archive.blocking(partial(self.keeping.write, keep, self.plan, self.restored))
-        except (UnknownOutcome, RefusedSnapshot) as error:
-            # Nobody can tell whether it is there: the next attempt can. Or nothing may be written.
+        except UnknownOutcome as error:
+            # Nobody can tell whether it is there: the next attempt can.
+            self._fail(Failure(error.message, "checkpoints", hint=error.hint))
+        except RefusedSnapshot as error:
+            # Nothing may be written any more, now or by another attempt.
+            self._refused = error
             self._fail(Failure(error.message, "checkpoints", hint=error.hint))
         except SnapshotError as error:
             self._tell(NotKept(keep.number, error.message))

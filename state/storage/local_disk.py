@@ -52,7 +52,7 @@ class LocalDisk:
         """Its length."""
         try:
             return os.stat(path).st_size
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def read(self, path: str) -> bytes:

@@ -28,6 +28,9 @@ from headrace.core.news import News
 from headrace.core.pipeline.settings import NoRestart
 from headrace.core.restart import Restarts
 from headrace.core.state import StateBackend
+from headrace.state.savepoints.adopting import adopt
+from headrace.state.savepoints.savepoint import open_savepoint
+from headrace.state.savepoints.taking import take
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.surviving import NOW, Crashed, MortalLoop
@@ -62,9 +65,15 @@ class Lives:
     """What is overridden instead, from behind the first checkpoint on, one after the other."""
     rescaled: int = 0
     finished: bool = False
+    saved: int = 0
+    """How often it has gone on from a savepoint."""
+    _running: Job | None = None
 
-    def run(self, behind: int | None = None) -> Outcome | None:
-        """Run it to its end, or kill it soon behind so many checkpoints: then None."""
+    def run(self, behind: int | None = None, *, stop: bool = False) -> Outcome | None:
+        """Run it to its end, or kill it soon behind so many checkpoints: then None.
+
+        Or `stop` it behind them, and have the last one in the home as a savepoint that came back.
+        """
         loop = TickingLoop(self.chance.randrange(1000))
         home = Home(self.disk, "/jobs", "test")
         taken = 0
@@ -74,18 +83,33 @@ class Lives:
             self.news.append(news)
             self.heard(news)
             taken += isinstance(news, CheckpointTaken)
-            if taken == behind:
+            if taken == behind and stop:
+                assert self._running is not None
+                self._running.stop()
+            elif taken == behind:
                 loop.last = loop.turns + self.chance.choice([0, 1, 3, 10, 40])
 
         try:
             with home.held(NOW):
-                return loop.run_until_complete(self._run(self._job(home, tell)))
+                self._running = self._job(home, tell)
+                outcome = loop.run_until_complete(self._run(self._running))
+                if outcome.stopped:
+                    self._through_savepoint(home)
+                return outcome
         except Crashed:
             self.killed += 1
             self._bury(loop)
             return None
         finally:
             loop.close()
+
+    def _through_savepoint(self, home: Home) -> None:
+        self.saved += 1
+        folder = take(home, "0", to=f"/saved/{self.saved}", time=lambda: NOW)
+        store = home.store(home.job(NOW))
+        number = max(store.manifests()) + 1
+        adopt(open_savepoint(folder, self.disk), store, number)
+        store.collect([number])
 
     async def _run(self, job: Job) -> Outcome:
         rescaling = asyncio.create_task(self._rescale(job))
@@ -133,6 +157,8 @@ class Lives:
             self.rhythm,
             tell=tell,
             finish=self._finish,
+            note=home.note,
+            noted=home.noted,
             time=lambda: NOW,
         )
         made.restored = made.keeping.newest(made.plan)

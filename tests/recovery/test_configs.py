@@ -1,7 +1,8 @@
 """Every pipeline that ships and ends: killed behind some checkpoint and run again, the same rows.
 
-At parallelism 2, then 3, then 1; and rescaled as it runs. On the simulated loop, with what is read
-cut anew, so that checkpoints come anywhere in it; and those that read much, in real processes.
+At parallelism 2, then 3 and through a savepoint, then 1; and rescaled as it runs. On the simulated
+loop, with what is read cut anew, so that checkpoints come anywhere in it; and those that read much,
+in real processes.
 """
 
 import json
@@ -57,13 +58,14 @@ def killed_and_finished(lives: Lives, kills: int) -> None:
     name = lives.config.name
     for parallelism in islice(cycle([2, 3, 1]), kills):
         lives.values = overrides(name, EVENTS, parallelism)
-        lives.run(behind=lives.chance.randrange(1, 4))
+        lives.run(behind=lives.chance.randrange(1, 4), stop=parallelism == 3)
         if lives.finished:
             break
     else:
         lives.run()
     assert lives.finished
     assert lives.killed
+    assert lives.saved
     hidden = list((lives.config.parent.parent / "build").rglob(".*"))
     assert not hidden
 

@@ -5,7 +5,7 @@ What it says is said by the report; what refuses to go on is raised as SnapshotE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from headrace.cli.reached import reached
 from headrace.cli.saved import Saved, adopted, fitting
 from headrace.core.news import News, Resumed
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
@@ -23,15 +24,11 @@ from headrace.state.storage.local_disk import LocalDisk
 if TYPE_CHECKING:
     from headrace.core.keeping import Keeping
     from headrace.core.manifest import Checkpoint
-    from headrace.core.messages import Progress, Split
     from headrace.core.pipeline.settings import Settings
     from headrace.core.plan import Plan
     from headrace.core.snapshots import Manifest, SnapshotStore
     from headrace.state.storage.cabinet import Cabinet, JobStore
     from headrace.state.storage.lock import Holder
-
-SHOWN = 3
-"""So many splits of a source are told one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +238,10 @@ def _restored(
     keeping.resumed, keeping.anew = number, start.anew
     keeping.begun = partial(_remove, store, removed)
     restored = manifest.read(number, document, plan, start.anew)
-    sources = tuple((name, _place(splits)) for name, splits in restored.restored.splits.items())
+    sources = tuple(
+        (name, reached([(s.name, p.position, p.ended) for s, p in splits.items()]))
+        for name, splits in restored.restored.splits.items()
+    )
     resumed = Resumed(
         number, restored.taken_at, sources, changes=changes, removed=removed, again=again
     )
@@ -249,22 +249,3 @@ def _restored(
         folder = saved.savepoint.folder
         resumed = replace(resumed, savepoint=folder, forgotten=saved.forgotten)
     return restored, resumed
-
-
-def _place(splits: Mapping[Split, Progress]) -> str:
-    """From where a source goes on.
-
-    >>> from headrace.core.messages import Progress, Split
-    >>> _place({Split("s", "a"): Progress(12, ended=True), Split("s", "b"): Progress(7)})
-    'b from 7, 1 read to its end'
-    """
-    open_ = [(s.name, p.position) for s, p in splits.items() if not p.ended]
-    begun = [f"{name} from {at}" for name, at in open_ if at is not None]
-    said = begun[:SHOWN]
-    if len(begun) > SHOWN:
-        said.append(f"{len(begun) - SHOWN} more on the way")
-    if unread := len(open_) - len(begun):
-        said.append(f"{unread} not begun")
-    if ended := len(splits) - len(open_):
-        said.append(f"{ended} read to {'its' if ended == 1 else 'their'} end")
-    return ", ".join(said) or "nothing read yet"

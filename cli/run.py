@@ -15,7 +15,7 @@ import click
 
 from headrace.cli.completion import PipelineFile
 from headrace.cli.group import WholeNumber
-from headrace.cli.pipelines import check, set_option
+from headrace.cli.pipelines import check, home_option, set_option
 
 if TYPE_CHECKING:
     from headrace.cli.pipelines import Checked
@@ -66,15 +66,7 @@ if TYPE_CHECKING:
     help="Go on although a run on another machine has the bucket of the checkpoints: it is gone, "
     "or stops at its next checkpoint.",
 )
-@click.option(
-    "--home",
-    type=click.Path(file_okay=False),
-    default=".headrace",
-    envvar="HEADRACE_HOME",
-    show_default=True,
-    show_envvar=True,
-    help="Where jobs keep what they go on from.",
-)
+@home_option
 @click.option(
     "--http",
     type=WholeNumber(0, 65535),

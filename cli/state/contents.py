@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from headrace.cli.reached import reached
 from headrace.cli.state.opened import Opened
 from headrace.cli.state.values import aligned, time_said
 from headrace.core.plan.fingerprint import said as meaning_said
 from headrace.core.readable.sizes import bytes_in, size, told_rows, told_size
 from headrace.core.readable.step import ReadableStep
-
-SPLITS = 3
-"""So many splits of a source are told one by one."""
 
 
 def contents(opened: Opened, *, groups: bool) -> dict[str, Any]:
@@ -93,7 +91,10 @@ def contents_said(opened: Opened, found: dict[str, Any]) -> str:
         found["title"],
         f"  taken at {found['time']} by headrace {found['version']},"
         f" {found['key_groups']} key groups, {found['bytes']:,} bytes{end}",
-        *(f"  {name}: {_place(splits)}" for name, splits in found["sources"].items()),
+        *(
+            f"  {name}: {reached([(s['split'], s['position'], s['ended']) for s in splits])}"
+            for name, splits in found["sources"].items()
+        ),
     ]
     for name, step in found["steps"].items():
         lines += ["", *_step_said(name, step)]
@@ -131,17 +132,3 @@ def _groups_said(name: str, state: dict[str, Any]) -> Iterator[str]:
     rows = [[f"{group[key]:,}" for key in ("group", "keys", "rows")] for group in groups]
     table = aligned([head, *rows], [True, True, True])
     yield from (f"    {line}" for line in table.splitlines())
-
-
-def _place(splits: Sequence[dict[str, Any]]) -> str:
-    """How far a source was read."""
-    open_ = [split for split in splits if not split["ended"]]
-    begun = [f"{s['split']} from {s['position']}" for s in open_ if s["position"] is not None]
-    said = begun[:SPLITS]
-    if len(begun) > SPLITS:
-        said.append(f"{len(begun) - SPLITS} more on the way")
-    if unread := len(open_) - len(begun):
-        said.append(f"{unread} not begun")
-    if ended := len(splits) - len(open_):
-        said.append(f"{ended} read to {'its' if ended == 1 else 'their'} end")
-    return ", ".join(said) or "nothing read yet"

@@ -10,8 +10,8 @@ import click
 
 from headrace.cli.completion import JobName
 from headrace.cli.group import WholeNumber
-from headrace.cli.pipelines import check, painted, set_option
-from headrace.cli.state.opened import Opened, home_option, json_option, opened, told
+from headrace.cli.pipelines import check, home_option, painted, set_option
+from headrace.cli.state.opened import Opened, json_option, opened, told
 
 NOT_FIT = 3
 """The exit status where a pipeline cannot go on."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from headrace.cli.failures import Refusal
-from headrace.cli.state.opened import by_name, home_option, told
+from headrace.cli.pipelines import home_option
+from headrace.cli.state.opened import by_name, told
 
 
 @click.command()

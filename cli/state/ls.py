@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from headrace.cli.completion import JobName
-from headrace.cli.state.opened import Opened, home_option, json_option, opened, told
+from headrace.cli.pipelines import home_option
+from headrace.cli.state.opened import Opened, json_option, opened, told
 
 
 @click.command()

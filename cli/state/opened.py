@@ -20,19 +20,6 @@ P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def home_option(command: F) -> F:
-    """`--home`: where jobs keep their checkpoints."""
-    return click.option(
-        "--home",
-        type=click.Path(file_okay=False),
-        default=".headrace",
-        envvar="HEADRACE_HOME",
-        show_default=True,
-        show_envvar=True,
-        help="Where jobs keep what they go on from.",
-    )(command)
-
-
 def json_option(command: F) -> F:
     """`--json`: the same for programs."""
     return click.option("--json", "as_json", is_flag=True, help="The same, for programs.")(command)

@@ -12,7 +12,8 @@ import click
 
 from headrace.cli.completion import JobName
 from headrace.cli.failures import Refusal
-from headrace.cli.state.opened import home_option, json_option, opened, told
+from headrace.cli.pipelines import home_option
+from headrace.cli.state.opened import json_option, opened, told
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,7 +10,8 @@ import click
 from headrace.cli.completion import JobName
 from headrace.cli.failures import Refusal
 from headrace.cli.group import WholeNumber
-from headrace.cli.state.opened import Opened, home_option, json_option, opened, told
+from headrace.cli.pipelines import home_option
+from headrace.cli.state.opened import Opened, json_option, opened, told
 
 if TYPE_CHECKING:
     import polars as pl

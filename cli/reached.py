@@ -1,0 +1,30 @@
+"""How far a source has been read, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+SHOWN = 3
+"""So many splits of a source are told one by one."""
+
+Reached: TypeAlias = "tuple[str, int | str | None, bool]"
+"""A split: its name, where in it reading goes on, whether it has been read to its end."""
+
+
+def reached(splits: Sequence[Reached]) -> str:
+    """How far a source has been read.
+
+    >>> reached([("a", 12, True), ("b", 7, False)])
+    'b from 7, 1 read to its end'
+    """
+    open_ = [(name, at) for name, at, ended in splits if not ended]
+    begun = [f"{name} from {at}" for name, at in open_ if at is not None]
+    said = begun[:SHOWN]
+    if len(begun) > SHOWN:
+        said.append(f"{len(begun) - SHOWN} more on the way")
+    if unread := len(open_) - len(begun):
+        said.append(f"{unread} not begun")
+    if ended := len(splits) - len(open_):
+        said.append(f"{ended} read to {'its' if ended == 1 else 'their'} end")
+    return ", ".join(said) or "nothing read yet"

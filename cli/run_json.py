@@ -112,7 +112,9 @@ class JsonReport:
         """`summary`: how it ended, and all counts."""
         if not self._quiet:
             ended = "failed" if outcome.failure else "stopped" if outcome.stopped else "done"
-            goes_on = {} if outcome.checkpoint is None else {"checkpoint": outcome.checkpoint}
+            goes_on: dict[str, object] = {}
+            if outcome.checkpoint is not None:
+                goes_on = {"checkpoint": outcome.checkpoint, "drained": outcome.drained}
             self._tell("summary", status=ended, **goes_on, **look_document(look))
 
 

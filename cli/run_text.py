@@ -149,7 +149,8 @@ class TextReport:
         if not self.quiet and not outcome.failure:
             self.say("\n".join(summary_lines(outcome, look)))
         if outcome.checkpoint is not None and (outcome.failure or not self.quiet):
-            self.say(f"{self._command} goes on from checkpoint {outcome.checkpoint}, {FRESH}")
+            again = f"{self._command}{' with --resume-drained' if outcome.drained else ''}"
+            self.say(f"{again} goes on from checkpoint {outcome.checkpoint}, {FRESH}")
 
 
 FRESH = "with --fresh it begins anew"

@@ -62,6 +62,14 @@ class Asking:
             self.pins.release(each)
             _refuse(future, Refused(f"checkpoint {each} failed: {why}", hint))
 
+    def behind(self, number: int, refused: Refused) -> None:
+        """None is taken behind this one."""
+        late = [each for each in self._waiting if each[0] > number]
+        self._waiting = [each for each in self._waiting if each[0] <= number]
+        for each, future in late:
+            self.pins.release(each)
+            _refuse(future, refused)
+
     def over(self, refused: Refused) -> None:
         """No more will be taken."""
         for number, _ in self._waiting:

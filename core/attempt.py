@@ -77,7 +77,7 @@ class Attempt:
         try:
             return await self._run(deployed)
         finally:
-            self._asking.over(Refused("the job came to an end before the checkpoint was there"))
+            self._asking.over(Refused("the job has failed or ended before", "ask again if it runs"))
 
     async def _run(self, deployed: Callable[[], None]) -> Coordinator:
         ends = open_ends(self.plan, self.connectors, self.surroundings)
@@ -129,7 +129,16 @@ class Attempt:
 
     def stop(self, *, drains: bool = False) -> None:
         """Ask for the end."""
-        self._say(partial(Coordinator.stop, drains=drains))
+
+        def said(coordinator: Coordinator, now: float) -> list[ToAnybody]:
+            messages = coordinator.stop(now, drains=drains)
+            if coordinator.drains and coordinator.checkpoints is not None:
+                # The next one is of another state than that of when it was asked for.
+                why = Refused("the job is draining, and takes no checkpoint before its end")
+                self._asking.behind(coordinator.checkpoints.number, why)
+            return messages
+
+        self._say(said)
 
     def halt(self, halted: Callable[[], None]) -> None:
         """Ask for the end, and say when it has begun."""

@@ -78,6 +78,8 @@ class Checkpoints:
     _due: float | None = None
     _again: bool = False
     """Whether one was asked for while another was being taken."""
+    _asked: bool = False
+    """Whether somebody asked for the one that is being taken: if it fails, nothing is due."""
 
     def start(self, now: float) -> None:
         """The job begins: the first checkpoint is due as long after that as any other."""
@@ -110,21 +112,22 @@ class Checkpoints:
         """Take a checkpoint now; none is being taken."""
         assert self.state == "resting", self.state
         self.number += 1
-        self.state, self._since, self._again = "taking", now, False
+        self.state, self._since = "taking", now
+        self._asked, self._again = self._again, False
         self._came = dict(self._finished)
         return self._complete() or [Trigger(self.number)]
 
     def ask(self, now: float) -> tuple[int, list[ToAnybody]]:
         """Take one of all that has come until now: which, and what is to be said."""
+        self._again = True
         if self.state == "resting":
             messages = self.begin(now)
             return self.number, messages
-        self._again = True
         return self.number + 1, []
 
     def drain(self, now: float) -> list[ToAnybody]:
         """Take none before the end: behind the end of time, others would be of half a job."""
-        self.drained = True
+        self.drained, self._asked, self._again = True, True, False
         return self._give_up("the job is drained", now) if self.state == "taking" else []
 
     def acknowledged(self, message: Acknowledged) -> list[ToAnybody]:
@@ -199,7 +202,8 @@ class Checkpoints:
         ]
 
     def _give_up(self, why: str, now: float) -> list[ToAnybody]:
-        self.failed, self.why = self.failed + 1, why
+        if not self._asked:
+            self.failed, self.why = self.failed + 1, why
         seconds = now - self._since
         self._rest(now)
         return [CheckpointFailed(self.number, why, seconds)]

@@ -39,6 +39,8 @@ class Outcome:
     """What had gone through its parts when this run began."""
     checkpoint: int | None = None
     """The one to go on from, if it has not come to its end."""
+    drained: bool = False
+    """Whether all that was read before it has come out."""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,9 @@ class Job:
     _stopped: bool = False
     """Whether it ended because somebody asked for it."""
     _drains: bool = False
+    """Whether somebody asked for more than that: to finish what was read."""
+    _drained: bool = False
+    """Whether that was done."""
     _wanted: Change | None = None
     """What it is to be rescaled to."""
     failure: Failure | None = None
@@ -91,6 +96,7 @@ class Job:
             loop.time() - start,
             self._before or {},
             await self._last(),
+            self._drained,
         )
 
     def stop(self, *, drain: bool = False) -> None:
@@ -194,20 +200,31 @@ class Job:
                     return None
                 continue
             if self._changed_back(failed):
+                if self._ends_here:
+                    self._stopped = True
+                    return None
                 continue
             delay_s = self._delay(failed)
             self.failure = failed
             if delay_s is None:
                 return failed
-            if await self._stopped_within(delay_s):
-                self._stopped, self.failure = True, None
-                return None
+            await self._stopped_within(delay_s)
             self.failure = None
+            if self._ends_here:
+                self._stopped = True
+                return None
+
+    @property
+    def _ends_here(self) -> bool:
+        """Whether it is to end with the newest checkpoint; to be drained it has to run."""
+        return self._stop.is_set() and not self._drains
 
     def _changes(self) -> bool:
         """Whether the attempt has ended so that another one goes on, with another plan."""
         change = self._wanted
-        if change is None or change.halted_s is None or self._ended or self._stop.is_set():
+        if change is None or change.halted_s is None or self._ended or self._drained:
+            return False
+        if self._ends_here:
             return False
         change.old, self.plan = self.plan, change.plan
         self._stopped = False
@@ -220,7 +237,7 @@ class Job:
         if change is not None and change.old is not None:
             self.plan = change.old
         self._refuse_change(Refused(f"the job has failed: {failed.message}", failed.hint))
-        return goes_back and not self._stop.is_set()
+        return goes_back
 
     def _refuse_change(self, refused: Refused) -> None:
         change, self._wanted = self._wanted, None
@@ -257,6 +274,7 @@ class Job:
         coordinator = await attempt.run(self._began)
         self._ended = coordinator.failure is None and coordinator.ended
         self._stopped = coordinator.stopped and coordinator.failure is None
+        self._drained = self._stopped and coordinator.drains
         if self.keeping is not None and self._ended:
             # It was too late to ask: there is nothing to go on with.
             self._stopped = False
@@ -284,14 +302,11 @@ class Job:
             self.keeping.told(Restarting(failed, decided))
         return decided
 
-    async def _stopped_within(self, delay_s: float) -> bool:
-        """Wait; whether somebody asks for the end meanwhile."""
-        try:
+    async def _stopped_within(self, delay_s: float) -> None:
+        """Wait, unless somebody asks for the end meanwhile."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._stop.wait()
-        except TimeoutError:
-            return False
-        return True
 
     async def _last(self) -> int | None:
         """The checkpoint to go on from, if there is one, and if the store can tell."""

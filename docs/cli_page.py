@@ -95,8 +95,8 @@ beside them, by event:
 - `failure`, where the job is refused or cannot go on: `message`, `hint`, `exit_status`; where it
   ran, `step`, `split` and `position`, and as `defect` a traceback if headrace is at fault.
 - `summary`, at the end: `status` (`done`, `stopped` or `failed`), `checkpoint` if the same command
-  goes on from one, and what `progress` holds, over the whole run. Of a job that had come to its
-  end before, `finished_before` is all there is.
+  goes on from one, and whether it was `drained`; and what `progress` holds, over the whole
+  run. Of a job that had come to its end before, `finished_before` is all there is.
 
 Not built yet, and refused by name: {later}.
 """

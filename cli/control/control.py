@@ -228,9 +228,8 @@ class Control:
         if self._doing:
             # What waited for the job has been refused; what is being written is held for that.
             await asyncio.wait(self._doing)
-        drained = any(each.drain for each in self.operations.open())
-        last = self.operations.last(drained=drained)
-        why = DRAINED if drained else ENDED
+        last = self.operations.last(drained=outcome.drained)
+        why = DRAINED if outcome.drained else ENDED
         if failure := outcome.failure:
             why = Trouble("failed", f"the job has failed: {failure.message}", failure.hint)
         else:
@@ -276,5 +275,4 @@ def _ended(operation: Operation, outcome: Outcome) -> dict[str, object]:
     """What there is to tell of a job that has ended as it was asked to."""
     if operation.kind != "stop":
         return {}
-    drained = operation.drain and outcome.checkpoint is not None
-    return {"checkpoint": outcome.checkpoint, "drained": drained, "path": None}
+    return {"checkpoint": outcome.checkpoint, "drained": outcome.drained, "path": None}

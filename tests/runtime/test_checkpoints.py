@@ -29,6 +29,7 @@ from headrace.core.messages import (
     Stop,
     SubtaskId,
     Trigger,
+    WatermarkReport,
 )
 
 SOURCE, SINK = SubtaskId(0, 0), SubtaskId(1, 0)
@@ -307,3 +308,16 @@ def test_a_drained_job_takes_no_checkpoint_before_its_end_and_has_not_ended() ->
     coordinator.receive(Committed(SINK), 116)
     coordinator.receive(Committed(SINK), 116)
     assert (coordinator.state, coordinator.stopped, coordinator.ended) == ("done", True, False)
+
+
+def test_what_was_asked_for_and_what_a_drain_gives_up_do_not_count_as_failures() -> None:
+    coordinator = job(tolerable=0)
+    coordinator.ask(101)
+    failed = coordinator.receive(Abandoned(SOURCE, 1, "the disk is full"), 102)
+    assert failed == [CheckpointFailed(1, "the disk is full")]
+    coordinator.tick(111)
+    coordinator.stop(112, drains=True)
+    assert coordinator.receive(WatermarkReport(SOURCE, 5), 113) == []
+    assert coordinator.state == "running"
+    assert coordinator.receive(Finished(SOURCE, READ), 114) == []
+    assert coordinator.failure is None

@@ -17,7 +17,7 @@ from headrace.core.checkpoints import Rhythm
 from headrace.core.job import Job
 from headrace.core.plan import nodes
 from tests.runtime.running import plan_of
-from tests.runtime.surviving import Fate, FlakyMemory, Life
+from tests.runtime.surviving import PATIENT, Fate, FlakyMemory, Life
 
 ROWS = 40
 PIPELINE = """\
@@ -162,6 +162,65 @@ def test_a_stop_goes_before_a_rescale(tmp_path: Path) -> None:
     assert outcome.stopped
     assert not life.finished
     assert outcome.checkpoint is not None
+
+
+def test_a_job_that_is_drained_while_it_is_rescaled_is_drained_behind_that(tmp_path: Path) -> None:
+    drained = 0
+    for turns in range(0, 40, 3):
+        life = asked(tmp_path)
+
+        async def ask(job: Job, turns: int = turns, life: Asked = life) -> None:
+            await asyncio.sleep(5.5)
+            asking = asyncio.create_task(job.rescale(life.plan(3)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            life.answers.append(job.status)
+            job.stop(drain=True)
+            await asyncio.gather(asking, return_exceptions=True)
+
+        life.ask = ask
+        outcome = life.run(turns)
+        assert (outcome.stopped, outcome.drained) == (True, True)
+        drained += life.answers == ["rescaling"]
+    assert drained
+
+
+def test_a_job_that_is_drained_while_it_waits_to_begin_again_is_drained(tmp_path: Path) -> None:
+    life = asked(tmp_path)
+
+    async def ask(job: Job) -> None:
+        while job.status != "restarting":  # noqa: ASYNC110 - there is nothing else to wait for
+            await asyncio.sleep(0.1)
+        job.stop(drain=True)
+
+    life.ask = ask
+    outcome = life.run(1, Fate(unread=12, restart=PATIENT))
+    assert (outcome.failure, outcome.stopped, outcome.drained) == (None, True, True)
+
+
+def test_a_checkpoint_that_was_asked_for_before_a_drain_is_of_what_was_before(
+    tmp_path: Path,
+) -> None:
+    for turns in range(0, 30, 2):
+        life = asked(tmp_path)
+
+        async def ask(job: Job, turns: int = turns) -> None:
+            await asyncio.sleep(5.5)
+            both = [asyncio.create_task(job.checkpoint()) for _ in range(2)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            job.stop(drain=True)
+            for asking in both:
+                try:
+                    number = await asking
+                except Refused:
+                    continue
+                assert job.keeping is not None
+                assert not job.keeping.document(number)["drained"]
+                job.release(number)
+
+        life.ask = ask
+        assert life.run(turns).drained
 
 
 def test_the_end_waits_for_whoever_reads_a_checkpoint(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import IO, TYPE_CHECKING
 
 from headrace.core.addresses import Address
+from headrace.state.storage.remote.endpoints import check_endpoint
 from headrace.state.storage.remote.objects import Conflict, Found, Listed, Short, Version
 from headrace.state.storage.remote.telling import asking
 
@@ -46,9 +47,10 @@ class Patience:
 
 
 def bucket(address: Address, patience: Patience | None = None) -> Bucket:
-    """The objects below an address. Raises StoreError where the environment says too little."""
+    """The objects below an address. Raises SnapshotError where the environment says too little."""
     from obstore.store import from_url
 
+    check_endpoint(address.scheme, os.environ)
     patience = patience or Patience()
     client: ClientConfig = {
         "connect_timeout": timedelta(seconds=patience.connect_s),

@@ -14,6 +14,7 @@ from headrace.state.storage.remote.objects import Unanswered
 
 _RIGHTS = "see which rights docs/remote.md lists, and whose credentials the environment has"
 _NONE = "docs/remote.md lists the variables that tell them"
+_PANIC = "see the addresses in the environment: one may be no URL"
 _STATUS = re.compile(r"status code: (\d{3}) ([A-Za-z -]{2,40})")
 _CODE = re.compile(r"<Code>([A-Za-z]{2,60})</Code>")
 
@@ -58,6 +59,15 @@ def asking(doing: str, *through: type[BaseException]) -> Iterator[None]:
             hint = hint or _RIGHTS
         # Its text is in no trace either.
         raise kind(f"cannot {doing}: {what}", hint) from None
+    except BaseException as error:
+        if not _is_panic(error):
+            raise
+        raise Unanswered(f"cannot {doing}: the client of the bucket failed", _PANIC) from None
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether it is one of obstore's Rust, which is no Exception, and can be imported nowhere."""
+    return type(error).__name__ == "PanicException"
 
 
 def why(text: str) -> tuple[str, str]:

@@ -1,0 +1,66 @@
+"""The server that the environment names: obstore panics at one that is no URL, so it is looked at.
+
+Other addresses in the environment are only used by some ways to get credentials; a panic at one of
+those is told as what could not be done (`telling`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+from headrace.core.rendering import printable
+from headrace.core.snapshots import RefusedSnapshot
+
+_NAMES = {
+    "s3": ("AWS_ENDPOINT", "AWS_ENDPOINT_URL"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+_INSTEAD = {"s3": "AWS_ENDPOINT_URL_S3"}
+"""What counts alone where it is set."""
+
+_URL = re.compile(
+    r"https?://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?"
+    r"(/[A-Za-z0-9._~!$&'()*+,;=:/-]*)?",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d+|0[xX][0-9A-Fa-f]*")
+"""A host whose last part is one is taken for an IPv4 address."""
+
+
+class WrongEndpoint(RefusedSnapshot):
+    """A server is named in a way that is no URL."""
+
+    exit_status = 2
+
+
+def check_endpoint(scheme: str, environment: Mapping[str, str]) -> None:
+    """Whether the servers named for such addresses are URLs. Raises WrongEndpoint."""
+    instead = _INSTEAD.get(scheme, "")
+    names = (instead,) if instead in environment else _NAMES.get(scheme, ())
+    for name in names:
+        said = environment.get(name)
+        if said is not None and not _is_url(said):
+            # Whatever may be a password is not repeated.
+            is_secret = set("@?#") & set(said)
+            got = "one with credentials or a query" if is_secret else f'"{printable(said)}"'
+            message = f"{name}: wanted a URL as http://host:port, got {got}"
+            raise WrongEndpoint(message, "" if said else "unset it, or set it to one")
+
+
+def _is_url(text: str) -> bool:
+    found = _URL.fullmatch(text)
+    return found is not None and _is_host(found["host"]) and int(found["port"] or 1) <= 65535
+
+
+def _is_host(host: str) -> bool:
+    try:
+        if host.startswith("["):
+            IPv6Address(host[1:-1])
+        elif _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
+            IPv4Address(host.rstrip("."))
+    except AddressValueError:
+        return False
+    return True

@@ -21,10 +21,10 @@ from headrace.core.state import (
 )
 from headrace.state.entries import FrozenEntries, dealt
 from headrace.state.framing import FrameBlobs
+from headrace.state.log import FrozenTable, joined
 from headrace.state.run import Part
 from headrace.state.runs import FrozenRuns
 from headrace.state.stored import StepDocument, document_of, frozen_of, plain, typed
-from headrace.state.table import FrozenTable, joined
 
 if TYPE_CHECKING:
     import polars as pl

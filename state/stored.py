@@ -26,9 +26,9 @@ from headrace.core.snapshots import Blob, DamagedSnapshot, SnapshotStore
 from headrace.core.state import Document, Spread
 from headrace.state.entries import FrozenEntries
 from headrace.state.framing import Blobs, FrameBlobs
+from headrace.state.log import FrozenTable
 from headrace.state.run import Part, marks
 from headrace.state.runs import FrozenRuns
-from headrace.state.table import FrozenTable
 
 if TYPE_CHECKING:
     import polars as pl

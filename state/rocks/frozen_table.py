@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from headrace.core.keygroups import groups_of, key_group
 from headrace.core.state import KEY, NO_CLOCK_US, UNTIL
+from headrace.state.log import FrozenTable
 from headrace.state.rocks.cold import ColdRows
-from headrace.state.table import FrozenTable
 
 if TYPE_CHECKING:
     import polars as pl

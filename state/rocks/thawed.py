@@ -10,6 +10,7 @@ from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.core.state import UNTIL, Counts, Document, Shape
 from headrace.state.entries import FrozenEntries
 from headrace.state.framing import FrameBlobs, decoded
+from headrace.state.log import FrozenTable
 from headrace.state.rocks.cold import ColdRows
 from headrace.state.rocks.database import Database
 from headrace.state.rocks.documents import SpillingRunsDocument, SpillingTableDocument, typed
@@ -20,7 +21,6 @@ from headrace.state.rocks.shelf import Shelf
 from headrace.state.rocks.spilled import Spilled
 from headrace.state.runs import FrozenRuns
 from headrace.state.stored import BlobName, EntriesDocument, blobs_of, frozen_of
-from headrace.state.table import FrozenTable
 
 if TYPE_CHECKING:
     import polars as pl

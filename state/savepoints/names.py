@@ -6,11 +6,11 @@
               / states / step / state / groups-n.parquet   those that follow, n from 2
     groups     = first "-" last
     unfinished = the folder that will hold it "/." name ".unfinished"
-               / .lock                                     held by the process that writes
+               / .lock                                     says whose it is; held by who writes
                / .scratch                                  databases that are read
 
 A folder is a savepoint when it has `savepoint.json`. One that is being written has another name and
-is locked; what is unfinished and not locked was left by a process that was killed.
+is locked; what has our lock, and is not locked, was left by a process that was killed.
 """
 
 from __future__ import annotations

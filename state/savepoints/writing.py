@@ -1,7 +1,7 @@
 """The folder of a savepoint while it is written: under another name, locked, then renamed.
 
-A crash at any time leaves the savepoint or nothing that looks like one. What it leaves is found by
-the next one that is written to the same place: unfinished, and not locked by anybody.
+A crash at any time leaves the savepoint or nothing that looks like one. What it leaves is removed
+by the next one that is written to the same place (`unfinished`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from headrace.core.snapshots import Manifest, RefusedSnapshot
 from headrace.state.savepoints import names
 from headrace.state.savepoints.document import FORMAT
-from headrace.state.storage.disk import Disk, Lock
+from headrace.state.savepoints.unfinished import begun, remove, remove_left
+from headrace.state.storage.disk import Disk
 from headrace.state.storage.sealing import seal
 from headrace.state.storage.telling import telling
 
@@ -79,20 +80,21 @@ def writing(disk: Disk, folder: str) -> Iterator[Writing]:
     with telling(f"write {folder}"):
         disk.make_folder(above)
         _check_free(disk, folder)
-        _remove_unfinished(disk, above)
-        lock = _begun(disk, folder)
-    unfinished = Writing(disk, names.unfinished(folder))
+        remove_left(disk, above)
+        lock = begun(disk, folder)
+    unfinished, is_named = Writing(disk, names.unfinished(folder)), False
     try:
         yield unfinished
         with telling(f"write {folder}"):
             _check_free(disk, folder)
             disk.rename(unfinished.folder, folder)
+            is_named = True
             disk.sync_folder(above)
             disk.remove(os.path.join(folder, names.LOCK))
     finally:
-        # With the lock: else somebody might begin there.
-        with suppress(OSError):
-            disk.remove_folder(unfinished.folder)
+        if not is_named:  # else somebody may have begun another one there
+            with suppress(OSError):
+                remove(disk, unfinished.folder)
         lock.release()
 
 
@@ -105,35 +107,11 @@ def free(disk: Disk, folder: str) -> str:
     return found
 
 
-def _begun(disk: Disk, folder: str) -> Lock:
-    unfinished = names.unfinished(folder)
-    if not _is_there(disk, unfinished):
-        disk.make_folder(unfinished)
-        lock = disk.lock(os.path.join(unfinished, names.LOCK))
-        if lock is not None:
-            return lock
-    raise RefusedSnapshot(f"another savepoint is being written to {folder}", "wait for it")
-
-
 def _check_free(disk: Disk, folder: str) -> None:
     if disk.names(folder):
         what = "a savepoint" if disk.size(names.manifest(folder)) is not None else "something"
         hint = "name a folder that is not there: savepoints are never overwritten"
         raise RefusedSnapshot(f"{folder} has {what} in it", hint)
-
-
-def _remove_unfinished(disk: Disk, above: str) -> None:
-    """Remove what was left by those that were killed."""
-    for name in disk.names(above):
-        if names.is_unfinished(name):
-            path = os.path.join(above, name)
-            with suppress(OSError):
-                lock = disk.lock(os.path.join(path, names.LOCK))
-                if lock is not None:
-                    try:
-                        disk.remove_folder(path)
-                    finally:
-                        lock.release()
 
 
 def _is_there(disk: Disk, path: str) -> bool:

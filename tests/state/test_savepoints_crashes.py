@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Callable
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
-from headrace.core.snapshots import SnapshotError
+from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 from headrace.state.memory import MemoryBackend
 from headrace.state.savepoints import export, names
 from headrace.state.savepoints.adopting import adopt
 from headrace.state.savepoints.savepoint import Savepoint, open_savepoint
 from headrace.state.savepoints.taking import take
+from headrace.state.savepoints.writing import writing
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.saving import NAME, NOW, ROOT, taken
@@ -127,6 +129,79 @@ def test_another_one_that_is_being_written_is_left_alone() -> None:
 
     take(at, "1.0", to=TO, tell=meanwhile)
     assert sorted(disk.names(f"{ROOT}/savepoints")) == ["mine", "other"]
+
+
+def written(disk: MemoryDisk, folder: str) -> str:
+    """A savepoint of next to nothing; why not, if it is refused."""
+    try:
+        with writing(disk, folder) as to_write:
+            to_write.write("states/totals/keys/0-3.parquet", memoryview(b"rows"))
+            to_write.finish({"kind": "savepoint"})
+    except RefusedSnapshot as error:
+        return error.message
+    return ""
+
+
+class Meanwhile:
+    """Does something else before an operation of the disk."""
+
+    def __init__(self, at: int, does: Callable[[], object]) -> None:
+        self.left = at
+        self.does = does
+
+    def __call__(self, operation: str, path: str) -> None:
+        self.left -= 1
+        if self.left == -1:
+            self.does()
+
+
+def interrupted(disk: MemoryDisk, at: int, does: Callable[[], object]) -> str:
+    """Write one, and have something else happen in the midst of it; why not, if it is refused."""
+    disk.before = Meanwhile(at, does)
+    return written(disk, TO)
+
+
+def an_operation_each() -> range:
+    """Of one that is written to a folder that is there."""
+    disk = MemoryDisk()
+    disk.make_folder(f"{ROOT}/savepoints")
+    trouble = arranged(disk, Trouble())
+    written(disk, TO)
+    return range(trouble.operations)
+
+
+def test_another_one_may_be_written_beside_it_at_any_time() -> None:
+    for at in an_operation_each():
+        disk, other = MemoryDisk(), f"{ROOT}/savepoints/other"
+        disk.make_folder(f"{ROOT}/savepoints")
+        assert not interrupted(disk, at, partial(written, disk, other))
+        for folder in (TO, other):
+            assert sorted(disk.names(folder)) == ["savepoint.json", "states"]
+        assert sorted(disk.names(f"{ROOT}/savepoints")) == ["mine", "other"]
+
+
+def test_of_two_that_are_written_to_one_folder_one_is_refused() -> None:
+    for at in an_operation_each():
+        disk = MemoryDisk()
+        disk.make_folder(f"{ROOT}/savepoints")
+        second: list[str] = []
+        first = interrupted(disk, at, lambda d=disk, s=second: s.append(written(d, TO)))  # type: ignore[misc]
+        assert [bool(first), bool(*second)].count(True) == 1, (at, first, second)
+        assert sorted(disk.names(TO)) == ["savepoint.json", "states"]
+        assert disk.names(f"{ROOT}/savepoints") == ["mine"]
+
+
+@pytest.mark.parametrize("name", ["file", ".lock", "states"])
+def test_a_folder_that_only_has_such_a_name_is_left_alone(name: str) -> None:
+    foreign, disk = f"{ROOT}/savepoints/.theirs.unfinished", MemoryDisk()
+    disk.make_folder(foreign)
+    disk.write(f"{foreign}/{name}", (b"precious",))
+    assert not written(disk, TO)
+    assert disk.names(foreign) == [name]
+    assert disk.read(f"{foreign}/{name}") == b"precious"
+    said = written(disk, f"{ROOT}/savepoints/theirs")
+    assert said == f"{foreign} is in the way, and no savepoint"
+    assert disk.names(foreign) == [name]
 
 
 JOB = "5f44599b" * 4

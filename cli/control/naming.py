@@ -36,7 +36,9 @@ def home_of(job: str, root: str) -> Home:
 
 
 def _is_home(home: Home) -> bool:
-    return os.path.exists(os.path.join(home.folder, names.LOCK))
+    """Whether a job has been there; a home that was copied may have its checkpoints alone."""
+    has_lock = os.path.exists(os.path.join(home.folder, names.LOCK))
+    return has_lock or os.path.isdir(home.checkpoints)
 
 
 def _name_in(file: str) -> str:

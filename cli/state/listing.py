@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from headrace.cli.control.naming import homes
 from headrace.cli.state.values import aligned
 from headrace.core.readable.sizes import bytes_in
 from headrace.core.snapshots import Manifest, SnapshotError
@@ -39,9 +40,11 @@ class Listed:
 
 
 def listed(root: str) -> list[Listed]:
-    """The checkpoints of all jobs in that folder of homes, then their savepoints."""
-    jobs = sorted(name for name in LocalDisk().names(root) if name != names.SAVEPOINTS)
-    checkpoints = [one for job in jobs for one in _checkpoints(Home(LocalDisk(), root, job))]
+    """The checkpoints of all jobs in that folder of homes, then their savepoints.
+
+    Raises Refusal.
+    """
+    checkpoints = [one for home in homes(root) for one in _checkpoints(home)]
     return [*checkpoints, *_savepoints(os.path.join(root, names.SAVEPOINTS))]
 
 
@@ -76,8 +79,10 @@ def _checkpoints(home: Home) -> Iterator[Listed]:
 
 def _savepoints(root: str) -> Iterator[Listed]:
     for job in sorted(LocalDisk().names(root)):
-        for name in sorted(LocalDisk().names(os.path.join(root, job)), reverse=True):
-            folder = os.path.join(root, job, name)
+        within = os.path.join(root, job)
+        every = LocalDisk().names(within) if os.path.isdir(within) else ()
+        for name in sorted(every, reverse=True):
+            folder = os.path.join(within, name)
             if names.is_unfinished(name) or not is_savepoint(folder):
                 continue
             try:

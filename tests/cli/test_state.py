@@ -148,6 +148,18 @@ def test_ls_of_a_home(headrace: Headrace, job: str) -> None:
     )
 
 
+def test_what_is_no_job_is_in_no_list(headrace: Headrace, job: str) -> None:
+    saved = headrace("state", "export", job).out.strip()
+    for folder in (Path(".headrace"), Path(saved).parent.parent, Path(saved).parent):
+        (folder / ".DS_Store").touch()
+    Path(".headrace/aside/old").mkdir(parents=True)
+    Path(".headrace/test/lock").unlink()
+    every = answer(headrace("state", "ls", "--json"))
+    assert {(one["job"], one["damaged"]) for one in every} == {("test", None)}
+    assert every[-1]["what"] == saved
+    assert [one["name"] for one in answer(headrace("jobs", "--json"))] == ["test"]
+
+
 def test_ls_of_a_checkpoint(headrace: Headrace, job: str) -> None:
     said = answer(headrace("state", "ls", "test", "--groups", "--json"))
     (split,) = said["sources"]["rows"]

@@ -249,9 +249,12 @@ def _kept(plan: Plan, checked: Checked, how: Launch, report: Report, start: Star
     from headrace.cli.version import installed_version
 
     def look() -> None:
+        from headrace.cli.saved import check_sinks
         from headrace.connectors.registry import REGISTRY
         from headrace.core.ends import look
 
+        if start.savepoint is not None:
+            check_sinks(plan, REGISTRY, how.folder)
         look(plan, REGISTRY, how.folder)
 
     def news(said: News) -> None:

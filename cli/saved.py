@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from headrace.core.snapshots import RefusedSnapshot
 
 if TYPE_CHECKING:
     from headrace.cli.resuming import Start
+    from headrace.core.contracts import Connectors
     from headrace.core.plan import Plan
     from headrace.core.snapshots import SnapshotStore
     from headrace.state.savepoints.savepoint import Savepoint
@@ -52,6 +55,17 @@ def fitting(path: str, plan: Plan, start: Start) -> Saved:
         said = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
         raise RefusedSnapshot(said, error.hint) from error
     return Saved(savepoint)
+
+
+def check_sinks(plan: Plan, connectors: Connectors, folder: Path) -> None:
+    """Whether output can go there that is the rest of another job's. Raises ConnectorError."""
+    from headrace.core.bench import Bench
+    from headrace.core.contracts import Surroundings
+    from headrace.core.ends import open_ends
+
+    surroundings = Surroundings(folder, uuid4().hex, Bench(), continues=True)
+    for sink in open_ends(plan, connectors, surroundings).sinks.values():
+        sink.check()
 
 
 def adopted(saved: Saved, home: Cabinet, look: Callable[[], None]) -> Saved:

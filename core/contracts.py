@@ -106,6 +106,9 @@ class Surroundings:
     """Ask for the end of the job, as a user would: nobody wants its output any more."""
     archive: Bench | None = None
     """Where snapshots are written: that may take minutes, and must keep no kernel waiting."""
+    continues: bool = False
+    """Whether the job is to go on where another one was left: then a sink may not have its output
+    in the place of that one's, of which it would be the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@
 subtask has named its first new ones. Killed in between, a run leaves both, and the same commits,
 repeated after a restart, remove the old ones: they are whatever is not of this job. So a commit may
 be repeated from any point, and until the first one the old output is untouched.
+
+A job that goes on where another one was left, and one that has appended, replace nothing for as
+long as they live: what stands beside their parts is the beginning of theirs, or was to stay.
 """
 
 from __future__ import annotations
@@ -41,9 +44,12 @@ class FilesOut:
     """`Sink` over a folder."""
 
     output: Output
+    name: str
     path: str
     """The folder as the user wrote it."""
     mode: Literal["error", "append", "overwrite"]
+    continues: bool = False
+    """Whether the job is to go on where another one was left."""
     _sequence: int | None = None
     _writers: int = 0
     _commits: int = 0
@@ -78,14 +84,17 @@ class FilesOut:
             raise ConnectorError(f"{path} is a file, wanted a folder", hint, exit_status=2)
 
     def _refuse_others(self) -> None:
-        others = self._others() if self.mode == "error" else []
+        refuses = self.mode == "error" or (self.mode == "overwrite" and self.continues)
+        others = self._others() if refuses else []
         if others:
             more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-            raise ConnectorError(
-                f"{self.path} holds output of another run: {others[0]}{more}",
-                "mode: append writes beside it, mode: overwrite in its place",
-                exit_status=3,
-            )
+            who, hint = "", "mode: append writes beside it, mode: overwrite in its place"
+            if self.continues:
+                who = f"{self.name}: "
+                beside = f"--set sinks.{self.name}.files.mode=append writes beside it"
+                hint = f"the job goes on, and replaces nothing: {beside}; or name another folder"
+            message = f"{who}{self.path} holds output of another run: {others[0]}{more}"
+            raise ConnectorError(message, hint, exit_status=3)
 
     def _others(self) -> list[str]:
         """The output that other jobs have committed here."""
@@ -102,7 +111,13 @@ class FilesOut:
             self._sequence = 1 + max((part.sequence for part in parts if part), default=-1)
         self._writers += 1
         before = max((int(str(each["sequence"])) for each in begun), default=0)
-        return FilesWriter(self.output, subtask, max(self._sequence, before))
+        beside = self.mode == "append" or any(self._is_beside(each) for each in begun)
+        self._is_clean = self._is_clean or beside
+        return FilesWriter(self.output, subtask, max(self._sequence, before), beside=beside)
+
+    def _is_beside(self, begun: Document) -> bool:
+        """Whether a writer stood beside other output, or was another job's."""
+        return bool(begun.get("beside")) or begun.get("job", self.output.job) != self.output.job
 
     def commit(self, handle: Handle) -> None:
         """Name the parts; then old output goes, if it is to be replaced."""
@@ -117,6 +132,7 @@ class FilesOut:
             for part in parts:
                 remove(hidden(part))
             self._commits += 1
+            self._is_clean = self._is_clean or bool(handle.get("beside"))
             if self.mode == "overwrite":
                 self._remove_old()
 
@@ -161,7 +177,8 @@ def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> S
         weight=50 if folders else 1,
         replaces=options.mode == "overwrite",
     )
-    return FilesOut(output, str(options.path), options.mode)
+    name, path = str(sink.name), str(options.path)
+    return FilesOut(output, name, path, options.mode, surroundings.continues)
 
 
 def _bodies(sink: nodes.Sink, compression: Compression, schema: Schema) -> tuple[Bodies, str]:

@@ -55,12 +55,18 @@ class Output:
 
 
 class FilesWriter:
-    """The parts of one subtask; `sequence` is the number of its first."""
+    """The parts of one subtask; `sequence` is the number of its first.
 
-    def __init__(self, output: Output, subtask: int, sequence: int) -> None:
+    `beside`: they never go in the place of other output.
+    """
+
+    def __init__(
+        self, output: Output, subtask: int, sequence: int, *, beside: bool = False
+    ) -> None:
         self._output = output
         self._subtask = subtask
         self._sequence = sequence
+        self._beside: dict[str, object] = {"beside": True} if beside else {}
         self._open: dict[str, Part] = {}
         self._full: list[Part] = []
         self._done: list[Part] = []
@@ -84,11 +90,15 @@ class FilesWriter:
         if not parts and (self._prepared or not self._output.replaces):
             return None
         self._prepared = True
-        return {"parts": [{"path": part.path, "size": part.size} for part in parts]}
+        said = [{"path": part.path, "size": part.size} for part in parts]
+        return {"parts": said, **self._beside}
 
     def kept(self) -> Document:
-        """No number is given twice, also where parts are taken away once they are seen."""
-        return {"sequence": self._sequence}
+        """No number is given twice, also where parts are taken away once they are seen.
+
+        And who goes on from a savepoint sees whose it was.
+        """
+        return {"sequence": self._sequence, "job": self._output.job, **self._beside}
 
     async def close(self) -> None:
         """Remove what was not prepared."""

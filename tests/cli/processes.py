@@ -61,9 +61,9 @@ def finished(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
-def stop_behind(folder: Path, checkpoint: int) -> None:
+def stop_behind(folder: Path, checkpoint: int, *arguments: str) -> None:
     """Run p.yaml until it has taken this checkpoint, then stop it."""
-    process = start(folder, "p.yaml", "--log", "json")
+    process = start(folder, "p.yaml", "--log", "json", *arguments)
     assert process.stderr is not None
     for line in process.stderr:
         if json.loads(line).get("number") == checkpoint:

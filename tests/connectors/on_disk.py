@@ -108,7 +108,12 @@ def values(found: list[Chunk]) -> list[tuple[object, ...]]:
 
 
 def sink_of(
-    folder: Path, text: str, schema: str = "{id: bigint, name: string}", job: str = JOB
+    folder: Path,
+    text: str,
+    schema: str = "{id: bigint, name: string}",
+    job: str = JOB,
+    *,
+    continues: bool = False,
 ) -> Sink:
     """The sink `o` of `sinks:`, opened alone; work is done on the loop."""
     connectors = connectors_of()
@@ -119,7 +124,8 @@ def sink_of(
     side = connectors[node.connector].sink
     assert side is not None and side.open is not None
     schema_of = plan.streams[node.input].schema
-    return side.open(node, schema_of, Surroundings(folder, job, Bench()))
+    surroundings = Surroundings(folder, job, Bench(), continues=continues)
+    return side.open(node, schema_of, surroundings)
 
 
 def ids(memory: Memory, name: str = "out") -> list[int]:

@@ -33,8 +33,8 @@ from tests.connectors.test_files_sink import (
 TEXT = "{{from: s, files: {{path: out, mode: {}, roll: {{rows: 4}}}}}}"
 
 
-def sink(folder: Path, mode: str = "error", job: str = JOB) -> Sink:
-    return sink_of(folder, TEXT.format(mode), job=job)
+def sink(folder: Path, mode: str = "error", job: str = JOB, *, continues: bool = False) -> Sink:
+    return sink_of(folder, TEXT.format(mode), job=job, continues=continues)
 
 
 @pytest.fixture
@@ -116,6 +116,42 @@ sinks:
 """
     assert run(used, text, memory=memory).failure is None
     assert names(used / "out") == sorted([*NONE, *NOT_COMMITTED])
+
+
+@pytest.mark.parametrize("mode", ["error", "overwrite"])
+def test_a_job_that_goes_on_where_another_was_left_replaces_nothing(used: Path, mode: str) -> None:
+    with pytest.raises(ConnectorError) as raised:
+        sink(used, mode, continues=True).check()
+    assert raised.value.exit_status == 3
+    assert raised.value.message.startswith("o: out holds output of another run: day=1/part-00000")
+    assert "--set sinks.o.files.mode=append writes beside it" in raised.value.hint
+    assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED])
+    sink(used, "append", continues=True).check()
+
+
+def test_a_job_that_goes_on_where_another_was_left_may_have_a_folder_of_its_own(
+    tmp_path: Path,
+) -> None:
+    for mode in ("error", "overwrite", "append"):
+        sink(tmp_path, mode, continues=True).check()
+
+
+@pytest.mark.parametrize(("began", "mode"), [(OTHER_JOB, "overwrite"), (JOB, "append")])
+def test_later_runs_of_a_job_keep_what_it_has_stood_beside(
+    used: Path, began: str, mode: str
+) -> None:
+    first = sink(used, mode, job=began)
+    kept = first.writer(0).kept()
+    for _ in range(3):
+        # Each goes on from what the one before has kept; what it commits is committed again.
+        out = sink(used, "overwrite")
+        writer = out.writer(0, [kept or {}])
+        handle = simulate(partial(fill, writer, [FRAME]))
+        assert handle is not None
+        out.commit(handle)
+        sink(used, "overwrite").commit(handle)
+        kept = writer.kept()
+        assert set(OLD) <= {*names(used / "out")}
 
 
 def test_a_run_that_fails_leaves_the_old_output(used: Path) -> None:

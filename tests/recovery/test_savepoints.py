@@ -157,6 +157,29 @@ def stop_behind_of_another_job() -> None:
     stop_behind(Path.cwd(), 2)
 
 
+def modes(mode: str) -> tuple[str, ...]:
+    """The arguments that give all sinks this mode."""
+    sinks = ("out", "totals_out")
+    return tuple(each for s in sinks for each in ("--set", f"sinks.{s}.files.mode={mode}"))
+
+
+def test_what_was_written_before_a_savepoint_is_never_replaced(job: Headrace) -> None:
+    path = exported(job)
+    shutil.rmtree(".headrace")
+    before, shown = tree(), numbers()
+    ran = job("run", "p.yaml", "--from-savepoint", path, *modes("overwrite"), *AT_ONCE)
+    assert (ran.status, "out: out holds output of another run: part-" in ran.err) == (3, True)
+    assert "--set sinks.out.files.mode=append writes beside it" in ran.err
+    assert tree() == before
+    # What was kept beside its parts stays, although the file says overwrite when it goes on.
+    stop_behind(Path.cwd(), 3, "--from-savepoint", path, *modes("append"))
+    assert shown < numbers() < Counter(range(ROWS))
+    ran = job("run", "p.yaml", *modes("overwrite"), *AT_ONCE)
+    assert ran.status == 0, ran.err
+    assert numbers() == Counter(range(ROWS))
+    assert last_totals("totals") == FINAL
+
+
 @pytest.mark.parametrize(
     ("change", "status", "message"),
     [

@@ -100,6 +100,10 @@ def is_savepoint(folder: str, disk: Disk | None = None) -> bool:
 
 
 def _none(folder: str, disk: Disk) -> SnapshotError:
+    if disk.size(folder) is not None and not os.path.isdir(folder):
+        above = os.path.dirname(folder) or os.curdir
+        hint = f"it is in the savepoint {above}" if is_savepoint(above, disk) else ""
+        return NoSuchSnapshot(f"{folder}: wanted the folder of a savepoint, got a file", hint)
     if not disk.names(folder) and not os.path.isdir(folder):
         return NoSuchSnapshot(f"there is no savepoint {folder}", "wanted the folder of one")
     if names.is_unfinished(os.path.basename(os.path.normpath(folder))):

@@ -223,6 +223,7 @@ def test_a_damaged_savepoint_leaves_the_home_as_it_is(job: Headrace) -> None:
     ("arguments", "message"),
     [
         (("--from-savepoint", "nothing"), "there is no savepoint nothing"),
+        (("--from-savepoint", "p.yaml"), "p.yaml: wanted the folder of a savepoint, got a file\n"),
         (("--from-savepoint", "moved", "--fresh"), "got --from-savepoint and --fresh"),
         (("--from-savepoint", "moved", "--from-checkpoint", "1"), "and --from-checkpoint"),
         (("--from-savepoint", "moved", "--limit", "1"), "nothing is kept of a run with --limit"),
@@ -235,6 +236,13 @@ def test_what_is_asked_for_wrongly_is_refused(
     ran = job("run", "p.yaml", *arguments)
     assert (ran.status, message in ran.err) == (2, True), ran.err
     assert tree() == before
+
+
+def test_a_file_of_a_savepoint_is_told_with_its_folder(headrace: Headrace) -> None:
+    shutil.copy(V1 / "v1.yaml", "v1.yaml")
+    file = V1 / "v1" / "savepoint.json"
+    ran = headrace("run", "v1.yaml", "--from-savepoint", str(file))
+    assert (ran.status, f"it is in the savepoint {V1 / 'v1'}\n" in ran.err) == (2, True), ran.err
 
 
 def test_an_old_savepoint_is_gone_on_from(headrace: Headrace) -> None:

@@ -23,14 +23,15 @@ def export(what: str, to: str | None, home: str) -> None:
     """Make a savepoint of a checkpoint, and print where it is.
 
     WHAT is JOB for the newest checkpoint of a job, or JOB@N for checkpoint N. The job need not run,
-    and goes on if it does; one that runs is better asked for a savepoint of now: headrace
-    savepoint JOB.
+    and goes on if it does: then JOB is the newest one of which all output is visible. One that runs
+    is better asked for a savepoint of now: headrace savepoint JOB.
 
     A savepoint is a folder with everything that the job goes on from, in open formats. It may be
     moved anywhere, is never removed by headrace, and headrace run --from-savepoint goes on from it.
     """
     from headrace.cli.version import installed_version
-    from headrace.state.savepoints.kept import job_of
+    from headrace.state.savepoints.export import NotYetVisible
+    from headrace.state.savepoints.kept import job_of, newest_visible
     from headrace.state.savepoints.savepoint import is_savepoint
     from headrace.state.savepoints.taking import take
 
@@ -40,4 +41,14 @@ def export(what: str, to: str | None, home: str) -> None:
             raise Refusal(f"{what} is a savepoint already", "a savepoint may be copied as it is")
         raise Refusal(f'there is no job "{what}" in {home}', "wanted JOB, or JOB@N")
     kept, number = found
-    click.echo(take(kept, installed_version(), number, to))
+    is_held = kept.holder()[0]
+    if number is None and is_held:
+        # Its newest may have been taken this instant. Of one that was killed, an older one is none
+        # to go on from: what came behind it may be visible, and would come again.
+        number = newest_visible(kept)
+    try:
+        click.echo(take(kept, installed_version(), number, to))
+    except NotYetVisible as error:
+        if is_held:
+            error.hint = f"the job runs: headrace savepoint {kept.name}"
+        raise

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 FILE_BYTES = 1 << 25
 """So many bytes of rows, as they are in memory, become a file: they are collected there."""
 
+
+class NotYetVisible(RefusedSnapshot):
+    """A checkpoint has output that may not be visible: a savepoint cannot make it so."""
+
+
 Tell: TypeAlias = Callable[[int, int], None]
 """Told now and then how many of how many bytes have been done; what it raises is the end of it."""
 
@@ -67,12 +72,17 @@ def export(
     return {"kind": KIND, **said, **about, "states": states}
 
 
+def invisible(document: Manifest) -> list[str]:
+    """The sinks of a checkpoint whose output may not be visible."""
+    said: Any = document
+    return [sink for sink, kept in said["sinks"].items() if kept["handles"]]
+
+
 def _check_visible(document: Manifest) -> None:
     said: Any = document
-    waiting = [sink for sink, kept in said["sinks"].items() if kept["handles"]]
-    if waiting:
+    if waiting := invisible(document):
         number = said["number"]
-        raise RefusedSnapshot(
+        raise NotYetVisible(
             f"checkpoint {number} has output of {', '.join(waiting)} that may not be visible yet",
             "a run that goes on from it makes it visible; an older checkpoint has none: JOB@N",
         )

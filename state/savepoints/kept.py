@@ -19,6 +19,7 @@ from headrace.core.manifest import all_visible
 from headrace.core.snapshots import DamagedSnapshot, Manifest, RefusedSnapshot, SnapshotStore
 from headrace.core.state import Document, Frozen, StateBackend
 from headrace.state.savepoints import names
+from headrace.state.savepoints.export import invisible
 from headrace.state.savepoints.savepoint import NoSuchSnapshot, open_savepoint
 from headrace.state.storage.cabinet import Cabinet
 from headrace.state.storage.elsewhere import place_of
@@ -182,6 +183,21 @@ def is_visible(cabinet: Cabinet, store: SnapshotStore, number: int) -> bool:
     """
     noted = cabinet.noted()
     return noted is not None and (noted == number or number < noted in store.manifests())
+
+
+def newest_visible(home: Home) -> int | None:
+    """The newest checkpoint of a home of which all output is known to be visible, if there is one.
+
+    Raises SnapshotError.
+    """
+    cabinet = cabinet_of(home)
+    store = cabinet.looked_at()
+    for number in reversed(store.manifests() if store else ()):
+        assert store is not None
+        with reading(store, number):
+            if is_visible(cabinet, store, number) or not invisible(store.manifest(number)):
+                return number
+    return None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from headrace.connectors.registry import REGISTRY
+from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.cli.ran import Headrace, Ran
@@ -158,6 +159,46 @@ def test_what_is_no_job_is_in_no_list(headrace: Headrace, job: str) -> None:
     assert {(one["job"], one["damaged"]) for one in every} == {("test", None)}
     assert every[-1]["what"] == saved
     assert [one["name"] for one in answer(headrace("jobs", "--json"))] == ["test"]
+
+
+def commit_invisible(home: Home) -> int:
+    """A checkpoint behind the newest, whose output may not be visible; its number."""
+    store = home.looked_at()
+    assert store is not None
+    newest = store.manifests()[-1]
+    said: Any = store.manifest(newest)
+    sinks = {sink: {**kept, "handles": [{"subtask": 0}]} for sink, kept in said["sinks"].items()}
+    new = {name: kept for name, kept in said.items() if name not in ("job", "number", "format")}
+    store.prepare()
+    store.commit(newest + 1, {**new, "sinks": sinks})
+    return newest + 1
+
+
+def test_export_of_a_job_that_runs_takes_what_is_visible(headrace: Headrace, job: str) -> None:
+    home = Home(LocalDisk(), ".headrace", "test")
+    newest = int(job.removeprefix("test@"))
+    invisible = commit_invisible(home)
+    with home.held("2026-01-31T08:00:00Z"):
+        saved = headrace("state", "export", "test")
+        assert (saved.status, saved.err) == (0, "")
+        assert open_savepoint(saved.out.strip()).number == newest
+        asked = headrace("state", "export", f"test@{invisible}")
+        assert (asked.status, asked.out) == (3, "")
+        assert asked.err.endswith("\n      the job runs: headrace savepoint test\n")
+        home.note(invisible)
+        saved = headrace("state", "export", "test")
+        assert open_savepoint(saved.out.strip()).number == invisible
+
+
+def test_export_of_a_job_that_was_killed_takes_the_newest_or_none(
+    headrace: Headrace, job: str
+) -> None:
+    """Of an older one the rows that came behind it may be visible, and would come again."""
+    invisible = commit_invisible(Home(LocalDisk(), ".headrace", "test"))
+    ran = headrace("state", "export", "test")
+    assert (ran.status, ran.out) == (3, "")
+    assert f"checkpoint {invisible} has output of " in ran.err
+    assert "a run that goes on from it makes it visible" in ran.err
 
 
 def test_ls_of_a_checkpoint(headrace: Headrace, job: str) -> None:

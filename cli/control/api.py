@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.cli.control.http import Bad, Request, Response, answer
 from headrace.cli.control.operations import Operation
 from headrace.cli.control.routes import Route
+from headrace.core.addresses import is_url
 from headrace.core.job_statistics import checkpoint_history, job_statistics
 
 if TYPE_CHECKING:
@@ -129,9 +130,16 @@ def _place(key: str, said: object) -> str | None:
     """Where a savepoint is to be."""
     if said is None:
         return None
-    if not isinstance(said, str) or "\0" in said or not (os.path.isabs(said) or "://" in said):
+    if not isinstance(said, str) or "\0" in said or not (os.path.isabs(said) or is_url(said)):
         raise _wrong(key, "an absolute path", said)
-    return said if "://" in said else os.path.normpath(said)
+    if os.path.isabs(said):
+        return os.path.normpath(said)
+    from headrace.state.storage.remote.reading import NotAnAddress, place
+
+    try:
+        return place(said).url
+    except NotAnAddress as error:
+        raise Bad(400, "malformed", f"{key}: {error.message}", error.hint) from None
 
 
 def _number(key: str, said: object) -> int:

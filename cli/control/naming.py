@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from headrace.cli.failures import Refusal
+from headrace.core.addresses import is_url
 from headrace.state.storage import names
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -59,5 +60,15 @@ def _unknown(job: str, root: str) -> Refusal:
 
 
 def place(folder: str) -> str:
-    """A folder as another process finds it: absolute, unless it is a URL."""
-    return folder if "://" in folder else os.path.abspath(folder)
+    """A savepoint's folder as another process finds it: absolute, or an address. Raises Refusal."""
+    if not folder:
+        raise Refusal('wanted the folder of a savepoint, got ""', "it must be new or empty")
+    if not is_url(folder):
+        return os.path.abspath(folder)
+    from headrace.state.storage.remote.reading import NotAnAddress
+    from headrace.state.storage.remote.reading import place as address_of
+
+    try:
+        return address_of(folder).url
+    except NotAnAddress as error:
+        raise Refusal(error.message, error.hint) from None

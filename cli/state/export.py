@@ -29,12 +29,15 @@ def export(what: str, to: str | None, home: str) -> None:
     A savepoint is a folder with everything that the job goes on from, in open formats. It may be
     moved anywhere, is never removed by headrace, and headrace run --from-savepoint goes on from it.
     """
+    from headrace.cli.control.naming import place
     from headrace.cli.version import installed_version
     from headrace.state.savepoints.export import NotYetVisible
     from headrace.state.savepoints.kept import job_of, newest_visible
     from headrace.state.savepoints.savepoint import is_savepoint
     from headrace.state.savepoints.taking import take
 
+    if to is not None:
+        place(to)
     found = job_of(by_name(what, home), home)
     if found is None:
         if is_savepoint(what):

@@ -108,9 +108,13 @@ def free(disk: Disk, folder: str) -> str:
 
 
 def _check_free(disk: Disk, folder: str) -> None:
-    if disk.names(folder):
+    hint = "name a folder that is not there: savepoints are never overwritten"
+    try:
+        is_free = not disk.names(folder)
+    except NotADirectoryError:
+        raise RefusedSnapshot(f"{folder} is a file", hint) from None
+    if not is_free:
         what = "a savepoint" if disk.size(names.manifest(folder)) is not None else "something"
-        hint = "name a folder that is not there: savepoints are never overwritten"
         raise RefusedSnapshot(f"{folder} has {what} in it", hint)
 
 

@@ -1,20 +1,26 @@
 """The commands that speak to a running job, in this process; the job runs in a thread."""
 
 import json
+import os
 import re
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from docs.snippets import ROOT
-from headrace.cli.control import client
+from headrace.cli.control import client, sockets
+from headrace.cli.failures import Refusal
 from headrace.core.asked import Status
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.cli.ran import Headrace
-from tests.control.jobs import NOW, running
+from tests.control.jobs import LONGEST_S, NOW, running
 
 
 def test_a_savepoint_is_its_path_alone(headrace: Headrace, tmp_path: Path) -> None:
@@ -29,6 +35,26 @@ def test_a_savepoint_is_its_path_alone(headrace: Headrace, tmp_path: Path) -> No
         again = headrace("savepoint", "test", "--to", "there", "--home", "home")
         assert (again.status, again.out) == (3, "")
         assert again.err.startswith("headrace: test: ")
+        taken = headrace("savepoint", "test", "--to", "p.yaml", "--home", "home")
+        assert (taken.status, f"{tmp_path / 'p.yaml'} is a file\n" in taken.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        ("", 'wanted the folder of a savepoint, got ""'),
+        ("foo://x/y", "wanted s3://bucket/path, gs://bucket/path or az://container/path, got foo"),
+        ("s3://key:word@x/y", "got an address with credentials in it"),
+    ],
+)
+def test_a_place_that_is_none_is_a_wrong_command_line(
+    headrace: Headrace, tmp_path: Path, to: str, said: str
+) -> None:
+    with running(tmp_path) as job:
+        ran = headrace("savepoint", "test", "--to", to, "--home", "home")
+        assert (ran.status, ran.out, said in ran.err) == (2, "", True), ran.err
+        assert "word" not in ran.err
+        assert job.client.job()["status"] == "running"
 
 
 def test_a_rescale_says_how_long_the_job_stood_still(headrace: Headrace, tmp_path: Path) -> None:
@@ -82,11 +108,84 @@ def test_a_stop_with_a_savepoint_is_its_path_alone(
         assert bool(open_savepoint("there").document.get("drained")) == bool(drain)
 
 
+def test_a_stop_whose_savepoint_fails_says_what_there_is(
+    headrace: Headrace, tmp_path: Path
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
+    with running(tmp_path) as job:
+        ran = headrace("stop", "test", "--savepoint", "full", "--home", "home")
+        checkpoint = job.over().checkpoint
+    assert (ran.status, ran.out) == (3, "")
+    assert ran.err.startswith("headrace: test: ")
+    left = f"test has stopped with checkpoint {checkpoint}; "
+    assert ran.err.endswith(f"\n      {left}headrace state export test makes the savepoint\n")
+    export = headrace("state", "export", "test", "--home", "home")
+    assert open_savepoint(export.out.strip()).number == checkpoint
+
+
+@pytest.mark.parametrize("what", ["p.yaml", "test"])
+def test_a_first_run_that_is_starting_is_waited_for(tmp_path: Path, what: str) -> None:
+    (tmp_path / "p.yaml").write_text("name: test\n")
+    lock = tmp_path / "home" / "test" / "lock"
+    steps: list[Callable[[], object]] = [
+        lock.parent.mkdir,
+        lock.touch,
+        lambda: lasting.enter_context(running(tmp_path)),
+    ]
+    with ExitStack() as lasting:
+
+        def pause(_: float) -> None:
+            if steps:
+                steps.pop(0)()
+
+        (tmp_path / "home").mkdir()
+        asks = client.client_of(
+            str(tmp_path / what) if "." in what else what, str(tmp_path / "home"), pause
+        )
+        assert asks.reach("")["name"] == "test"
+
+
+def test_a_job_that_was_stopped_is_not_waited_for(tmp_path: Path) -> None:
+    home = Home(LocalDisk(), str(tmp_path / "home"), "test")
+    with home.held(NOW):
+        pass
+
+    def pause(_: float) -> None:
+        raise AssertionError("it is waited for")
+
+    with pytest.raises(Refusal, match="test is not running"):
+        client.client_of("test", home.root, pause).reach("")
+
+
+@pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["rescale", "--parallelism", "2"]])
+def test_who_interrupts_before_anything_was_asked_is_told_so(
+    headrace: Headrace, tmp_path: Path, command: list[str]
+) -> None:
+    home = Home(LocalDisk(), str(tmp_path / "home"), "test")
+
+    def interrupt() -> None:
+        with listener.accept()[0]:
+            os.kill(os.getpid(), signal.SIGINT)
+            answered.wait(LONGEST_S)
+
+    answered = threading.Event()
+    with home.held(NOW), sockets.listening(home.folder) as listener:
+        listener.setblocking(True)
+        thread = threading.Thread(target=interrupt, daemon=True)
+        thread.start()
+        ran = headrace(*command, "test", "--home", "home")
+        answered.set()
+        thread.join(LONGEST_S)
+    assert (ran.status, ran.out, ran.err) == (130, "", "headrace: nothing was asked of test\n")
+
+
 @pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["rescale", "--parallelism", "2"]])
 def test_what_does_not_run_cannot_be_asked(
     headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.setattr(client, "START_S", 0.05)
+    monkeypatch.setattr(client, "NAME_S", 0.05)
     unknown = headrace(*command, "tset", "--home", "home")
     assert unknown.status == 2
     assert unknown.err.startswith('headrace: there is no job "tset" in home\n')
@@ -108,8 +207,10 @@ def test_what_does_not_run_cannot_be_asked(
 
 
 def test_jobs_lists_what_runs_and_what_can_go_on(headrace: Headrace, tmp_path: Path) -> None:
-    nothing = headrace("jobs", "--home", "home")
-    assert (nothing.status, nothing.out, nothing.err) == (0, "", "there are no jobs in home\n")
+    nothing = headrace("jobs")
+    assert (nothing.status, nothing.out, nothing.err) == (0, "", "there are no jobs in .headrace\n")
+    none = headrace("jobs", "--home", "home")
+    assert (none.status, none.err.splitlines()[0]) == (2, "headrace: there is no folder home")
     with running(tmp_path) as job:
         job.ended(job.asked("/v1/savepoints"))
         job.until_read(10)

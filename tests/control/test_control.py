@@ -117,6 +117,8 @@ def test_a_savepoint_is_a_folder_and_the_job_goes_on(tmp_path: Path) -> None:
     [
         ("/v1/savepoints", {"to": "relative"}),
         ("/v1/savepoints", {"to": 5}),
+        ("/v1/savepoints", {"to": "foo://x/y"}),
+        ("/v1/stop", {"savepoint": "s3://key:word@x/y"}),
         ("/v1/savepoints", {"too": "/there"}),
         ("/v1/stop", {"savepoint": "relative"}),
         ("/v1/stop", {"savepoint": ""}),

@@ -85,7 +85,15 @@ def test_a_checkpoint_is_exported_by_all_its_names(job: Headrace, tmp_path: Path
         assert json.loads(Path(f"in/{place}/savepoint.json").read_bytes())["number"] == number
     ran = job("state", "export", "stopped", "--to", "in/0")
     assert (ran.status, "in/0 has a savepoint in it" in ran.err) == (3, True)
+    ran = job("state", "export", "stopped", "--to", "p.yaml")
+    assert (ran.status, "p.yaml is a file\n" in ran.err) == (3, True)
     assert sorted(path.name for path in Path("in").iterdir()) == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("to", ["", "foo://x/y"])
+def test_a_place_that_is_none_is_a_wrong_command_line(job: Headrace, to: str) -> None:
+    ran = job("state", "export", "stopped", "--to", to)
+    assert (ran.status, ran.out, "wanted " in ran.err) == (2, "", True), ran.err
 
 
 @pytest.mark.parametrize(
@@ -224,6 +232,7 @@ def test_a_damaged_savepoint_leaves_the_home_as_it_is(job: Headrace) -> None:
     [
         (("--from-savepoint", "nothing"), "there is no savepoint nothing"),
         (("--from-savepoint", "p.yaml"), "p.yaml: wanted the folder of a savepoint, got a file\n"),
+        (("--from-savepoint", "http://x/y"), "az://container/path, got http://x/y\n"),
         (("--from-savepoint", "moved", "--fresh"), "got --from-savepoint and --fresh"),
         (("--from-savepoint", "moved", "--from-checkpoint", "1"), "and --from-checkpoint"),
         (("--from-savepoint", "moved", "--limit", "1"), "nothing is kept of a run with --limit"),

@@ -19,18 +19,24 @@ from headrace.state.storage.remote.bucket import bucket
 from headrace.state.storage.remote.objects import Listed, Objects, Short
 
 
+class NotAnAddress(RefusedSnapshot):
+    """What somebody named as one is none."""
+
+    exit_status = 2
+
+
 def disk_of(path: str) -> Disk:
     """The disk that a path is on: a bucket, if it is an address. Raises SnapshotError."""
     return BucketDisk(bucket(place(path))) if is_url(path) else LocalDisk()
 
 
 def place(path: str) -> Address:
-    """The address that somebody named. Raises RefusedSnapshot."""
+    """The address that somebody named. Raises NotAnAddress."""
     try:
         return address(path)
     except NoAddress as error:
         got = "an address with credentials in it" if error.is_secret else path
-        raise RefusedSnapshot(f"wanted {WANTED}, got {got}", error.hint) from None
+        raise NotAnAddress(f"wanted {WANTED}, got {got}", error.hint) from None
 
 
 class BucketDisk:

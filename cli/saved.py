@@ -44,7 +44,7 @@ class Saved:
 
 def fitting(path: str, plan: Plan, start: Start) -> Saved:
     """The savepoint there, if the pipeline can go on from it. Raises SnapshotError."""
-    from headrace.core.fitting import Wishes, check_fits
+    from headrace.core.fitting import FRESH, Wishes, check_fits
     from headrace.state.savepoints.savepoint import open_savepoint
 
     savepoint = open_savepoint(path)
@@ -53,7 +53,9 @@ def fitting(path: str, plan: Plan, start: Start) -> Saved:
         check_fits(number, savepoint.document, plan, Wishes(start.anew, start.lose, start.drained))
     except RefusedSnapshot as error:
         said = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
-        raise RefusedSnapshot(said, error.hint) from error
+        # Beginning anew is no way to go on from a savepoint: the two cannot be asked for at once.
+        hint = error.hint.removesuffix(FRESH).removesuffix("; ")
+        raise RefusedSnapshot(said, hint) from error
     return Saved(savepoint)
 
 

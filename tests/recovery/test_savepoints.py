@@ -203,6 +203,7 @@ def test_a_savepoint_that_does_not_fit_leaves_the_home_as_it_is(
     Path("p.yaml").write_text(PIPELINE.replace(*change))
     ran = job("run", "p.yaml", "--from-savepoint", path, *AT_ONCE)
     assert (ran.status, message in ran.err) == (status, True), ran.err
+    assert "--fresh" not in ran.err.partition("does not fit")[2]
     if status:
         assert tree() == before
 

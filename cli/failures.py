@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -20,6 +22,15 @@ class Refusal(click.ClickException):
         super().__init__(message)
         self.hint = hint
         self.status = status
+
+
+@contextmanager
+def unasked(job: str) -> Iterator[None]:
+    """Within this nothing has been asked of a job yet: who interrupts a command is told so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Refusal(f"nothing was asked of {job}", status=130) from None
 
 
 def exit_status(error: BaseException) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from headrace.cli.completion import JobName
+from headrace.cli.failures import unasked
 from headrace.cli.group import WholeNumber
 from headrace.cli.pipelines import home_option
 
@@ -33,17 +34,17 @@ def rescale(
     that has a `parallelism` of its own keeps it unless --step names it. The next run takes what
     the file says then. A Ctrl-C ends only the waiting.
     """
-    from headrace.cli.control.client import Client
-    from headrace.cli.control.following import carried_out
-    from headrace.cli.control.naming import home_of
-
     if parallelism is None and not parts:
         raise click.UsageError("wanted --parallelism, or --step, or both", ctx)
     body: dict[str, object] = {"parts": dict(_part(each, ctx) for each in parts)}
     if parallelism is not None:
         body["parallelism"] = parallelism
-    client = Client(home_of(job, home))
-    client.reach("headrace run --parallelism starts it with another one")
+    with unasked(job):
+        from headrace.cli.control.client import client_of
+        from headrace.cli.control.following import carried_out
+
+        client = client_of(job, home)
+        client.reach("headrace run --parallelism starts it with another one")
     result = carried_out(client, "/v1/rescale", body)
     if result["checkpoint"] is None:
         click.echo(f"{client.home.name} has that parallelism already")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from headrace.cli.completion import JobName
+from headrace.cli.failures import unasked
 from headrace.cli.pipelines import home_option
 
 
@@ -25,11 +26,12 @@ def savepoint(job: str, to: str | None, home: str) -> None:
     headrace. Its path is printed when it is whole, alone, on standard output. A Ctrl-C ends only
     the waiting.
     """
-    from headrace.cli.control.client import Client
-    from headrace.cli.control.following import carried_out
-    from headrace.cli.control.naming import home_of, place
+    with unasked(job):
+        from headrace.cli.control.client import client_of
+        from headrace.cli.control.following import carried_out
+        from headrace.cli.control.naming import place
 
-    client = Client(home_of(job, home))
-    client.reach(f"headrace state export {client.home.name} makes one of its newest checkpoint")
+        client = client_of(job, home)
+        client.reach(f"headrace state export {client.home.name} makes one of its newest checkpoint")
     body = {} if to is None else {"to": place(to)}
     click.echo(carried_out(client, "/v1/savepoints", body)["path"])

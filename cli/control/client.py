@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,17 +12,22 @@ import orjson
 
 from headrace.cli.control import sockets
 from headrace.cli.control.http import JSON
+from headrace.cli.control.naming import NoSuchJob, home_of, is_home
 from headrace.cli.failures import Refusal
 from headrace.core.snapshots import SnapshotError
 from headrace.state.storage.home import Home
 
 Document: TypeAlias = "dict[str, Any]"
+Pause: TypeAlias = Callable[[float], None]
 
 PATIENCE_S = 20.0
 """How long a job may take to answer; its loop may be held by a user's function."""
 
 START_S = 5.0
 """How long a job that is starting is waited for."""
+
+NAME_S = 1.5
+"""How long the home of a name that nobody knows is: it may be mistyped."""
 
 PAUSE_S = 0.05
 
@@ -60,6 +65,9 @@ class Client:
     """Of one home."""
 
     home: Home
+    is_new: bool = False
+    """Whether the home was not there when it was asked for: its first run may be starting."""
+    pause: Pause = time.sleep
     process: int | None = None
     """Who answered last, if the system tells."""
 
@@ -113,7 +121,7 @@ class Client:
                 self._check_starting(when_not, late=time.monotonic() > waited_until)
             except NoAnswer as error:
                 raise _unanswered(self.home.name, error) from None
-            time.sleep(PAUSE_S)
+            self.pause(PAUSE_S)
 
     def accepted(self, path: str, body: Mapping[str, object]) -> Document:
         """The operation that was begun. Raises Refusal."""
@@ -123,6 +131,9 @@ class Client:
             raise Refusal(f"{self.home.name} has just ended", status=3) from None
         except NoAnswer as error:
             raise _unanswered(self.home.name, error) from None
+        except KeyboardInterrupt:
+            message = f"nobody knows whether {self.home.name} has heard what was asked of it"
+            raise Refusal(message, "headrace jobs shows the job", 130) from None
         if status == 202:
             return said
         why = said["error"]
@@ -134,13 +145,31 @@ class Client:
             held, holder = self.home.holder()
         except SnapshotError as error:
             raise Refusal(error.message, error.hint, 3) from None
-        if not held:
+        if not held and (late or not self.is_new):
             raise Refusal(f"{self.home.name} is not running", when_not, 3)
         if late:
             message = (
                 f"{self.home.name} is starting, or about to end: it cannot be asked ({holder})"
             )
             raise Refusal(message, "ask again later", 3)
+
+
+def client_of(job: str, root: str, pause: Pause = time.sleep) -> Client:
+    """Of the job that is meant; its home is waited for, since a first run may be starting.
+
+    Raises Refusal.
+    """
+    until = time.monotonic() + NAME_S
+    is_new = False
+    while True:
+        try:
+            home = home_of(job, root)
+            return Client(home, is_new or not is_home(home), pause)
+        except NoSuchJob:
+            if time.monotonic() > until:
+                raise
+        is_new = True
+        pause(PAUSE_S)
 
 
 def _unanswered(name: str, error: NoAnswer) -> Refusal:

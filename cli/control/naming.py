@@ -14,6 +14,10 @@ SAVEPOINTS = "savepoints"
 """The folder among the homes that is none."""
 
 
+class NoSuchJob(Refusal):
+    """There is no home of that name, or none yet."""
+
+
 def homes(root: str) -> list[Home]:
     """The homes that are there, by name."""
     disk = LocalDisk()
@@ -22,21 +26,21 @@ def homes(root: str) -> list[Home]:
     except OSError as error:
         raise Refusal(f"{root}: {(error.strerror or str(error)).lower()}") from None
     every = (Home(disk, root, name) for name in found)
-    return [home for home in every if _is_home(home)]
+    return [home for home in every if is_home(home)]
 
 
 def home_of(job: str, root: str) -> Home:
-    """The home of a job. Raises Refusal, 2 if nothing is known of it."""
+    """The home of a job. Raises Refusal, NoSuchJob if nothing is known of that name."""
     if os.sep not in job and job not in ("", ".", ".."):
         home = Home(LocalDisk(), root, job)
-        if _is_home(home):
+        if is_home(home):
             return home
     if os.path.isfile(job):
         return Home(LocalDisk(), root, _name_in(job))
     raise _unknown(job, root)
 
 
-def _is_home(home: Home) -> bool:
+def is_home(home: Home) -> bool:
     """Whether a job has been there; a home that was copied may have its checkpoints alone."""
     has_lock = os.path.exists(os.path.join(home.folder, names.LOCK))
     return has_lock or os.path.isdir(home.checkpoints)
@@ -56,7 +60,9 @@ def _unknown(job: str, root: str) -> Refusal:
         return Refusal(f'there is no file "{job}"', "wanted the name of a pipeline, or its file")
     there = [home.name for home in homes(root)]
     hint = did_you_mean(job, there) or (f"there are {', '.join(there)}" if there else "")
-    return Refusal(f'there is no job "{job}" in {root}', hint or "--home says where jobs are kept")
+    return NoSuchJob(
+        f'there is no job "{job}" in {root}', hint or "--home says where jobs are kept"
+    )
 
 
 def place(folder: str) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from headrace.cli.completion import JobName
+from headrace.cli.failures import unasked
 from headrace.cli.pipelines import home_option
+
+if TYPE_CHECKING:
+    from headrace.state.storage.home import Home
 
 OWN = ""
 """`--savepoint` without a folder."""
@@ -36,22 +42,45 @@ def stop(job: str, to: str | None, drain: bool, home: str) -> None:
     waits until the job's process has ended. A Ctrl-C ends only the waiting. A second stop joins
     the first.
     """
-    from headrace.cli.control.client import Client
-    from headrace.cli.control.following import carried_out, ending
-    from headrace.cli.control.naming import home_of, place
+    with unasked(job):
+        from headrace.cli.control.client import client_of
+        from headrace.cli.control.following import Failed, carried_out, ending
+        from headrace.cli.control.naming import place
 
-    client = Client(home_of(job, home))
-    client.reach("there is nothing to stop")
+        client = client_of(job, home)
+        client.reach("there is nothing to stop")
     body: dict[str, object] = {"drain": drain}
     if to is not None:
         body["savepoint"] = True if to == OWN else place(to)
     with ending(client) as until_ended:
-        result = carried_out(client, "/v1/stop", body)
+        try:
+            result = carried_out(client, "/v1/stop", body)
+        except Failed as error:
+            until_ended()
+            if to is not None:
+                error.hint = "\n      ".join(filter(None, (error.hint, _left(client.home))))
+            raise
         until_ended()
     if to is not None:
         click.echo(result["path"])
     else:
         click.echo(_said(client.home.name, result), err=True)
+
+
+def _left(home: Home) -> str:
+    """What there is of a job that has ended without the savepoint that was wanted."""
+    from headrace.core.snapshots import SnapshotError
+    from headrace.state.storage.remote.looking import cabinet_of
+
+    try:
+        store = cabinet_of(home).looked_at()
+        numbers = store.manifests() if store else []
+    except SnapshotError:
+        numbers = []
+    if not numbers:
+        return f"{home.name} has stopped"
+    makes = f"headrace state export {home.name} makes the savepoint"
+    return f"{home.name} has stopped with checkpoint {numbers[-1]}; {makes}"
 
 
 def _said(name: str, result: dict[str, object]) -> str:

@@ -27,8 +27,12 @@ PAUSE_S = 0.1
 ERASED = "\r\x1b[K"
 
 
+class Failed(Refusal):
+    """What was asked for was begun, and could not be done."""
+
+
 def carried_out(client: Client, path: str, body: Mapping[str, object]) -> Document:
-    """Ask for it, and wait: the result. Raises Refusal, also for what fails."""
+    """Ask for it, and wait: the result. Raises Refusal, Failed for what fails."""
     operation = client.accepted(path, body)
     try:
         return _followed(client, operation)
@@ -89,7 +93,7 @@ def _followed(client: Client, operation: Document) -> Document:
         return result
     error = operation["error"]
     status = 3 if error["code"] == "refused" else 1
-    raise Refusal(f"{client.home.name}: {error['message']}", error["hint"], status)
+    raise Failed(f"{client.home.name}: {error['message']}", error["hint"], status)
 
 
 def _later(client: Client, operation: Document, wait_s: float) -> Document:

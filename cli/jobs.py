@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.pipelines import home_option
+from headrace.cli.pipelines import check_home, home_option
 
 if TYPE_CHECKING:
     from headrace.cli.control.listing import Listed
@@ -31,6 +31,7 @@ def jobs(as_json: bool, home: str) -> None:
     """
     from headrace.cli.control.listing import listed
 
+    check_home(home)
     found = listed(home)
     if as_json:
         import orjson

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from headrace.cli.failures import Refusal
 
 if TYPE_CHECKING:
     from headrace.core.pipeline.load import Loaded
@@ -39,6 +43,13 @@ def home_option(command: F) -> F:
         show_envvar=True,
         help="Where jobs keep what they go on from.",
     )(command)
+
+
+def check_home(home: str) -> None:
+    """Whether a folder that somebody named is there: the default one may be made later."""
+    source = click.get_current_context().get_parameter_source("home")
+    if source is not ParameterSource.DEFAULT and not os.path.isdir(home):
+        raise Refusal(f"there is no folder {home}", "--home says where jobs are kept")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from headrace.cli.completion import JobName
-from headrace.cli.pipelines import home_option
+from headrace.cli.pipelines import check_home, home_option
 from headrace.cli.state.opened import Opened, json_option, opened, told
 
 
@@ -33,6 +33,7 @@ def ls(what: str | None, groups: bool, as_json: bool, home: str) -> None:
 def _list_all(home: str, *, as_json: bool) -> None:
     from headrace.cli.state.listing import all_said, listed
 
+    check_home(home)
     found = listed(home)
     if as_json:
         _print_json([one.document() for one in found])

@@ -143,10 +143,11 @@ def test_ls_of_a_home(headrace: Headrace, job: str) -> None:
     lines = headrace("state", "ls").out.splitlines()
     assert lines[0].split() == ["what", "kind", "taken", "at", "headrace", "bytes"]
     assert [line.split()[1] for line in lines[1:]] == [one["kind"] for one in said]
-    assert answer(headrace("state", "ls", "--json", "--home", "nowhere")) == []
-    assert headrace("state", "ls", "--home", "nowhere").err == (
-        "no job has kept anything in nowhere\n"
-    )
+    Path("empty").mkdir()
+    assert answer(headrace("state", "ls", "--json", "--home", "empty")) == []
+    assert headrace("state", "ls", "--home", "empty").err == "no job has kept anything in empty\n"
+    ran = headrace("state", "ls", "--home", "nowhere")
+    assert (ran.status, ran.err.splitlines()[0]) == (2, "headrace: there is no folder nowhere")
 
 
 def test_what_is_no_job_is_in_no_list(headrace: Headrace, job: str) -> None:

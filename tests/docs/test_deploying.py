@@ -11,7 +11,7 @@ import yaml
 
 from docs.snippets import ROOT
 from docs.write import page
-from headrace.cli.main import headrace
+from headrace.cli.main import HELP, headrace
 from headrace.cli.metrics.table import METRICS
 from headrace.cli.pipelines import check
 
@@ -58,7 +58,8 @@ def parsed(words: Sequence[str]) -> str:
         found = command.commands.get(name)
         assert found is not None, f"no command {name}: {' '.join(words)}"
         command = found
-    command.make_context(name, rest, resilient_parsing=False).close()
+    # A command keeps the option for help that it is first asked with: the page of all shows it.
+    command.make_context(name, rest, help_option_names=HELP).close()
     return name
 
 

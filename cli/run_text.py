@@ -215,13 +215,14 @@ def _removed(resumed: Resumed) -> str:
 
     >>> _removed(Resumed(5, "", (), removed=(6, 7), again=(("out", 1200), ("late", 1))))
     'checkpoints 6, 7 are removed; rows are written a second time: up to 1,200 of out, 1 of late'
+    >>> _removed(Resumed(5, "", (), removed=(6,)))
+    'checkpoint 6 is removed'
     """
     numbers = ", ".join(map(str, resumed.removed))
     gone = f"checkpoint{'s' * (len(resumed.removed) > 1)} {numbers}"
     gone = f"{gone} {'are' if len(resumed.removed) > 1 else 'is'} removed"
     rows = ", ".join(f"{rows:,} of {sink}" for sink, rows in resumed.again)
-    up_to = f": up to {rows}" if rows else ""
-    return f"{gone}; rows are written a second time{up_to}"
+    return f"{gone}; rows are written a second time: up to {rows}" if rows else gone
 
 
 def place(failure: Failure) -> str:

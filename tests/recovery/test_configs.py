@@ -26,7 +26,7 @@ from tests.cli.shipped import EVENTS as EVENTS_OF
 from tests.recovery.lives import Lives
 from tests.runtime.recut import recut
 
-EVENTS = "400"
+EVENTS = "160"
 BATCHES = {"late.yaml": 200, "route.yaml": 40, **dict.fromkeys(EVENTS_OF, 40)}
 """How many rows go on together, where three would take long."""
 SHORT = ("bad_records.yaml",)
@@ -124,7 +124,7 @@ def killed_behind(config: Path, checkpoints: int, *values: str) -> bool:
 def test_a_config_whose_process_is_killed_behind_a_checkpoint_gives_the_same_rows(
     configs: Path, name: str
 ) -> None:
-    values = (*overrides(name, "150K", 2), "settings.checkpoint.every=30ms")
+    values = (*overrides(name, "80K", 2), "settings.checkpoint.every=30ms")
     assert not killed_behind(configs / name, 1_000_000, *values)
     wanted = files(configs / name)
     shutil.rmtree(configs.parent / "build")

@@ -15,7 +15,6 @@ from headrace.state.savepoints import names
 from headrace.state.savepoints.export import Tell, export
 from headrace.state.savepoints.kept import checkpoint
 from headrace.state.savepoints.writing import free, writing
-from headrace.state.storage.cabinet import Cabinet
 from headrace.state.storage.home import Home
 
 
@@ -31,23 +30,21 @@ def take(
     to: str | None = None,
     tell: Tell = lambda done, of: None,
     time: Callable[[], str] = now,
-    cabinet: Cabinet | None = None,
 ) -> str:
     """Write a checkpoint (None: the newest) as a savepoint; gives its folder, which is whole.
 
     `to` must not be there, or be empty; None: among those of the job, under the time. `version` is
-    that of headrace. `cabinet` is where the checkpoints are, if not in the home. `tell` is told now
-    and then how many of how many bytes are done, and may raise to end it. Nothing is left of one
-    that was not finished. An address is for a bucket; until all is there, it is among the job's
-    savepoints. Raises SnapshotError.
+    that of headrace. `tell` is told now and then how many of how many bytes are done, and may raise
+    to end it. Nothing is left of one that was not finished. An address is for a bucket; until all
+    is there, it is among the job's savepoints. Raises SnapshotError.
     """
     if to is not None and is_url(to):
-        return _taken_away(home, version, number, to, tell, time, cabinet)
+        return _taken_away(home, version, number, to, tell, time)
     at = time()
     folder = to or free(home.disk, os.path.join(names.of_job(home.root, home.name), names.at(at)))
     said = {"taken": at, "taken_by": version}
     scratch = os.path.join(names.unfinished(folder), names.SCRATCH)
-    with checkpoint(home, number, scratch, cabinet) as kept, writing(home.disk, folder) as to_write:
+    with checkpoint(home, number, scratch) as kept, writing(home.disk, folder) as to_write:
         document = export(kept.document, kept.store, kept.backend, to_write, said, tell)
         home.disk.remove_folder(scratch)
         to_write.finish(document)
@@ -61,7 +58,6 @@ def _taken_away(
     to: str,
     tell: Tell,
     time: Callable[[], str],
-    cabinet: Cabinet | None,
 ) -> str:
     """Write it to a folder, take that to a bucket, and remove it."""
     from headrace.state.savepoints.upload import check_empty, upload
@@ -78,7 +74,7 @@ def _taken_away(
     address = place(to)
     objects = bucket(address)
     check_empty(objects)
-    folder = take(home, version, number, None, told, time, cabinet)
+    folder = take(home, version, number, None, told, time)
     try:
         upload(folder, objects, lambda: tell(*last))
     except SnapshotError as error:

@@ -59,24 +59,26 @@ class Asking:
         """This one will never be there."""
         hint = "the job goes on without it: ask again"
         for each, future in self._taken(number):
-            self.pins.release(each)
-            _refuse(future, Refused(f"checkpoint {each} failed: {why}", hint))
+            self._give_up(each, future, Refused(f"checkpoint {each} failed: {why}", hint))
 
     def behind(self, number: int, refused: Refused) -> None:
         """None is taken behind this one."""
         late = [each for each in self._waiting if each[0] > number]
         self._waiting = [each for each in self._waiting if each[0] <= number]
         for each, future in late:
-            self.pins.release(each)
-            _refuse(future, refused)
+            self._give_up(each, future, refused)
 
     def over(self, refused: Refused) -> None:
         """No more will be taken."""
-        for number, _ in self._waiting:
-            self.pins.release(number)
-        for future in [*self._new, *(future for _, future in self._waiting)]:
+        for number, future in self._waiting:
+            self._give_up(number, future, refused)
+        for future in self._new:
             _refuse(future, refused)
         self._new, self._waiting, self._over = [], [], refused
+
+    def _give_up(self, number: int, future: asyncio.Future[int], refused: Refused) -> None:
+        self.pins.release(number)
+        _refuse(future, refused)
 
     def _taken(self, number: int) -> list[tuple[int, asyncio.Future[int]]]:
         taken = [each for each in self._waiting if each[0] <= number]

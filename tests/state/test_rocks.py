@@ -49,6 +49,11 @@ class Roomy(Modelled):
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which everything happens that else takes millions of rows."""
+    shrink(monkeypatch)
+
+
+def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have such sizes."""
     monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
     monkeypatch.setattr("headrace.state.table.LEAST_GARBAGE", 3)
     monkeypatch.setattr("headrace.state.framing.PART_BYTES", 100)

@@ -62,18 +62,10 @@ class SavedSpilling(Saved):
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which everything happens that else takes millions of rows."""
-    monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
-    monkeypatch.setattr("headrace.state.framing.PART_BYTES", 100)
+    test_rocks.shrink(monkeypatch)
     monkeypatch.setattr("headrace.state.savepoints.export.FILE_BYTES", 150)
     monkeypatch.setattr("headrace.state.savepoints.columns.ROWS", 2)
     monkeypatch.setattr("headrace.state.savepoints.pieces.AT_ONCE", 5)
-    monkeypatch.setattr("headrace.state.rocks.table.LEAST_DRAINED", 2)
-    monkeypatch.setattr("headrace.state.rocks.table.FASTER", 1)
-    monkeypatch.setattr("headrace.state.rocks.table.MANY_GONE", 3)
-    monkeypatch.setattr("headrace.state.rocks.table.TOLD_ROWS", 1)
-    monkeypatch.setattr("headrace.state.rocks.runs.FILE_BYTES", 100)
-    monkeypatch.setattr("headrace.state.rocks.runs.PARTS", 2)
-    monkeypatch.setattr("headrace.state.rocks.cold.AT_ONCE", 4)
 
 
 TestSavedInMemory = SavedInMemory.TestCase

@@ -136,7 +136,9 @@ def run(
             drained=resume_drained,
             take_over=take_over,
         )
-    elif any((from_checkpoint, from_savepoint, reset_state, allow_lost_state, resume_drained)):
+    elif any(
+        [from_checkpoint, from_savepoint, reset_state, allow_lost_state, resume_drained, take_over]
+    ):
         raise click.UsageError("nothing is kept of a run with --limit, or of standard input", ctx)
     buffer = checked.pipeline.settings.buffer
     how = _how(buffer, Path(pipeline).parent, limit, report)

@@ -240,7 +240,7 @@ def _restored(
     restored = manifest.read(number, document, plan, start.anew)
     sources = tuple(
         (name, reached([(s.name, p.position, p.ended) for s, p in splits.items()]))
-        for name, splits in restored.restored.splits.items()
+        for name, splits in restored.begins.splits.items()
     )
     resumed = Resumed(
         number, restored.taken_at, sources, changes=changes, removed=removed, again=again

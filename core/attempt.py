@@ -202,7 +202,7 @@ class Attempt:
     ) -> None:
         """Carry messages between the coordinator and the others until the attempt is over."""
         loop = asyncio.get_running_loop()
-        restored = self.restored.restored if self.restored else None
+        restored = self.restored.begins if self.restored else None
         for message in coordinator.start(splits, restored, loop.time()):
             await self._deliver(message)
         deployed()
@@ -287,7 +287,7 @@ class Attempt:
             for name, source in ends.sources.items()
             if source.rediscover_s is not None
             or self.restored is None
-            or name not in self.restored.restored.splits
+            or name not in self.restored.begins.splits
         }
         for sink in ends.sinks.values():
             await bench.blocking(sink.check)

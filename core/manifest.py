@@ -48,7 +48,7 @@ class Checkpoint:
 
     number: int
     ended: bool
-    restored: Restored
+    begins: Restored
     handles: tuple[tuple[str, Handle], ...] = ()
     """What is to be committed, by sink, in this order."""
     taken_at: str = ""

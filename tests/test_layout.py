@@ -5,10 +5,9 @@ import configparser
 import doctest
 import importlib
 import pkgutil
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -119,17 +118,21 @@ def test_the_dependencies_are_those_that_are_imported() -> None:
         if top not in own
     }
     required = setup_cfg()["options"]["install_requires"].split()
-    assert {re.split(r"[<>=;]", line)[0].lower() for line in required} == {u.lower() for u in used}
+    assert {Requirement(line).name.lower() for line in required} == {u.lower() for u in used}
 
 
-def closure(requirements: list[str]) -> set[str]:
-    """The names of all packages that these need, and those in turn."""
+def closure(requirements: list[str], extras: Collection[str] = ()) -> set[str]:
+    """The names of all packages that these lines need, and those in turn.
+
+    They are the lines of a package that is wanted with these extras.
+    """
     found: set[str] = set()
     for line in requirements:
         requirement = Requirement(line)
-        if not requirement.marker or requirement.marker.evaluate({"extra": ""}):
+        marker = requirement.marker
+        if not marker or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):
             name = canonicalize_name(requirement.name)
-            found |= {name} | closure(requires(name) or [])
+            found |= {name} | closure(requires(name) or [], requirement.extras)
     return found
 
 

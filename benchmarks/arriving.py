@@ -19,7 +19,7 @@ from headrace.connectors.memory import Memory, MemoryOptions
 from headrace.core.contracts import Arrival, Chunk, Connector, Reading, SourceSide
 from headrace.core.job import Outcome
 from headrace.core.launch import Launch, Watcher, launch
-from headrace.core.messages import Position, Split
+from headrace.core.messages import Position, Progress, Split
 from headrace.core.pipeline.load import load
 from headrace.core.plan import build, nodes
 from headrace.state.memory import MemoryBackend
@@ -99,11 +99,17 @@ class _Source:
     rediscover_s: float | None = None
     ordered: bool = False
 
-    def discover(self) -> Sequence[Split]:
+    async def discover(self, first: bool) -> Sequence[Split]:
         return [Split(self.source.name, "0")]
 
     def reading(self) -> Reading:
         return _Reading(self.arriving)
+
+    async def published(self, splits: Mapping[Split, Progress]) -> None:
+        """Nobody looks."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 @dataclass(slots=True)
@@ -119,6 +125,9 @@ class _Reading:
         """There is one."""
 
     def exhausted(self) -> Mapping[Split, float]:
+        return {}
+
+    def lags(self) -> Mapping[Split, int]:
         return {}
 
     def worked_s(self) -> float:

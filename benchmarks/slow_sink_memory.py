@@ -14,7 +14,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from headrace.connectors.memory import MemoryOptions
 from headrace.connectors.registry import REGISTRY
 from headrace.connectors.threaded import Threaded
 from headrace.core.contracts import Chunk, Connector, Reading, SinkSide, SourceSide, Surroundings
-from headrace.core.messages import Handle, Position, Split
+from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.state import Document
 
 FEW, MANY = 2_000_000, 10_000_000
@@ -93,13 +93,19 @@ class Making:
     rediscover_s: float | None = None
     ordered: bool = False
 
-    def discover(self) -> Sequence[Split]:
+    async def discover(self, first: bool) -> Sequence[Split]:
         """One split."""
         return [Split("bids", "0")]
 
     def reading(self) -> Reading:
         """Makes chunks in a thread, as files are read."""
         return Threaded(self, self.surroundings)
+
+    async def published(self, splits: Mapping[Split, Progress]) -> None:
+        """Nobody looks."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """The chunks, one after the other."""
@@ -110,7 +116,7 @@ class Making:
 class Slow:
     """A sink, and a writer to it, that keeps nothing and takes its time."""
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """It takes everything."""
 
     def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Slow:
@@ -132,10 +138,10 @@ class Slow:
     async def close(self) -> None:
         """Nothing is open."""
 
-    def commit(self, handle: Handle) -> None:
+    async def commit(self, handle: Handle) -> None:
         """There is nothing to commit."""
 
-    def abort(self, handle: Handle) -> None:
+    async def abort(self, handle: Handle) -> None:
         """There is nothing to remove."""
 
 

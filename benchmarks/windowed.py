@@ -6,7 +6,7 @@ The source is named `memory`, and so is the sink, which counts its rows and drop
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
@@ -20,7 +20,7 @@ from headrace.connectors.memory import MemoryOptions
 from headrace.connectors.threaded import Threaded
 from headrace.core.contracts import Chunk, Connector, Reading, SinkSide, SourceSide, Surroundings
 from headrace.core.launch import Watcher
-from headrace.core.messages import Handle, Position, Split
+from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.state import Document
 
 PIPELINE = """
@@ -97,11 +97,17 @@ class _Making:
     rediscover_s: float | None = None
     ordered: bool = False
 
-    def discover(self) -> Sequence[Split]:
+    async def discover(self, first: bool) -> Sequence[Split]:
         return [Split("bids", "0")]
 
     def reading(self) -> Reading:
         return Threaded(self, self.surroundings)
+
+    async def published(self, splits: Mapping[Split, Progress]) -> None:
+        """Nobody looks."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         for number in range(self.many):
@@ -114,7 +120,7 @@ class _Counting:
 
     rows: int = 0
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """It takes everything."""
 
     def writer(self, subtask: int, begun: Sequence[Document] = ()) -> _Counting:
@@ -132,8 +138,8 @@ class _Counting:
     async def close(self) -> None:
         """Nothing is open."""
 
-    def commit(self, handle: Handle) -> None:
+    async def commit(self, handle: Handle) -> None:
         """There is nothing to commit."""
 
-    def abort(self, handle: Handle) -> None:
+    async def abort(self, handle: Handle) -> None:
         """There is nothing to remove."""

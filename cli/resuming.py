@@ -168,6 +168,7 @@ def _keeping(
         finish,
         cabinet.note,
         cabinet.noted,
+        cabinet.notes,
         now_us=lambda: time_ns() // 1000,
     )
 

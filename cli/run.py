@@ -188,9 +188,17 @@ def _check_kept(plan: Plan, names: Sequence[str], ctx: click.Context) -> None:
 def _how(buffer: Buffer, folder: Path, limit: int | None, report: Report) -> Launch:
     from headrace.core.channel import Bounds
     from headrace.core.launch import Launch
+    from headrace.core.news import Noticed
 
     bounds = Bounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
-    return Launch(folder, bounds, limit, (_watcher(report),), asked=report.stopping)
+    return Launch(
+        folder,
+        bounds,
+        limit,
+        (_watcher(report),),
+        asked=report.stopping,
+        tell=lambda line: report.news(Noticed(line)),
+    )
 
 
 def _monitored(how: Launch, port: int, report: Report, ctx: click.Context) -> Launch:
@@ -245,6 +253,8 @@ def _run(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start
 
 def _kept(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start) -> int:
     """Run a job that goes on from where it was, and can go on from where it ends."""
+    import asyncio
+
     from headrace.cli.control.figures import About, Figures
     from headrace.cli.control.launching import controlled
     from headrace.cli.resuming import now, resuming
@@ -256,8 +266,8 @@ def _kept(plan: Plan, checked: Checked, how: Launch, report: Report, start: Star
         from headrace.core.ends import look
 
         if start.savepoint is not None:
-            check_sinks(plan, REGISTRY, how.folder)
-        look(plan, REGISTRY, how.folder)
+            asyncio.run(check_sinks(plan, REGISTRY, how.folder))
+        asyncio.run(look(plan, REGISTRY, how.folder))
 
     def news(said: News) -> None:
         report.news(said)

@@ -18,7 +18,16 @@ from headrace.cli.run_progress import Look, PartLook, time_said
 from headrace.cli.run_text import INTERRUPTED
 from headrace.core.job import Outcome
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
-from headrace.core.news import Asked, News, NotDone, Rescaled, Restarting, Resumed, Savepointed
+from headrace.core.news import (
+    Asked,
+    News,
+    NotDone,
+    Noticed,
+    Rescaled,
+    Restarting,
+    Resumed,
+    Savepointed,
+)
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
 from headrace.core.sizes import Size
@@ -66,7 +75,8 @@ class JsonReport:
     def news(self, news: News) -> None:
         """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting`, which says what failed.
 
-        And of what clients ask for `asked`, `savepoint`, `rescaled` and `not_done`.
+        And of what clients ask for `asked`, `savepoint`, `rescaled` and `not_done`;
+        `notice` of what is wrong outside, and of when it is well again.
         """
         match news:
             case Resumed() if not self._quiet:
@@ -86,6 +96,8 @@ class JsonReport:
                 self._tell("rescaled", parallelism=dict(parallelism), stood_still_s=still)
             case NotDone(what, why):
                 self._tell("not_done", what=what, message=why)
+            case Noticed(line):
+                self._tell("notice", message=line)
 
     def had_finished(self) -> None:
         """`summary`, without counts."""

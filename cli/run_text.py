@@ -12,7 +12,16 @@ from headrace.cli.pipelines import painted
 from headrace.cli.run_progress import Look, PartLook
 from headrace.core.job import Outcome
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
-from headrace.core.news import Asked, News, NotDone, Rescaled, Restarting, Resumed, Savepointed
+from headrace.core.news import (
+    Asked,
+    News,
+    NotDone,
+    Noticed,
+    Rescaled,
+    Restarting,
+    Resumed,
+    Savepointed,
+)
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
 from headrace.core.rendering import count, printable, size
@@ -92,6 +101,8 @@ class TextReport:
                 self.say(done_line(news))
             case NotDone(what, why):
                 self.say(f"{what} failed: {printable(why)}")
+            case Noticed(line):
+                self.say(printable(line))
 
     def _restarting(self, failure: Failure, delay_s: float) -> None:
         """What failed is told whole the first time."""

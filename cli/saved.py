@@ -59,15 +59,18 @@ def fitting(path: str, plan: Plan, start: Start) -> Saved:
     return Saved(savepoint)
 
 
-def check_sinks(plan: Plan, connectors: Connectors, folder: Path) -> None:
+async def check_sinks(plan: Plan, connectors: Connectors, folder: Path) -> None:
     """Whether output can go there that is the rest of another job's. Raises ConnectorError."""
     from headrace.core.bench import Bench
     from headrace.core.contracts import Surroundings
     from headrace.core.ends import open_ends
 
     surroundings = Surroundings(folder, uuid4().hex, Bench(), continues=True)
-    for sink in open_ends(plan, connectors, surroundings).sinks.values():
-        sink.check()
+    ends = open_ends(plan, connectors, surroundings)
+    try:
+        await ends.check_sinks()
+    finally:
+        await ends.close()
 
 
 def adopted(saved: Saved, home: Cabinet, look: Callable[[], None]) -> Saved:

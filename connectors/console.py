@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.connectors.blocking import SinkInThreads
 from headrace.core.contracts import Connector, Sink, SinkSide, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
@@ -16,7 +17,7 @@ def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
     # Loaded when a pipeline runs, so that help and completion stay fast.
     from headrace.connectors.printing import console
 
-    return console(schema, surroundings)
+    return SinkInThreads(console(schema, surroundings), surroundings.bench)
 
 
 CONSOLE = Connector(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from headrace.connectors.blocking import SourceInThreads
 from headrace.connectors.formats.opening import decoded
 from headrace.connectors.numbered import NumberedSource, Numbers
 from headrace.core.contracts import (
@@ -52,7 +53,7 @@ def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
     count = min(bounds) if bounds else None
     wanted = decoded(source)
     numbers = Numbers(source.name, maker.make, count, per_second, source.parallelism, wanted)
-    return NumberedSource(numbers, surroundings)
+    return SourceInThreads(NumberedSource(numbers, surroundings), surroundings.bench)
 
 
 class _Maker:

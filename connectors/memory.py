@@ -28,7 +28,7 @@ from headrace.core.contracts import (
     Surroundings,
     Writer,
 )
-from headrace.core.messages import Handle, Position, Split
+from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import positive
 from headrace.core.pipeline.values import Flag, Words
@@ -97,13 +97,19 @@ class MemorySource:
     rediscover_s: float | None
     ordered: bool
 
-    def discover(self) -> Sequence[Split]:
+    async def discover(self, first: bool) -> Sequence[Split]:
         """Every split."""
         return [Split(self.source.name, name) for name in self.splits]
 
     def reading(self) -> Reading:
         """Reads a chunk of each split in turn."""
         return MemoryReading(self)
+
+    async def published(self, splits: Mapping[Split, Progress]) -> None:
+        """Nobody looks."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 @dataclass(slots=True)
@@ -152,6 +158,13 @@ class MemoryReading:
         now = asyncio.get_running_loop().time()
         paused = [one for one in self._open if one.due > now and one.split not in self._held]
         return {one.split: one.dry_since for one in paused}
+
+    def lags(self) -> Mapping[Split, int]:
+        """How many rows are left of each."""
+        return {
+            one.split: self._rows(one.split, len(self._source.splits[one.split.name])) - one.rows
+            for one in self._open
+        }
 
     def worked_s(self) -> float:
         """All is made."""
@@ -208,7 +221,7 @@ class MemorySink:
     memory: Memory
     name: str
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Memory takes everything; what was prepared and not committed is gone."""
         for key in [key for key in self.memory.prepared if key.startswith(f"{self.name}/")]:
             del self.memory.prepared[key]
@@ -217,15 +230,18 @@ class MemorySink:
         """A list of batches."""
         return MemoryWriter(self, subtask)
 
-    def commit(self, handle: Handle) -> None:
+    async def commit(self, handle: Handle) -> None:
         """What was prepared is output; a second time it is so already."""
         key = str(handle["key"])
         frames = self.memory.prepared.pop(key, [])
         self.memory.outputs.setdefault(self.name, []).extend(frames)
 
-    def abort(self, handle: Handle) -> None:
+    async def abort(self, handle: Handle) -> None:
         """What was prepared is gone."""
         self.memory.prepared.pop(str(handle["key"]), None)
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from headrace.connectors.blocking import SourceInThreads
 from headrace.connectors.nexmark_events import Events, events_for_rows
 from headrace.connectors.numbered import NumberedSource, Numbers
 from headrace.core.contracts import Connector, Source, SourceSide, Surroundings
@@ -69,7 +70,7 @@ def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
         return events.frame(first, last, source.columns)
 
     numbers = Numbers(source.name, make, count, per_second, source.parallelism)
-    return NumberedSource(numbers, surroundings)
+    return SourceInThreads(NumberedSource(numbers, surroundings), surroundings.bench)
 
 
 def _bounded(options: Part) -> bool:

@@ -78,7 +78,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class NumberedSource:
-    """The source of a run of numbers."""
+    """`BlockingSource` of a run of numbers."""
 
     numbers: Numbers
     surroundings: Surroundings
@@ -123,6 +123,10 @@ class Paced:
         if since is None:
             return {}
         return {split: since for split in self._open if split not in self._held_splits}
+
+    def lags(self) -> Mapping[Split, int]:
+        """What is behind it knows."""
+        return self._reading.lags()
 
     def worked_s(self) -> float:
         """To make the blocks."""

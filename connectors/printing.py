@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Printing:
-    """`Sink` on standard output; `make` makes bytes of rows, one batch after the other."""
+    """`BlockingSink` on standard output; `make` makes bytes of rows, one batch after the other."""
 
     columns: tuple[str, ...]
     make: Callable[[pl.DataFrame], bytes]

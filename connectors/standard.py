@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.connectors.blocking import SinkInThreads, SourceInThreads
 from headrace.core.contracts import Connector, Sink, SinkSide, Source, SourceSide, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
@@ -22,13 +23,13 @@ def _source(source: nodes.Source, surroundings: Surroundings) -> Source:
     # Loaded when a pipeline runs, so that help and completion stay fast.
     from headrace.connectors.stdin import open_stdin
 
-    return open_stdin(source, surroundings)
+    return SourceInThreads(open_stdin(source, surroundings), surroundings.bench)
 
 
 def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
     from headrace.connectors.printing import stdout
 
-    return stdout(sink, schema, surroundings)
+    return SinkInThreads(stdout(sink, schema, surroundings), surroundings.bench)
 
 
 STDIN = Connector(

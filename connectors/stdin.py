@@ -19,7 +19,6 @@ from headrace.core.contracts import (
     ConnectorError,
     Ended,
     Reading,
-    Source,
     Surroundings,
 )
 from headrace.core.messages import Position, Split
@@ -31,7 +30,7 @@ NAME = "stdin"
 
 @dataclass(frozen=True, slots=True)
 class Stdin:
-    """`Source` over a descriptor."""
+    """`BlockingSource` over a descriptor."""
 
     source: nodes.Source
     surroundings: Surroundings
@@ -83,6 +82,10 @@ class Records:
         if self._split is None or self._waiting_since is None:
             return {}
         return {self._split: self._waiting_since}
+
+    def lags(self) -> Mapping[Split, int]:
+        """Nobody knows what is still to come."""
+        return {}
 
     def worked_s(self) -> float:
         """How long it has decoded."""
@@ -152,6 +155,6 @@ class Records:
         self._incoming.close()
 
 
-def open_stdin(source: nodes.Source, surroundings: Surroundings) -> Source:
+def open_stdin(source: nodes.Source, surroundings: Surroundings) -> Stdin:
     """The source that the plan describes."""
     return Stdin(source, surroundings)

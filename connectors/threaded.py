@@ -48,6 +48,10 @@ class Threaded:
         """None: a reader has more to give until its end."""
         return {}
 
+    def lags(self) -> Mapping[Split, int]:
+        """A reader does not count before it reads."""
+        return {}
+
     def worked_s(self) -> float:
         """How long the reader has worked in its thread, or was waited for to get one."""
         return self._working.seconds

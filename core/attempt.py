@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from headrace.core import faults
 from headrace.core.asked import Refused
 from headrace.core.asking import Asking
 from headrace.core.assembly import Assembly, Subtask
+from headrace.core.bench import until_done
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
 from headrace.core.checkpoints import Checkpoints
@@ -28,6 +29,7 @@ from headrace.core.messages import (
     Failure,
     Keep,
     Kept,
+    Noted,
     NotKept,
     Split,
     ToAnybody,
@@ -35,6 +37,7 @@ from headrace.core.messages import (
 )
 from headrace.core.pins import Pins
 from headrace.core.plan import nodes
+from headrace.core.publishing import Publishing
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError, UnknownOutcome
 from headrace.core.statistics import PartCounts, part_counts
 from headrace.core.subtask_statistics import pauses
@@ -65,6 +68,7 @@ class Attempt:
     _refused: RefusedSnapshot | None = None
     """Why no checkpoint may be written."""
     _asking: Asking = field(init=False)
+    _publishing: Publishing = field(default_factory=Publishing)
 
     def __post_init__(self) -> None:
         self._asking = Asking(self.keeping.pins if self.keeping else Pins())
@@ -81,6 +85,12 @@ class Attempt:
 
     async def _run(self, deployed: Callable[[], None]) -> Coordinator:
         ends = open_ends(self.plan, self.connectors, self.surroundings)
+        try:
+            return await self._between(ends, deployed)
+        finally:
+            await until_done(asyncio.create_task(ends.close()))
+
+    async def _between(self, ends: Ends, deployed: Callable[[], None]) -> Coordinator:
         await self._commit_again(ends)
         if self.restored is not None and self.restored.ended:
             return await self._only_committed(ends)
@@ -101,6 +111,7 @@ class Attempt:
                 await self._worker.cancel()
             if self._writing is not None:
                 await asyncio.gather(self._writing, return_exceptions=True)
+            await self._publishing.close()
         if self._refused is not None:
             raise self._refused
         return coordinator
@@ -119,6 +130,7 @@ class Attempt:
             changed=self.restored.changed if self.restored else frozenset(),
         )
         self._worker = Worker(self._assembly, ends, self.surroundings.bench, self._tell)
+        self._publishing = Publishing(ends.sources)
         return Coordinator(
             subtasks(self.plan),
             readers(self.plan, ends),
@@ -227,11 +239,7 @@ class Attempt:
             case Keep():
                 self._writing = asyncio.create_task(self._write(message))
             case AllVisible(number):
-                assert self.keeping is not None
-                # Where it cannot be noted, the next start commits once more.
-                with suppress(SnapshotError):
-                    await self.surroundings.bench.blocking(partial(self.keeping.note, number))
-                self._asking.there(number)
+                await self._note(number)
             case CheckpointTaken() | CheckpointFailed():
                 assert self.keeping is not None
                 self.keeping.told(message, pauses(self.subtasks()))
@@ -260,37 +268,56 @@ class Attempt:
             raise
         else:
             self._tell(Kept(keep.number))
+            self._publishing.publish(keep)
+
+    async def _note(self, number: int) -> None:
+        """Note that its output is visible: before that, no other checkpoint begins."""
+        assert self.keeping is not None
+        try:
+            await self.surroundings.bench.blocking(partial(self.keeping.visible, number))
+        except SnapshotError as error:
+            self._fail(failure(error, "checkpoints"))
+            return
+        faults.point("noted")
+        self._asking.there(number)
+        self._tell(Noted(number))
 
     async def _checkpoints(self) -> Checkpoints | None:
         if self.keeping is None:
             return None
-        last = await self.surroundings.bench.blocking(self.keeping.last_number)
+        last = await self.surroundings.bench.blocking(self.keeping.highest_number)
         return Checkpoints(subtasks(self.plan), self.keeping.rhythm, last)
 
     async def _commit_again(self, ends: Ends) -> None:
-        """Commit what the checkpoint names: whoever took it may not have come to that."""
-        for sink, handle in self.restored.handles if self.restored else ():
+        """Commit what the checkpoint names: whoever took it may not have come to that.
+
+        It is noted before sinks are looked at: they may use again then what they had for it.
+        """
+        if self.restored is None or self.keeping is None:
+            return
+        for sink, handle in self.restored.handles:
             with blamed(sink):
-                await self.surroundings.bench.blocking(partial(ends.sinks[sink].commit, handle))
+                await ends.sinks[sink].commit(handle)
+        if self.restored.handles:
+            await self.surroundings.bench.blocking(
+                partial(self.keeping.visible, self.restored.number)
+            )
+            faults.point("noted again")
 
     async def _only_committed(self, ends: Ends) -> Coordinator:
         """All had been read and put out before; only what nobody commits is left to clear away."""
-        for sink in ends.sinks.values():
-            await self.surroundings.bench.blocking(sink.check)
+        await ends.check_sinks()
         return Coordinator((), {}, state="done")
 
     async def _discover(self, ends: Ends) -> dict[str, Sequence[Split]]:
         """What there is to read; output is looked at after that, and may make its folder."""
-        bench = self.surroundings.bench
-        splits = {
-            name: await bench.blocking(source.discover)
-            for name, source in ends.sources.items()
-            if source.rediscover_s is not None
-            or self.restored is None
-            or name not in self.restored.begins.splits
-        }
-        for sink in ends.sinks.values():
-            await bench.blocking(sink.check)
+        before = self.restored.begins.splits if self.restored else {}
+        splits = {}
+        for name, source in ends.sources.items():
+            if name not in before or source.rediscover_s is not None:
+                with blamed(name):
+                    splits[name] = await source.discover(first=name not in before)
+        await ends.check_sinks()
         return splits
 
     async def _rediscover(self, name: str, source: Source, coordinator: Coordinator) -> None:
@@ -299,7 +326,7 @@ class Attempt:
             await asyncio.sleep(source.rediscover_s or 0)
             try:
                 with blamed(name):
-                    found = await self.surroundings.bench.blocking(source.discover)
+                    found = await source.discover(first=False)
             except Exception as error:
                 self._fail(failure(error, name))
                 return

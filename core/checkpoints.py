@@ -1,13 +1,20 @@
 """The checkpoints of a running job, one after the other: a state machine. Times are handed in.
 
-| state   | due, asked for | all answered | one cannot, or too long | Kept      | NotKept   |
-|---------|----------------|--------------|-------------------------|-----------|-----------|
-| resting | 1 > taking     | -            | -                       | -         | -         |
-| taking  | 5              | 2 > keeping  | 4 > resting             | -         | -         |
-| keeping | 5              | -            | -                       | 3 > resting | 4 > resting |
+| state      | due, asked for | all answered | one cannot, too late | Kept           | NotKept     |
+|------------|----------------|--------------|----------------------|----------------|-------------|
+| resting    | 1 > taking     | -            | -                    | -              | -           |
+| taking     | 5              | 2 > keeping  | 4 > resting          | -              | -           |
+| keeping    | 5              | -            | -                    | 3 > committing | 4 > resting |
+| committing | 5              | -            | -                    | -              | -           |
+
+Noted leads from committing back to resting.
 
 1: Trigger to the sources. 2: Keep to the store. 3: Commit to the sinks. 4: the job goes on without.
 5: what is asked for is to have all that came before, so it is the next one, which begins at once.
+
+No checkpoint begins before all output of the last one that is complete is visible, and that is
+noted: so who goes on from one finds at most its own output undecided, and a sink may use again what
+it had for that output as soon as it sees the next barrier.
 
 A subtask answers by Acknowledged, or by having Finished without having seen the barrier: then it
 never will, and those behind it take its end for the barrier.
@@ -37,7 +44,7 @@ from headrace.core.messages import (
     Trigger,
 )
 
-State: TypeAlias = Literal["resting", "taking", "keeping"]
+State: TypeAlias = Literal["resting", "taking", "keeping", "committing"]
 Prepared: TypeAlias = "tuple[SubtaskId, Handle]"
 
 
@@ -163,8 +170,14 @@ class Checkpoints:
         named, self._prepared = self._prepared[: self._named], self._prepared[self._named :]
         self._named, self.failed, self.kept = 0, 0, number
         taken = CheckpointTaken(number, now - self._since)
-        self._rest(now)
+        self.state = "committing"
         return [taken, *(Commit(subtask, handle) for subtask, handle in named)]
+
+    def noted(self, number: int, now: float) -> list[ToAnybody]:
+        """All output that it names is visible, and nobody will commit it again."""
+        assert (self.state, number) == ("committing", self.number)
+        self._rest(now)
+        return []
 
     def not_written(self, number: int, why: str, now: float) -> list[ToAnybody]:
         """The manifest is not there."""

@@ -9,11 +9,11 @@ unchanged; a source and a writer are asynchronous, because they wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headrace.core.messages import Handle, Position, Split
+from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.pipeline.part import Part
 from headrace.core.state import Document
 from headrace.core.types import Schema
@@ -90,6 +90,47 @@ class Connector:
 Connectors: TypeAlias = Mapping[str, Connector]
 
 
+class Notes(Protocol):
+    """What a source or sink notes about a job, so that no crash forgets it; by name.
+
+    Unlike what a checkpoint says, it is there as soon as it was written, and outlives the
+    checkpoints: whoever begins the job anew finds it. It waits for a disk.
+    """
+
+    def read(self, name: str) -> Document | None:
+        """What was written last, if anything was. Raises SnapshotError."""
+        ...
+
+    def write(self, name: str, document: Document) -> None:
+        """Note it in the place of what was there; it is durable then. Raises SnapshotError."""
+        ...
+
+
+class NoNotes:
+    """Of a run that keeps nothing."""
+
+    def read(self, name: str) -> Document | None:
+        """Nothing."""
+        return None
+
+    def write(self, name: str, document: Document) -> None:
+        """Forget it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """When output that was prepared is committed: at the next checkpoint, if all goes well."""
+
+    every_s: float | None
+    """How long it is from one checkpoint to the next; None: only the end takes one."""
+    timeout_s: float
+    """How long a checkpoint may take."""
+    tolerable: int
+    """How many in a row may fail."""
+    restart_s: float
+    """The longest pause before another attempt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a source or sink is told about the run that it is part of."""
@@ -109,6 +150,13 @@ class Surroundings:
     continues: bool = False
     """Whether the job is to go on where another one was left: then a sink may not have its output
     in the place of that one's, of which it would be the rest."""
+    pipeline: str = ""
+    """The pipeline's name."""
+    notes: Notes = field(default_factory=NoNotes)
+    tell: Callable[[str], None] = lambda line: None
+    """Tell the user something, in a line, that goes on without them."""
+    commits: Commits | None = None
+    """When output is committed; None: at the end, for no checkpoints are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +218,26 @@ class Source(Protocol):
         """Whether a split that is read later holds no earlier rows than one before it."""
         ...
 
-    def discover(self) -> Sequence[Split]:
-        """All the splits there are now, in the order to read them; may wait for a disk."""
+    async def discover(self, first: bool) -> Sequence[Split]:
+        """All the splits there are now, in the order to read them.
+
+        `first`: the job has never asked before, also not in what it goes on from.
+        """
         ...
 
     def reading(self) -> Reading:
         """What one subtask reads with. It opens nothing before it is asked for a chunk."""
+        ...
+
+    async def published(self, splits: Mapping[Split, Progress]) -> None:
+        """A checkpoint is complete that has these; for whoever looks from outside.
+
+        That it cannot be told there is no failure of the job.
+        """
+        ...
+
+    async def close(self) -> None:
+        """The end of the attempt, behind that of all readings."""
         ...
 
 
@@ -200,6 +262,10 @@ class Reading(Protocol):
         """
         ...
 
+    def lags(self) -> Mapping[Split, int]:
+        """How many records there are that it has not given, of splits of which it knows."""
+        ...
+
     def worked_s(self) -> float:
         """How long it has worked to make what it gives, also while it does: reading and decoding.
 
@@ -219,11 +285,11 @@ class Reading(Protocol):
 class Sink(Protocol):
     """The writing side of a connector within a run."""
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Whether output can go there at all; raises ConnectorError before anything is read.
 
-        All that a checkpoint names has been committed before. What else this job has prepared there
-        belongs to no checkpoint, and is removed.
+        All that a checkpoint names has been committed before, and nobody will ask for that again.
+        What else this job has prepared there belongs to no checkpoint, and is removed.
         """
         ...
 
@@ -234,12 +300,20 @@ class Sink(Protocol):
         """
         ...
 
-    def commit(self, handle: Handle) -> None:
-        """Make prepared output visible; may be asked twice for the same handle."""
+    async def commit(self, handle: Handle) -> None:
+        """Make prepared output visible; may be asked twice for the same handle.
+
+        Its writer may have been closed by then. The next barrier comes when all that a checkpoint
+        names has been committed, and nobody will ask for that again.
+        """
         ...
 
-    def abort(self, handle: Handle) -> None:
+    async def abort(self, handle: Handle) -> None:
         """Remove prepared output that is not to be seen."""
+        ...
+
+    async def close(self) -> None:
+        """The end of the attempt, behind that of all writers."""
         ...
 
 
@@ -270,7 +344,7 @@ class ConnectorError(Exception):
     """The outside world will not do it: what, where, and what to do. Not a defect of ours.
 
     `exit_status` is 2 where the pipeline asks for what is not there, 3 where it is refused because
-    of what is there already, 1 otherwise.
+    of what is there already, 1 otherwise. `final`: another attempt would end in the same way.
     """
 
     def __init__(
@@ -281,6 +355,7 @@ class ConnectorError(Exception):
         split: str | None = None,
         position: Position = None,
         exit_status: int = 1,
+        final: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -288,3 +363,4 @@ class ConnectorError(Exception):
         self.split = split
         self.position = position
         self.exit_status = exit_status
+        self.final = final

@@ -15,7 +15,8 @@ shell that carries them, and hands in the time.
 which leads by way of "all finished". 3: Cancel. 4: Cancel, and
 Abort of what no manifest can name; the other is decided at the next start. The first failure is
 the one that is told. "Committed": the checkpoint that was begun when nothing was to come any more
-is there, and so is all output that it names. Behind a stop nothing is assigned any more.
+is there, and it is noted that all output that it names is visible. Behind a stop nothing is
+assigned any more.
 
 A job that cannot go on from a checkpoint, because one of its sources cannot be read again, takes
 none (`checkpoints` is None): all is committed at its end, and a stop lets it finish what it has
@@ -48,6 +49,7 @@ from headrace.core.messages import (
     Handle,
     Hold,
     Kept,
+    Noted,
     NotKept,
     Restored,
     Split,
@@ -171,9 +173,10 @@ class Coordinator:
 
     def _visible(self) -> list[ToAnybody]:
         """What there is to say when a checkpoint is there, or a commit has been answered."""
-        if self._committing or self.checkpoints is None or self.checkpoints.kept is None:
+        checkpoints = self.checkpoints
+        if self._committing or checkpoints is None or checkpoints.state != "committing":
             return []
-        return [AllVisible(self.checkpoints.kept)]
+        return [AllVisible(checkpoints.number)]
 
     def fail(self, failure: Failure) -> list[ToAnybody]:
         """Something cannot go on; what comes after the first failure is not told."""
@@ -206,6 +209,8 @@ class Coordinator:
                 return self._counted(checkpoints.written(number, now))
             case NotKept(number, why):
                 return checkpoints.not_written(number, why, now)
+            case Noted(number):
+                return checkpoints.noted(number, now)
         return []
 
     def _go_on(self, now: float) -> list[ToAnybody]:
@@ -244,6 +249,8 @@ class Coordinator:
     def _over(self) -> list[ToAnybody]:
         """Nothing is to come, and all is kept: the end, when all is committed."""
         if self._committing or self.state not in ("ending", "stopping"):
+            return []
+        if self.checkpoints is not None and self.checkpoints.state == "committing":
             return []
         if self.state == "ending":
             self.state = "done"

@@ -62,7 +62,8 @@ class Dealing:
         for split in found:
             if split not in self._known:
                 numbered = replace(split, number=self._turn)
-                dealt[readers[self._turn % len(readers)]].append((numbered, Progress()))
+                reader = readers[self._turn % len(readers)]
+                dealt[reader].append((numbered, Progress(split.start)))
                 self._known.add(split)
                 self._turn += 1
 

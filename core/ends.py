@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from headrace.core.bench import Bench
+from headrace.core.blame import blamed
 from headrace.core.contracts import Connectors, Sink, Source, Surroundings
 from headrace.core.dealing import Dealing
 from headrace.core.drift import Drift
@@ -22,6 +23,19 @@ class Ends:
 
     sources: dict[str, Source] = field(default_factory=dict)
     sinks: dict[str, Sink] = field(default_factory=dict)
+
+    async def check_sinks(self) -> None:
+        """Whether output can go there. Raises ConnectorError."""
+        for name, sink in self.sinks.items():
+            with blamed(name):
+                await sink.check()
+
+    async def close(self) -> None:
+        """Let go of what they have open."""
+        for source in self.sources.values():
+            await source.close()
+        for sink in self.sinks.values():
+            await sink.close()
 
 
 def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundings) -> Ends:
@@ -40,13 +54,15 @@ def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundin
     return ends
 
 
-def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
+async def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
     """Whether a new job would be refused what it reads and writes: raises ConnectorError then."""
     ends = open_ends(plan, connectors, Surroundings(folder, uuid.uuid4().hex, Bench()))
-    for source in ends.sources.values():
-        source.discover()
-    for sink in ends.sinks.values():
-        sink.check()
+    try:
+        for source in ends.sources.values():
+            await source.discover(first=True)
+        await ends.check_sinks()
+    finally:
+        await ends.close()
 
 
 def by_task(plan: nodes.Plan) -> Iterator[tuple[nodes.Task, tuple[SubtaskId, ...]]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from headrace.core import manifest
 from headrace.core.checkpoints import Rhythm
+from headrace.core.contracts import Commits, NoNotes, Notes
 from headrace.core.history import History, Pauses
 from headrace.core.manifest import Checkpoint
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Keep
@@ -38,9 +39,11 @@ class Keeping:
     finish: Callable[[], None] = lambda: None
     """Called when all has been read, put out and committed."""
     note: Callable[[int], None] = lambda number: None
-    """Called when all output of a checkpoint is visible."""
+    """Called when all output of a checkpoint is visible: not to be forgotten."""
     noted: Callable[[], int | None] = lambda: None
     """The last that was noted: what was visible then may have been taken away since."""
+    notes: Notes = field(default_factory=NoNotes)
+    """Where sources and sinks note what they must not forget."""
     begun: Callable[[], None] = lambda: None
     """Called when the first attempt has been deployed, and nothing is refused any more."""
     resumed: int = 0
@@ -59,6 +62,18 @@ class Keeping:
     def last_number(self) -> int:
         """The number of the newest checkpoint, 0 if there is none."""
         return max(self.store.manifests(), default=0)
+
+    def highest_number(self) -> int:
+        """The highest that a checkpoint ever had of whose output anything is known."""
+        return max(self.last_number(), self.noted() or 0)
+
+    def visible(self, number: int) -> None:
+        """All output up to that of this checkpoint is visible. Raises SnapshotError.
+
+        Those before an older one that somebody went back to stay so.
+        """
+        if number > (self.noted() or 0):
+            self.note(number)
 
     def write(self, keep: Keep, plan: nodes.Plan, behind: Checkpoint | None) -> None:
         """Make it a checkpoint; `behind`: what the attempt began with. Raises SnapshotError."""
@@ -81,10 +96,19 @@ class Keeping:
         anew = self.anew if number <= self.resumed else ()
         return manifest.read(number, self.document(number), plan, anew)
 
+    @property
+    def commits(self) -> Commits:
+        """When output is committed."""
+        rhythm = self.rhythm
+        longest_s = self.restarts.longest_s
+        return Commits(rhythm.every_s, rhythm.timeout_s, rhythm.tolerable, longest_s)
+
     def document(self, number: int) -> Manifest:
         """What a checkpoint says, without output that is known to be visible."""
         document = self.store.manifest(number)
-        return manifest.all_visible(document) if self.noted() == number else document
+        noted = self.noted()
+        is_visible = noted is not None and number <= noted
+        return manifest.all_visible(document) if is_visible else document
 
     def told(self, news: News, pauses: Pauses | None = None) -> None:
         """Tell, with what it cost the store."""

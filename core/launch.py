@@ -19,7 +19,7 @@ from typing import TypeAlias
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
-from headrace.core.contracts import Connectors, Surroundings
+from headrace.core.contracts import Connectors, NoNotes, Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.keeping import Keeping
 from headrace.core.manifest import Checkpoint
@@ -55,6 +55,8 @@ class Launch:
     """Awaited when the job has ended, and before its process lets go of anything."""
     asked: Callable[[], None] = lambda: None
     """Called when somebody asks for the end the first time."""
+    tell: Callable[[str], None] = lambda line: None
+    """Tells the user what goes on without them, in a line."""
     keeping: Keeping | None = None
     """What it is kept with, if it can go on from a checkpoint."""
     restored: Checkpoint | None = None
@@ -83,6 +85,10 @@ def launch(plan: Plan, connectors: Connectors, backend: StateBackend, how: Launc
             how.limit,
             lambda: job.stop(),
             Bench(archive),
+            pipeline=str(plan.name),
+            notes=how.keeping.notes if how.keeping else NoNotes(),
+            tell=how.tell,
+            commits=how.keeping.commits if how.keeping else None,
         )
         read = frozenset(edge.stream for edge in plan.edges)
         setting = Setting(lambda: time.time_ns() // 1000, how.folder, read, backend)

@@ -8,7 +8,7 @@
 | coordinator | Keep | all parts of a checkpoint are there: write its manifest |
 | coordinator | CheckpointTaken, CheckpointFailed | for whoever watches the job |
 | coordinator | Commit | prepared output is to be made visible |
-| coordinator | AllVisible | for the home: the output of a checkpoint need not be committed again |
+| coordinator | AllVisible | the output of a checkpoint need not be committed again: to be noted |
 | coordinator | Abort | prepared output is not to be seen |
 | coordinator | Hold | splits of a source are not to be read past this time |
 | coordinator | Halt | sources read no more; nothing ends: a checkpoint is to come |
@@ -16,6 +16,7 @@
 | coordinator | Cancel | everything ends now; what is open is aborted |
 | store | Kept | the manifest is written: the checkpoint is complete |
 | store | NotKept | the manifest is not there, and will not be |
+| store | Noted | that the output of a checkpoint is visible will not be forgotten |
 | worker | Acknowledged | a subtask's part of a checkpoint is in the store |
 | worker | Abandoned | a subtask could not put its part there |
 | worker | Finished | a subtask has put out all it ever will |
@@ -24,7 +25,7 @@
 | worker | Cancelled | nothing of the attempt runs any more |
 | worker | WatermarkReport | how far a source's subtask has come in event time |
 
-Keep goes to the snapshot store, which answers as a worker does.
+Keep and AllVisible go to the snapshot store, which answers as a worker does.
 """
 
 from __future__ import annotations
@@ -55,12 +56,14 @@ class Split:
     """A part of a source that is read in order by one reader.
 
     `number` is its place among the splits of its source, in the order in which they were
-    discovered; it is given when a split is dealt, and stays.
+    discovered; it is given when a split is dealt, and stays. `start` is where reading begins of a
+    split that was not known before.
     """
 
     source: str
     name: str
     number: int = field(default=0, compare=False)
+    start: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ class Failure:
     """The traceback, when it is a defect of ours rather than of the data or the user's code."""
     may_pass: bool = False
     """Whether it is trouble of the outside world, at no place in the data, and may pass."""
+    final: bool = False
+    """Whether another attempt would end in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +221,13 @@ class NotKept:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """Whoever goes on from this checkpoint knows that its output is visible."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointTaken:
     """A checkpoint is complete."""
 
@@ -303,6 +315,7 @@ ToCoordinator: TypeAlias = (
     | Abandoned
     | Kept
     | NotKept
+    | Noted
     | Finished
     | Committed
     | Failed

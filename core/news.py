@@ -70,6 +70,13 @@ class NotDone:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """Something in the outside world that the job goes on without, or through."""
+
+    line: str
+
+
 News: TypeAlias = (
     Resumed
     | CheckpointTaken
@@ -79,4 +86,5 @@ News: TypeAlias = (
     | Savepointed
     | Rescaled
     | NotDone
+    | Noticed
 )

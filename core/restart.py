@@ -3,10 +3,10 @@
 Times and random numbers are handed in, so that everything here is a table of cases. Whoever runs a
 job keeps one `Restarts` for all of its attempts, and asks at the end of each that failed:
 
-    delay_s = restarts.failed(failure, loop.time(), random.random(), final=...)
+    delay_s = restarts.failed(failure, loop.time(), random.random())
 
-None is the end, and that failure is what the user is told, once and whole. `final` is for what no
-restart will change: a ConnectorError whose exit status is 2 or 3.
+None is the end, and that failure is what the user is told, once and whole. It is the end at once
+where the failure is one that no restart will change.
 
 The same failure three times running is the end under every strategy: a record that cannot be read,
 or a function that raises, would fail for ever. It is the same if its text, its part, its split and
@@ -65,20 +65,28 @@ class Restarts:
             healthy_after = self.settings.healthy_after
         self._healthy_s = healthy_after.total_seconds()
 
-    def failed(
-        self, failure: Failure, now_s: float, random: float, *, final: bool = False
-    ) -> float | None:
+    def failed(self, failure: Failure, now_s: float, random: float) -> float | None:
         """How many seconds to wait before the next attempt; None: there is none.
 
         `random` is in [0, 1).
         """
         well = self._begun_s is not None and now_s - self._begun_s >= self._healthy_s
-        if self._is_again(failure, well=well) or final:
+        if self._is_again(failure, well=well) or failure.final:
             return None
         delay_s = self._strategy.delay_s(now_s, random, well=well)
         if delay_s is not None:
             self._begun_s = now_s + delay_s
         return delay_s
+
+    @property
+    def longest_s(self) -> float:
+        """The longest time before another attempt."""
+        match self.settings:
+            case NoRestart():
+                return 0.0
+            case ExponentialRestart():
+                return self.settings.max.total_seconds()
+        return self.settings.delay.total_seconds()
 
     def _is_again(self, failure: Failure, *, well: bool) -> bool:
         """Whether this failure has come too often running."""

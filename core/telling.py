@@ -18,9 +18,11 @@ def failure(error: BaseException, *parts: str) -> Failure:
         case SnapshotError():
             return Failure(error.message, where, hint=error.hint, may_pass=True)
         case ConnectorError():
-            may_pass = error.split is None
+            may_pass = error.split is None and not error.final
             place = error.split, error.position
-            return Failure(error.message, where, *place, error.hint, may_pass=may_pass)
+            return Failure(
+                error.message, where, *place, error.hint, may_pass=may_pass, final=error.final
+            )
         case UserCodeError():
             return Failure(error.message, where, hint=error.hint)
     trace = "".join(traceback.format_exception(error))

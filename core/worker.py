@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 from headrace.core.assembly import Assembly, Subtask
 from headrace.core.bench import Bench, until_done
-from headrace.core.contracts import ConnectorError, Sink
+from headrace.core.contracts import ConnectorError
 from headrace.core.ends import Ends
 from headrace.core.intake import Intake
 from headrace.core.messages import (
@@ -23,7 +24,6 @@ from headrace.core.messages import (
     Failed,
     Finished,
     Halt,
-    Handle,
     Hold,
     Stop,
     SubtaskId,
@@ -32,6 +32,9 @@ from headrace.core.messages import (
     Trigger,
 )
 from headrace.core.telling import failure
+
+ABORT_S = 10.0
+"""So long is waited for what is to be aborted: it is no output in any case."""
 
 
 class Worker:
@@ -46,6 +49,9 @@ class Worker:
         self._tell = tell
         self._tasks: dict[asyncio.Task[None], SubtaskId] = {}
         self._intakes: dict[SubtaskId, Intake] = {}
+        self._commits: dict[str, deque[Commit]] = {}
+        self._committing: dict[str, asyncio.Task[None]] = {}
+        """By sink, those that wait for it, and what is at work on them."""
         self.subtasks: dict[SubtaskId, Subtask] = {}
 
     async def receive(self, message: ToWorker) -> None:
@@ -70,12 +76,13 @@ class Worker:
                     each.keeps_end = drains
                 for intake in self._intakes.values():
                     intake.stop()
-            case Commit(subtask, handle):
-                await self._commit(subtask, handle)
+            case Commit(subtask, _):
+                self._commit(self._sink_of(subtask), message)
             case Abort(subtask, handle):
                 # What cannot be removed now is removed before the next attempt writes.
-                with suppress(ConnectorError):
-                    await self._bench.blocking(lambda: self._sink(subtask).abort(handle))
+                with suppress(ConnectorError, TimeoutError):
+                    async with asyncio.timeout(ABORT_S):
+                        await self._ends.sinks[self._sink_of(subtask)].abort(handle)
             case Cancel():
                 await self.cancel()
                 self._tell(Cancelled())
@@ -101,22 +108,36 @@ class Worker:
             # Whoever has failed is cancelled as well, once that is known, and lets go first.
             await until_done(asyncio.create_task(subtask.close()))
 
-    async def _commit(self, subtask: SubtaskId, handle: Handle) -> None:
-        sink = self._sink(subtask)
+    def _commit(self, sink: str, commit: Commit) -> None:
+        """Commit it behind what is being committed of the same sink: that may wait for others."""
+        self._commits.setdefault(sink, deque()).append(commit)
+        if sink not in self._committing:
+            self._committing[sink] = asyncio.create_task(self._commit_all(sink))
+
+    async def _commit_all(self, sink: str) -> None:
+        commits = self._commits[sink]
         try:
-            await self._bench.blocking(lambda: sink.commit(handle))
+            while commits:
+                await self._committed(sink, commits.popleft())
+        finally:
+            del self._committing[sink]
+
+    async def _committed(self, sink: str, commit: Commit) -> None:
+        try:
+            await self._ends.sinks[sink].commit(commit.handle)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self._tell(Failed(subtask, failure(error, self.subtasks[subtask].task.parts[-1])))
+            self._tell(Failed(commit.subtask, failure(error, sink)))
         else:
-            self._tell(Committed(subtask))
+            self._tell(Committed(commit.subtask))
 
-    def _sink(self, subtask: SubtaskId) -> Sink:
-        return self._ends.sinks[self.subtasks[subtask].task.parts[-1]]
+    def _sink_of(self, subtask: SubtaskId) -> str:
+        return self.subtasks[subtask].task.parts[-1]
 
     async def cancel(self) -> None:
         """End every subtask, whatever it is doing, and wait until none runs any more."""
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._committing.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)

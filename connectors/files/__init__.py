@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from headrace.connectors.blocking import SinkInThreads, SourceInThreads
 from headrace.connectors.files.matching import is_magic
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.connectors.files.overlap import read_back
@@ -26,7 +27,7 @@ def files(block: int = BLOCK) -> Connector:
         # Loaded when a pipeline runs, so that help and completion stay fast.
         from headrace.connectors.files.source import open_source
 
-        return open_source(source, surroundings, block)
+        return SourceInThreads(open_source(source, surroundings, block), surroundings.bench)
 
     return Connector(
         "files",
@@ -60,7 +61,7 @@ def _place(options: Part) -> str:
 def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
     from headrace.connectors.files.sink import open_sink
 
-    return open_sink(sink, schema, surroundings)
+    return SinkInThreads(open_sink(sink, schema, surroundings), surroundings.bench)
 
 
 FILES = files()

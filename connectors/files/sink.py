@@ -32,7 +32,7 @@ from headrace.connectors.files.names import HIDDEN, hidden, is_hidden, of_job, o
 from headrace.connectors.files.options import Compression, FilesSink
 from headrace.connectors.files.writer import FilesWriter, Output
 from headrace.connectors.formats import encoder, parquet_encoder
-from headrace.core.contracts import ConnectorError, Sink, Surroundings, Writer
+from headrace.core.contracts import ConnectorError, Surroundings, Writer
 from headrace.core.messages import Handle
 from headrace.core.plan import nodes
 from headrace.core.state import Document
@@ -41,7 +41,7 @@ from headrace.core.types import Schema
 
 @dataclass(slots=True)
 class FilesOut:
-    """`Sink` over a folder."""
+    """`BlockingSink` over a folder."""
 
     output: Output
     name: str
@@ -158,7 +158,7 @@ def _parts(handle: Handle, folder: str = "") -> dict[str, int]:
     return {os.path.join(folder, part["path"]): int(part["size"]) for part in parts}
 
 
-def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> FilesOut:
     """The sink that the plan describes."""
     options = sink.options
     assert isinstance(options, FilesSink)

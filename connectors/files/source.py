@@ -13,7 +13,7 @@ from headrace.connectors.files.reader import FileReader
 from headrace.connectors.files.turns import InTurn
 from headrace.connectors.formats import decoder, parquet_reader
 from headrace.connectors.threaded import Threaded
-from headrace.core.contracts import Reading, Source, Surroundings
+from headrace.core.contracts import Reading, Surroundings
 from headrace.core.messages import Split
 from headrace.core.plan import nodes
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Files:
-    """`Source` over the files that are there when the run begins, or that come while it runs."""
+    """`BlockingSource` over the files that are there at first, or that come later."""
 
     name: str
     path: str
@@ -55,7 +55,7 @@ class Files:
         return Threaded(self.reader, self.surroundings, in_order=True)
 
 
-def open_source(source: nodes.Source, surroundings: Surroundings, block: int) -> Source:
+def open_source(source: nodes.Source, surroundings: Surroundings, block: int) -> Files:
     """The source that the plan describes."""
     options = source.options
     assert isinstance(options, FilesSource)

@@ -45,6 +45,10 @@ class InTurn:
         """None: a file has more to give until its end."""
         return {}
 
+    def lags(self) -> Mapping[Split, int]:
+        """Nobody counts before it is read."""
+        return {}
+
     def worked_s(self) -> float:
         """At this file and those before it."""
         return self._worked_s + (self._reading.worked_s() if self._reading else 0.0)

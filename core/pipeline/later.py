@@ -11,7 +11,7 @@ from headrace.core.contracts import Connectors
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
 
-LATER_CONNECTORS = ("kafka", "http", "sql")
+LATER_CONNECTORS = ("http", "sql")
 
 LATER_CLAUSES = (
     *("join", "lookup", "process", "broadcast", "connect", "apply", "match", "iterate", "sql"),

@@ -51,8 +51,27 @@ def validated(
         report = Report(model, section, findings, keys)
         report.all_of(error)
         misspelt = report.meant - {(key,) for key in (*keys.spare, *keys.meant)}
+        if misspelt:
+            return None
         rest = spared(model, data, error, keys) if isinstance(data, dict) else None
-        return None if rest is None or misspelt else model.model_validate(rest)
+        return partial(model, error) if rest is None else remade(model, rest)
+
+
+def partial(model: type[P], error: ValidationError) -> P | None:
+    """The instance, where nothing is wrong but that its keys do not go together."""
+    for line in error.errors(include_url=False):
+        unread = line.get("ctx", {}).get("error")
+        if not line["loc"] and isinstance(unread, Unread) and isinstance(unread.partial, model):
+            return unread.partial
+    return None
+
+
+def remade(model: type[P], rest: Mapping[str, object]) -> P | None:
+    """The instance without what was spared, which may be what goes together with the rest."""
+    try:
+        return model.model_validate(rest)
+    except ValidationError as error:
+        return partial(model, error)
 
 
 def spared(
@@ -61,7 +80,9 @@ def spared(
     """The data without the keys that are wrong, if the part still means something then."""
     rest = dict(data)
     for line in error.errors(include_url=False):
-        key = str(line["loc"][0]) if line["loc"] else ""
+        if not line["loc"]:
+            return None
+        key = str(line["loc"][0])
         field = model.field(key)
         unread = line.get("ctx", {}).get("error")
         unknown = field is None and keys.spare_unknown

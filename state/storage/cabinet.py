@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from headrace.core.contracts import Notes
 from headrace.core.snapshots import SnapshotStore
 
 
@@ -67,8 +68,13 @@ class Cabinet(Protocol):
         """Remove the mark."""
         ...
 
+    @property
+    def notes(self) -> Notes:
+        """What sources and sinks must not forget, whatever becomes of the job's checkpoints."""
+        ...
+
     def note(self, number: int) -> None:
-        """All output of a checkpoint is visible. It may be lost: then it is looked at again."""
+        """All output of a checkpoint is visible; it is not forgotten then."""
         ...
 
     def noted(self) -> int | None:

@@ -22,6 +22,7 @@ from headrace.state.storage.disk import Disk, publish
 from headrace.state.storage.local import LocalStore
 from headrace.state.storage.lock import Holder, holder, holding
 from headrace.state.storage.manifests import Manifests
+from headrace.state.storage.notes import HomeNotes
 from headrace.state.storage.sealing import Broken, seal, unseal
 from headrace.state.storage.store import FRESH
 from headrace.state.storage.telling import telling
@@ -149,14 +150,16 @@ class Home:
             self.disk.remove(self._mark)
             self.disk.sync_folder(self.folder)
 
+    @property
+    def notes(self) -> HomeNotes:
+        """What sources and sinks must not forget, whatever becomes of the job's checkpoints."""
+        return HomeNotes(self.disk, os.path.join(self.folder, names.NOTES))
+
     def note(self, number: int) -> None:
-        """All output of a checkpoint is visible. Not synced: else it is only looked at again."""
+        """All output of a checkpoint is visible; that is safe on the disk then."""
         path = os.path.join(self.checkpoints, names.VISIBLE)
-        temporary = names.temporary(path)
         with telling(f"write {path}"):
-            self.disk.remove(temporary)
-            self.disk.write(temporary, (seal({"checkpoint": number}),))
-            self.disk.rename(temporary, path)
+            self._publish(path, {"checkpoint": number})
 
     def noted(self) -> int | None:
         """The last checkpoint that was noted; None if nobody can tell."""

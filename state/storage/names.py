@@ -7,6 +7,7 @@
              / elsewhere.json                       where its checkpoints are, if they are not here
              / control.sock                         where a running job is spoken to
              / control.new                          a private folder, in which that is made
+             / notes / name.json                    what a source or sink must not forget
              / discarded                            a `checkpoints` that nobody wants, going away
              / renewed                              a `checkpoints` of another job, on its way
              / checkpoints / job.json               the job's id
@@ -17,6 +18,7 @@
     bucket   / owner.json                           the run that writes there
              / job.json                             the job's id
              / finished                             the job had ended
+             / notes / name.json                    as in a home
              / id / visible.json, blobs, manifests  as in a home
     temporary  = any of the files above ".tmp", or, of a blob, hash "-" pid "-" count ".tmp"
 
@@ -32,6 +34,7 @@ LOCK, FINISHED, STATE = "lock", "finished", "state"
 DISCARDED, RENEWED = "discarded", "renewed"
 CHECKPOINTS, JOB, BLOBS, MANIFESTS = "checkpoints", "job.json", "blobs", "manifests"
 VISIBLE = "visible.json"
+NOTES = "notes"
 ELSEWHERE = "elsewhere.json"
 CONTROL, CONTROL_NEW = "control.sock", "control.new"
 UNNAMED = ".tmp"
@@ -82,6 +85,11 @@ def number(name: str) -> int | None:
     """
     found = _MANIFEST.fullmatch(name)
     return int(found[1]) if found else None
+
+
+def note(name: str) -> str:
+    """What a note is called, among notes."""
+    return f"{name}.json"
 
 
 def temporary(path: str) -> str:

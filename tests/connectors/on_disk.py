@@ -10,13 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
+from headrace.connectors.blocking import (
+    BlockingSink,
+    BlockingSource,
+    SinkInThreads,
+    SourceInThreads,
+)
 from headrace.connectors.files import BLOCK, files
 from headrace.connectors.memory import Memory
 from headrace.connectors.registry import REGISTRY
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
-from headrace.core.contracts import Chunk, Connectors, Reader, Sink, Source, Surroundings
+from headrace.core.contracts import Chunk, Connectors, Reader, Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
@@ -83,7 +89,7 @@ def job_over(
 
 def source_of(
     folder: Path, text: str, *, block: int = BLOCK, limit: int | None = None
-) -> tuple[Source, Reader]:
+) -> tuple[BlockingSource, Reader]:
     """The source `s` of `sources:`, opened alone, and its reader; work is done on the loop."""
     connectors = connectors_of(block=block)
     plan = plan_of(
@@ -93,8 +99,9 @@ def source_of(
     assert isinstance(node, nodes.Source)
     side = connectors[node.connector].source
     assert side is not None and side.open is not None
-    source = side.open(node, Surroundings(folder, JOB, Bench(), limit))
-    return source, source.reader  # type: ignore[attr-defined]
+    opened = side.open(node, Surroundings(folder, JOB, Bench(), limit))
+    assert isinstance(opened, SourceInThreads)
+    return opened.source, opened.source.reader  # type: ignore[attr-defined]
 
 
 def chunks(reader: Reader, split: Split, position: Position = None) -> list[Chunk]:
@@ -114,7 +121,7 @@ def sink_of(
     job: str = JOB,
     *,
     continues: bool = False,
-) -> Sink:
+) -> BlockingSink:
     """The sink `o` of `sinks:`, opened alone; work is done on the loop."""
     connectors = connectors_of()
     source = f"sources:\n  s: {{memory: {{data: x}}, schema: {schema}}}"
@@ -125,7 +132,9 @@ def sink_of(
     assert side is not None and side.open is not None
     schema_of = plan.streams[node.input].schema
     surroundings = Surroundings(folder, job, Bench(), continues=continues)
-    return side.open(node, schema_of, surroundings)
+    opened = side.open(node, schema_of, surroundings)
+    assert isinstance(opened, SinkInThreads)
+    return opened.sink
 
 
 def ids(memory: Memory, name: str = "out") -> list[int]:

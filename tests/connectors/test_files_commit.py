@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.connectors.blocking import BlockingSink
 from headrace.connectors.files.names import hidden
 from headrace.connectors.memory import Memory
-from headrace.core.contracts import ConnectorError, Sink
+from headrace.core.contracts import ConnectorError
 from headrace.core.messages import Handle
 from tests.connectors.on_disk import JOB, OTHER_JOB, run, sink_of
 from tests.connectors.test_files_sink import (
@@ -33,7 +34,9 @@ from tests.connectors.test_files_sink import (
 TEXT = "{{from: s, files: {{path: out, mode: {}, roll: {{rows: 4}}}}}}"
 
 
-def sink(folder: Path, mode: str = "error", job: str = JOB, *, continues: bool = False) -> Sink:
+def sink(
+    folder: Path, mode: str = "error", job: str = JOB, *, continues: bool = False
+) -> BlockingSink:
     return sink_of(folder, TEXT.format(mode), job=job, continues=continues)
 
 
@@ -303,7 +306,7 @@ def test_what_cannot_be_a_folder(tmp_path: Path, path: str, said: str, status: i
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from headrace.core.contracts import ConnectorError, Sink
+from headrace.core.contracts import ConnectorError
 from tests.connectors.on_disk import sink_of
 
 sink = sink_of(Path(sys.argv[1]), "{from: s, files: {path: %s}}" % sys.argv[2])

@@ -11,8 +11,9 @@ from typing import TypeVar
 import polars as pl
 import pytest
 
+from headrace.connectors.blocking import BlockingSink
 from headrace.connectors.memory import Memory
-from headrace.core.contracts import Sink, Writer
+from headrace.core.contracts import Writer
 from headrace.core.messages import Handle
 from tests.connectors.on_disk import JOB, OTHER_JOB, UNPACK, ids, run, sink_of
 from tests.simulation import SimulatedLoop
@@ -38,7 +39,7 @@ async def fill(writer: Writer, frames: Sequence[pl.DataFrame]) -> Handle | None:
     return handle
 
 
-def written(sink: Sink, *frames: pl.DataFrame, subtask: int = 0) -> Handle:
+def written(sink: BlockingSink, *frames: pl.DataFrame, subtask: int = 0) -> Handle:
     """The handle of these rows."""
     handle = simulate(lambda: fill(sink.writer(subtask), frames))
     assert handle is not None

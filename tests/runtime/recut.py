@@ -24,7 +24,7 @@ from headrace.core.contracts import (
     Source,
     Surroundings,
 )
-from headrace.core.messages import Position, Split
+from headrace.core.messages import Position, Progress, Split
 from headrace.core.plan import nodes
 
 Cut = Literal["one", "all", "random"]
@@ -65,9 +65,9 @@ class CutSource:
     cut: Cut
     chance: random.Random
 
-    def discover(self) -> Sequence[Split]:
+    async def discover(self, first: bool) -> Sequence[Split]:
         """The other's splits."""
-        return self.source.discover()
+        return await self.source.discover(first)
 
     @property
     def rediscover_s(self) -> float | None:
@@ -82,6 +82,13 @@ class CutSource:
     def reading(self) -> Reading:
         """What the other reads, in pieces."""
         return CutReading(self.source.reading(), self.cut, self.chance)
+
+    async def published(self, splits: Mapping[Split, Progress]) -> None:
+        """Nobody looks."""
+
+    async def close(self) -> None:
+        """Close the other."""
+        await self.source.close()
 
 
 @dataclass(slots=True)
@@ -108,6 +115,10 @@ class CutReading:
     def exhausted(self) -> Mapping[Split, float]:
         """Those of the other: it is asked only when no piece waits."""
         return {} if self.waiting else self.reading.exhausted()
+
+    def lags(self) -> Mapping[Split, int]:
+        """Those of the other."""
+        return self.reading.lags()
 
     def worked_s(self) -> float:
         """As the other."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -149,16 +148,17 @@ class Alone:
             id: self._intake(id, channel)
             for id, channel in zip(self.ids, self.channels, strict=True)
         }
-        self.carry(self.coordinator.start({"s": self.source.discover()}))
+        found = await self.source.discover(first=True)
+        self.carry(self.coordinator.start({"s": found}))
         for when, happen in self.later.items():
             loop.call_later(when, happen)
         if stop_at is not None:
             loop.call_later(stop_at, self._stop)
-        if self.source.rediscover_s is not None:
-            loop.call_later(self.source.rediscover_s, partial(self._rediscover, loop))
         gate = Gate(self.channels)
         seen: list[Seen] = []
         async with asyncio.TaskGroup() as group:
+            if self.source.rediscover_s is not None:
+                group.create_task(self._rediscover(self.source.rediscover_s))
             for id in self.ids:
                 group.create_task(self._live(id))
             while not seen or seen[-1][1] != End():
@@ -175,10 +175,10 @@ class Alone:
         await self.intakes[id].pump()
         self.tell(Finished(id))
 
-    def _rediscover(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.carry(self.coordinator.discovered("s", self.source.discover()))
-        assert self.source.rediscover_s is not None
-        loop.call_later(self.source.rediscover_s, partial(self._rediscover, loop))
+    async def _rediscover(self, every_s: float) -> None:
+        while self.coordinator.reads("s"):
+            await asyncio.sleep(every_s)
+            self.carry(self.coordinator.discovered("s", await self.source.discover(first=False)))
 
 
 def _shown(element: Element) -> list[int] | Element:

@@ -48,6 +48,10 @@ class Timed:
         """It would not say."""
         return {}
 
+    def lags(self) -> Mapping[Split, int]:
+        """It would not say."""
+        return {}
+
     def worked_s(self) -> float:
         """It has its rows already."""
         return 0.0

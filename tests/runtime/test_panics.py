@@ -55,7 +55,7 @@ class Panicking(Memory):
 class PanickingSink(MemorySink):
     """Prepares, and panics."""
 
-    def commit(self, handle: Handle) -> None:
+    async def commit(self, handle: Handle) -> None:
         """There is none."""
         raise pl.exceptions.PanicException("oh")
 

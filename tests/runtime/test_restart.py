@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
@@ -126,7 +127,7 @@ def test_the_first_attempt_may_have_lasted_long() -> None:
 
 @pytest.mark.parametrize("strategy", [exponential(), fixed("100"), FAILURE_RATE])
 def test_what_no_restart_changes_is_final_at_once(strategy: Restart) -> None:
-    assert Restarts(strategy).failed(A, 0, 0, final=True) is None
+    assert Restarts(strategy).failed(replace(A, final=True), 0, 0) is None
 
 
 def test_strategies_that_do_not_say_when_a_job_is_well_take_ten_minutes() -> None:

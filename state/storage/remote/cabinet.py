@@ -18,6 +18,7 @@ from headrace.core.snapshots import DamagedSnapshot, SnapshotError, StoreError
 from headrace.state.storage import names
 from headrace.state.storage.disk import Disk
 from headrace.state.storage.lock import Holder
+from headrace.state.storage.remote.notes import RemoteNotes
 from headrace.state.storage.remote.objects import Conflict, Found, Objects
 from headrace.state.storage.remote.owning import TIMES, Owning, me
 from headrace.state.storage.remote.store import RemoteStore
@@ -118,6 +119,11 @@ class RemoteCabinet:
     def clear(self) -> None:
         """Remove the mark."""
         self._objects.remove([names.FINISHED])
+
+    @property
+    def notes(self) -> RemoteNotes:
+        """What sources and sinks must not forget, whatever becomes of the job's checkpoints."""
+        return RemoteNotes(self._objects, self._owner)
 
     def note(self, number: int) -> None:
         """All output of a checkpoint is visible."""

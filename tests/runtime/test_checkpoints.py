@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.core.checkpoints import Checkpoints, Rhythm
 from headrace.core.coordinator import Coordinator
 from headrace.core.dealing import Dealing
@@ -22,12 +24,14 @@ from headrace.core.messages import (
     Halt,
     Keep,
     Kept,
+    Noted,
     NotKept,
     Progress,
     Snapshot,
     Split,
     Stop,
     SubtaskId,
+    ToAnybody,
     Trigger,
     WatermarkReport,
 )
@@ -52,10 +56,21 @@ def job(every_s: float | None = 10, tolerable: int = 3, pause_s: float = 0) -> C
 
 
 def taken(coordinator: Coordinator, number: int, name: str, now: float) -> None:
-    """A checkpoint, from its trigger to its manifest."""
+    """A checkpoint, from its trigger to the note that its output is visible."""
     coordinator.receive(Acknowledged(SOURCE, number, READ), now)
     coordinator.receive(Acknowledged(SINK, number, wrote(name)), now)
-    coordinator.receive(Kept(number), now)
+    visible(coordinator, coordinator.receive(Kept(number), now), now)
+
+
+def visible(coordinator: Coordinator, kept: Sequence[ToAnybody], now: float) -> list[ToAnybody]:
+    """All that is to be committed is, and that is noted: what is said then."""
+    said = list(kept)
+    for message in kept:
+        if isinstance(message, Commit):
+            said += coordinator.receive(Committed(message.subtask), now)
+    numbers = [message.number for message in said if isinstance(message, AllVisible)]
+    assert len(numbers) == 1
+    return coordinator.receive(Noted(numbers[0]), now)
 
 
 def test_a_checkpoint_is_kept_when_all_have_answered_and_commits_when_it_is_kept() -> None:
@@ -72,7 +87,24 @@ def test_a_checkpoint_is_kept_when_all_have_answered_and_commits_when_it_is_kept
         CheckpointTaken(1, 3),
         Commit(SINK, {"file": "a"}),
     ]
+    assert coordinator.due() is None
+    assert coordinator.receive(Committed(SINK), 114) == [AllVisible(1)]
+    assert coordinator.due() is None
+    assert coordinator.receive(Noted(1), 115) == []
     assert coordinator.due() == 120
+
+
+def test_no_checkpoint_begins_before_the_output_of_the_last_is_noted_as_visible() -> None:
+    coordinator = job(every_s=1)
+    coordinator.tick(101)
+    coordinator.receive(Acknowledged(SOURCE, 1, READ), 102)
+    coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 102)
+    kept = coordinator.receive(Kept(1), 103)
+    assert coordinator.tick(200) == []
+    assert coordinator.ask(200) == (2, [])
+    assert visible(coordinator, kept, 201) == []
+    assert coordinator.due() == 201
+    assert coordinator.tick(201) == [Trigger(2)]
 
 
 def test_the_next_one_waits_for_the_pause_behind_the_last() -> None:
@@ -145,7 +177,7 @@ def test_a_subtask_that_has_ended_answers_all_that_it_has_not_answered() -> None
     assert coordinator.receive(Acknowledged(SINK, 1, BARE), 112) == [
         Keep(1, {SOURCE: READ, SINK: BARE}, ())
     ]
-    coordinator.receive(Kept(1), 113)
+    visible(coordinator, coordinator.receive(Kept(1), 113), 113)
     coordinator.tick(120)
     assert coordinator.receive(Acknowledged(SINK, 2, BARE), 121) == [
         Keep(2, {SOURCE: READ, SINK: BARE}, ())
@@ -162,8 +194,9 @@ def test_what_a_subtask_writes_behind_its_answer_and_before_its_end_is_of_the_ne
     assert coordinator.receive(Acknowledged(SOURCE, 1, READ), 113) == [
         Keep(1, {SOURCE: READ, SINK: BARE}, ((SINK, {"file": "a"}),))
     ]
-    assert coordinator.receive(Kept(1), 114)[1:] == [Commit(SINK, {"file": "a"})]
-    coordinator.receive(Committed(SINK), 115)
+    kept = coordinator.receive(Kept(1), 114)
+    assert kept[1:] == [Commit(SINK, {"file": "a"})]
+    visible(coordinator, kept, 115)
     coordinator.tick(120)
     assert coordinator.receive(Acknowledged(SOURCE, 2, READ), 121) == [
         Keep(2, {SOURCE: READ, SINK: BARE}, ((SINK, {"file": "b"}),))
@@ -187,7 +220,9 @@ def test_the_end_takes_a_last_checkpoint_and_is_over_when_its_output_is_committe
     ]
     coordinator.receive(Kept(1), 113)
     assert not coordinator.over
-    coordinator.receive(Committed(SINK), 114)
+    assert coordinator.receive(Committed(SINK), 114) == [AllVisible(1)]
+    assert not coordinator.over
+    coordinator.receive(Noted(1), 115)
     assert coordinator.state == "done"
     assert coordinator.ended
 
@@ -199,21 +234,23 @@ def test_a_checkpoint_that_is_on_its_way_at_the_end_is_not_the_last() -> None:
     coordinator.receive(Finished(SOURCE, Snapshot({SPLIT: Progress(9, ended=True)})), 112)
     coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 113)
     coordinator.receive(Finished(SINK, wrote("b")), 114)
-    *_, last = coordinator.receive(Kept(1), 115)
-    assert last == Keep(
-        2,
-        {SOURCE: Snapshot({SPLIT: Progress(9, ended=True)}), SINK: BARE},
-        ((SINK, {"file": "b"}),),
-        ended=True,
-    )
+    assert visible(coordinator, coordinator.receive(Kept(1), 115), 115) == [
+        Keep(
+            2,
+            {SOURCE: Snapshot({SPLIT: Progress(9, ended=True)}), SINK: BARE},
+            ((SINK, {"file": "b"}),),
+            ended=True,
+        )
+    ]
 
 
 def test_a_stop_reads_no_more_and_leaves_when_a_checkpoint_behind_it_is_committed() -> None:
     coordinator = job()
     assert coordinator.stop(105) == [Halt(), Trigger(1)]
     assert coordinator.stop(105) == []
-    taken(coordinator, 1, "a", 106)
-    assert coordinator.receive(Committed(SINK), 107) == [AllVisible(1), Cancel()]
+    coordinator.receive(Acknowledged(SOURCE, 1, READ), 106)
+    coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 106)
+    assert visible(coordinator, coordinator.receive(Kept(1), 106), 107) == [Cancel()]
     coordinator.receive(Cancelled(), 108)
     assert (coordinator.state, coordinator.stopped, coordinator.ended) == ("done", True, False)
 
@@ -224,11 +261,8 @@ def test_a_stop_lets_a_checkpoint_go_on_and_takes_another_behind_it() -> None:
     assert coordinator.stop(111) == [Halt()]
     coordinator.receive(Acknowledged(SOURCE, 1, READ), 112)
     coordinator.receive(Acknowledged(SINK, 1, BARE), 112)
-    assert coordinator.receive(Kept(1), 113) == [
-        CheckpointTaken(1, 3),
-        AllVisible(1),
-        Trigger(2),
-    ]
+    assert coordinator.receive(Kept(1), 113) == [CheckpointTaken(1, 3), AllVisible(1)]
+    assert coordinator.receive(Noted(1), 114) == [Trigger(2)]
 
 
 def test_a_stop_fails_when_too_many_of_its_checkpoints_do() -> None:
@@ -306,7 +340,8 @@ def test_a_drained_job_takes_no_checkpoint_before_its_end_and_has_not_ended() ->
     assert kept == [Keep(2, {SOURCE: READ, SINK: BARE}, handles, ended=False, drained=True)]
     coordinator.receive(Kept(2), 115)
     coordinator.receive(Committed(SINK), 116)
-    coordinator.receive(Committed(SINK), 116)
+    assert coordinator.receive(Committed(SINK), 116) == [AllVisible(2)]
+    coordinator.receive(Noted(2), 117)
     assert (coordinator.state, coordinator.stopped, coordinator.ended) == ("done", True, False)
 
 

@@ -53,6 +53,8 @@ class Intake:
     """How long nothing came, and nothing was made that would come."""
     _arrivals: Arrivals = field(init=False)
     _worked_s: Callable[[], float] = field(init=False)
+    lags: Callable[[], Mapping[Split, int]] = field(init=False)
+    """How many records there are of splits that the reading has not given."""
     number: int = 0
     """Which of the plan's sources it is."""
     _splits: dict[Split, Progress] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Intake:
     def __post_init__(self, reading: Reading) -> None:
         self._arrivals = Arrivals(reading)
         self._worked_s = reading.worked_s
+        self.lags = reading.lags
 
     def assign(self, splits: Sequence[tuple[Split, Progress]], *, last: bool) -> None:
         """Read these too; `last`: no more come."""

@@ -145,6 +145,7 @@ def _splits(splits: Iterable[SplitStatistics]) -> dict[str, object]:
                 "watermark": time_text(split.watermark_us),
                 "idle": split.idle,
                 "ended": split.ended,
+                "behind": split.behind,
             }
             for split in told[:MOST_SPLITS]
         ],

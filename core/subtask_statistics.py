@@ -43,6 +43,8 @@ class SplitStatistics:
     watermark_us: int | None
     idle: bool
     ended: bool
+    behind: int | None = None
+    """How many records there are that were not read, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,14 @@ def _queue(gate: Gate) -> Queue:
 
 def _splits(intake: Intake) -> Iterator[SplitStatistics]:
     times, idle = intake.timing.watermarks.times, intake.timing.watermarks.idle_splits
+    lags = intake.lags()
     for split, progress in intake.progress.items():
         at_us = times.get(split, progress.at_us)
-        yield SplitStatistics(split.name, progress.position, at_us, split in idle, progress.ended)
+        yield SplitStatistics(
+            split.name,
+            progress.position,
+            at_us,
+            split in idle,
+            progress.ended,
+            0 if progress.ended else lags.get(split),
+        )

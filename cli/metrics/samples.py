@@ -118,6 +118,15 @@ def splits(figures: Figures) -> Iterator[Sample]:
                 yield (figures.name, source, at, doing), count
 
 
+def behind(figures: Figures) -> Iterator[Sample]:
+    """Records that were not read, of the splits of which that is known."""
+    for subtask in figures.subtasks:
+        source, at = next(iter(subtask.parts)), str(subtask.id.index)
+        for split in subtask.splits or ():
+            if split.behind is not None and not split.ended:
+                yield (figures.name, source, at, split.name), split.behind
+
+
 def watermark_s(subtask: SubtaskStatistics) -> float | None:
     """When it is, unless time is at its end."""
     return None if subtask.lag_s is None else (subtask.watermark_us or 0) / 1e6

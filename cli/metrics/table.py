@@ -243,6 +243,13 @@ METRICS: tuple[Metric, ...] = (
         samples.splits,
     ),
     Metric(
+        "headrace_split_behind_records",
+        "gauge",
+        (*SUBTASK, "split"),
+        "Records of a split that there are and that were not read, where a broker tells.",
+        samples.behind,
+    ),
+    Metric(
         "headrace_state_rows",
         "gauge",
         STATE,

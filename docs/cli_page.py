@@ -84,6 +84,8 @@ beside them, by event:
 - `savepoint`, when a client's savepoint is whole: `path`, and the `checkpoint` that it was made of.
 - `rescaled`, when a client has changed `parallelism`: of which parts, and `stood_still_s`.
 - `not_done`, when a client's request has failed: `what` was asked for, and a `message`.
+- `notice`, when something outside is wrong that the job waits for, or goes on without, and when it
+  is well again: a `message`.
 - `warning`, `error`, one for each problem of the file: `file`, `line`, `column`, `subject`,
   `message`, `hint`.
 - `progress`, every ten seconds: `seconds`, `rows_in`, `rows_out`, `bad`, `in_per_s`, `out_per_s`,

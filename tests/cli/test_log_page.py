@@ -14,7 +14,7 @@ from headrace.cli.run_json import JsonReport
 from headrace.cli.run_progress import Progress
 from headrace.connectors.registry import REGISTRY
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
-from headrace.core.news import Asked, NotDone, Rescaled, Restarting, Resumed, Savepointed
+from headrace.core.news import Asked, NotDone, Noticed, Rescaled, Restarting, Resumed, Savepointed
 from headrace.core.pipeline.load import load
 from headrace.core.plan import build
 from headrace.core.statistics import PartCounts
@@ -77,12 +77,13 @@ def test_of_what_happens_to_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     report.news(Savepointed(2, "savepoints/s"))
     report.news(Rescaled({"orders": 2}, 0.1))
     report.news(NotDone("savepoint", "no space left on device"))
+    report.news(Noticed("in: no broker has answered for 5 s"))
     report.serving("http://127.0.0.1:9100", chosen=False)
     report.had_finished()
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [event["event"] for event in told[:-1]] == [
         *("resumed", "checkpoint", "checkpoint_failed", "restarting"),
-        *("asked", "savepoint", "rescaled", "not_done", "serving"),
+        *("asked", "savepoint", "rescaled", "not_done", "notice", "serving"),
     ]
     assert {event["event"] for event in told} <= known()
     assert set().union(*map(fields, told)) <= known()

@@ -35,6 +35,7 @@ from headrace.core.messages import (
     ToAnybody,
     ToCoordinator,
 )
+from headrace.core.noting import note_visible
 from headrace.core.pins import Pins
 from headrace.core.plan import nodes
 from headrace.core.publishing import Publishing
@@ -65,6 +66,7 @@ class Attempt:
     _mail: asyncio.Queue[Said] = field(default_factory=asyncio.Queue)
     _assembly: Assembly | None = None
     _writing: asyncio.Task[None] | None = None
+    _noting: asyncio.Task[None] | None = None
     _refused: RefusedSnapshot | None = None
     """Why no checkpoint may be written."""
     _asking: Asking = field(init=False)
@@ -111,6 +113,9 @@ class Attempt:
                 await self._worker.cancel()
             if self._writing is not None:
                 await asyncio.gather(self._writing, return_exceptions=True)
+            if self._noting is not None:
+                self._noting.cancel()
+                await asyncio.gather(self._noting, return_exceptions=True)
             await self._publishing.close()
         if self._refused is not None:
             raise self._refused
@@ -239,7 +244,7 @@ class Attempt:
             case Keep():
                 self._writing = asyncio.create_task(self._write(message))
             case AllVisible(number):
-                await self._note(number)
+                self._noting = asyncio.create_task(self._note(number))
             case CheckpointTaken() | CheckpointFailed():
                 assert self.keeping is not None
                 self.keeping.told(message, pauses(self.subtasks()))
@@ -258,9 +263,7 @@ class Attempt:
             # Nobody can tell whether it is there: the next attempt can.
             self._fail(Failure(error.message, "checkpoints", hint=error.hint))
         except RefusedSnapshot as error:
-            # Nothing may be written any more, now or by another attempt.
-            self._refused = error
-            self._fail(Failure(error.message, "checkpoints", hint=error.hint))
+            self._refuse(error)
         except SnapshotError as error:
             self._tell(NotKept(keep.number, error.message))
         except BaseException as error:
@@ -271,16 +274,23 @@ class Attempt:
             self._publishing.publish(keep)
 
     async def _note(self, number: int) -> None:
-        """Note that its output is visible: before that, no other checkpoint begins."""
+        """Note that its output is visible."""
         assert self.keeping is not None
         try:
-            await self.surroundings.bench.blocking(partial(self.keeping.visible, number))
+            await note_visible(number, self.keeping, self.surroundings)
+        except RefusedSnapshot as error:
+            self._refuse(error)
         except SnapshotError as error:
             self._fail(failure(error, "checkpoints"))
-            return
-        faults.point("noted")
-        self._asking.there(number)
-        self._tell(Noted(number))
+        else:
+            faults.point("noted")
+            self._asking.there(number)
+            self._tell(Noted(number))
+
+    def _refuse(self, error: RefusedSnapshot) -> None:
+        """Nothing may be written any more, now or by another attempt."""
+        self._refused = error
+        self._fail(Failure(error.message, "checkpoints", hint=error.hint))
 
     async def _checkpoints(self) -> Checkpoints | None:
         if self.keeping is None:
@@ -299,9 +309,7 @@ class Attempt:
             with blamed(sink):
                 await ends.sinks[sink].commit(handle)
         if self.restored.handles:
-            await self.surroundings.bench.blocking(
-                partial(self.keeping.visible, self.restored.number)
-            )
+            await note_visible(self.restored.number, self.keeping, self.surroundings)
             faults.point("noted again")
 
     async def _only_committed(self, ends: Ends) -> Coordinator:

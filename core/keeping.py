@@ -63,6 +63,14 @@ class Keeping:
         """The number of the newest checkpoint, 0 if there is none."""
         return max(self.store.manifests(), default=0)
 
+    def there(self) -> int:
+        """The number of the newest checkpoint. Raises SnapshotError if there should be another."""
+        number, known = self.last_number(), max(self._written, self.resumed)
+        if number < known:
+            hint = "put its folder back: without it, what was written would be written again"
+            raise RefusedSnapshot(f"checkpoint {known} is gone from the job's home", hint)
+        return number
+
     def highest_number(self) -> int:
         """The highest that a checkpoint ever had of whose output anything is known."""
         return max(self.last_number(), self.noted() or 0)
@@ -87,10 +95,7 @@ class Keeping:
 
     def newest(self, plan: nodes.Plan) -> Checkpoint | None:
         """The newest checkpoint. Raises SnapshotError."""
-        number, known = self.last_number(), max(self._written, self.resumed)
-        if number < known:
-            hint = "put its folder back: without it, what was written would be written again"
-            raise RefusedSnapshot(f"checkpoint {known} is gone from the job's home", hint)
+        number = self.there()
         if not number:
             return None
         anew = self.anew if number <= self.resumed else ()

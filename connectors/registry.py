@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from headrace.core.contracts import Connector, Connectors
 
-NAMES = ("files", "nexmark", "generate", "console", "stdin", "stdout")
+NAMES = ("files", "kafka", "nexmark", "generate", "console", "stdin", "stdout")
 
 
 class Registry(Mapping[str, Connector]):
@@ -30,6 +30,10 @@ class Registry(Mapping[str, Connector]):
 
 def _load(name: str) -> Connector:
     match name:
+        case "kafka":
+            from headrace.connectors.kafka import KAFKA
+
+            return KAFKA
         case "files":
             from headrace.connectors.files import FILES
 

@@ -227,7 +227,7 @@ def test_a_schema_is_kept_with_the_names_of_what_is_wrong_in_it() -> None:
 
 def test_names_that_a_broken_part_would_have_made_are_known() -> None:
     text = (
-        "name: t\nsources:\n  a: {kafka: {}, on_error: {to: bad}}\nsteps:\n"
+        "name: t\nsources:\n  a: {http: {}, on_error: {to: bad}}\nsteps:\n"
         "  w: {from: a, window: {late_to: late}}\n"
         "  p: {from: a, process: {outputs: {audit: {}}}}\n"
         "  c: {from: [], route: {x: f(a, b)}, on_error: {to: worse}}\n"

@@ -1,0 +1,50 @@
+"""Apache Kafka: topics as sources and sinks."""
+
+from __future__ import annotations
+
+from headrace.connectors.kafka.options import KafkaSink, KafkaSource
+from headrace.core.contracts import (
+    Connector,
+    ExpressionOption,
+    Sink,
+    SinkSide,
+    Source,
+    SourceSide,
+    Surroundings,
+)
+from headrace.core.pipeline.part import Part
+from headrace.core.plan import nodes
+from headrace.core.types import Schema
+
+FORMATS = ("json", "csv", "raw")
+
+
+def _source(source: nodes.Source, surroundings: Surroundings) -> Source:
+    # Loaded when a pipeline runs, so that help and completion stay fast.
+    from headrace.connectors.kafka.source import open_source
+
+    return open_source(source, surroundings)
+
+
+def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+    from headrace.connectors.kafka.sink import open_sink
+
+    return open_sink(sink, schema, surroundings)
+
+
+def _bounded(options: Part) -> bool:
+    assert isinstance(options, KafkaSource)
+    return options.stop is not None
+
+
+KAFKA = Connector(
+    "kafka",
+    "Topics of Apache Kafka.",
+    source=SourceSide(KafkaSource, FORMATS, open=_source, bounded=_bounded),
+    sink=SinkSide(
+        KafkaSink,
+        FORMATS,
+        expressions=(ExpressionOption("row_topic"), ExpressionOption("headers")),
+        open=_sink,
+    ),
+)

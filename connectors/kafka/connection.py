@@ -1,0 +1,165 @@
+"""Connections to brokers, and why there is none.
+
+Whoever starts asks the brokers once before all else, each of them at the same time, because a
+client that cannot connect tells nothing but that: why is in its log, among a thousand lines that
+no user is to see. Nothing here waits for longer than `LONGEST_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import create_conn, get_ip_port_afi
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.metadata import MetadataRequest
+
+from headrace.connectors.kafka.options import KafkaSink, KafkaSource
+from headrace.connectors.kafka.outage import Outage
+from headrace.connectors.kafka.reasons import Why, why
+from headrace.connectors.kafka.security import Security
+from headrace.connectors.kafka.tls import tls_context
+from headrace.core.contracts import ConnectorError
+from headrace.core.pipeline.text import Text
+
+KafkaOptions: TypeAlias = "KafkaSource | KafkaSink"
+
+CLIENT = "headrace"
+LONGEST_S = 10.0
+REQUEST_S = 30.0
+"""How long a request may take while the job runs."""
+
+# What it has to say goes to nobody: outages are told by `Outage`, and errors are raised.
+_log = logging.getLogger("aiokafka")
+_log.setLevel(logging.CRITICAL + 1)
+_log.propagate = False
+_log.addHandler(logging.NullHandler())
+
+
+class Token(AbstractTokenProvider):  # type: ignore[misc] # it has no types
+    """The token that the pipeline says."""
+
+    def __init__(self, token: Text) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        """The token itself."""
+        return self._token.reveal()
+
+
+def client_arguments(options: KafkaOptions, folder: Path) -> dict[str, Any]:
+    """What every client of aiokafka takes; `folder` is the pipeline's. Raises ConnectorError."""
+    return {
+        "bootstrap_servers": [broker.reveal() for broker in options.brokers],
+        "client_id": CLIENT,
+        "request_timeout_ms": round(REQUEST_S * 1000),
+        **_secured(options.security, folder),
+    }
+
+
+def _secured(security: Security, folder: Path) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "security_protocol": security.protocol.upper(),
+        "ssl_context": tls_context(security, folder),
+    }
+    if security.mechanism is None:
+        return arguments
+    arguments["sasl_mechanism"] = security.mechanism
+    if security.token is not None:
+        arguments["sasl_oauth_token_provider"] = Token(security.token)
+    if security.username is not None and security.password is not None:
+        arguments["sasl_plain_username"] = security.username.reveal()
+        arguments["sasl_plain_password"] = security.password.reveal()
+    return arguments
+
+
+def addresses(options: KafkaOptions) -> str:
+    """The brokers, for a message."""
+    return ", ".join(str(broker) for broker in options.brokers)
+
+
+def outage(name: str, options: KafkaOptions) -> Outage:
+    """For a source or sink of that name."""
+    return Outage(name, addresses(options))
+
+
+async def connected(options: KafkaOptions, folder: Path) -> AIOKafkaClient:
+    """A client that knows the cluster; the caller closes it. Raises ConnectorError."""
+    arguments = client_arguments(options, folder)
+    await reached(options, folder)
+    client = AIOKafkaClient(**arguments)
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            await client.bootstrap()
+    except (KafkaError, OSError, TimeoutError) as error:
+        await client.close()
+        raise _nobody([Refusal(addresses(options), why(error, options.security))]) from None
+    except BaseException:
+        await client.close()
+        raise
+    return client
+
+
+async def reached(options: KafkaOptions, folder: Path) -> None:
+    """Whether one of the brokers answers, and knows us. Raises ConnectorError."""
+    arguments = client_arguments(options, folder)
+    servers: list[str] = arguments.pop("bootstrap_servers")
+    asked = {asyncio.create_task(_asked(server, options.security, arguments)) for server in servers}
+    refusals: list[Refusal] = []
+    left = asked
+    try:
+        while left:
+            done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                refused = task.result()
+                if refused is None:
+                    return
+                refusals.append(refused)
+    finally:
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+    raise _nobody(refusals)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A broker that could not be talked to."""
+
+    server: str
+    why: Why
+
+
+async def _asked(server: str, security: Security, arguments: dict[str, Any]) -> Refusal | None:
+    """Ask a broker of what it knows; why it does not answer, if so."""
+    host, port, _ = get_ip_port_afi(server)
+    connection = None
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            connection = await create_conn(host.strip("[]"), port, **arguments)
+            await connection.send(MetadataRequest([]))
+    except (KafkaError, OSError, TimeoutError, EOFError, ValueError, AssertionError) as error:
+        return Refusal(server, why(error, security))
+    finally:
+        if connection is not None:
+            with suppress(OSError):
+                await connection.close()
+    return None
+
+
+def _nobody(refusals: Sequence[Refusal]) -> ConnectorError:
+    """What is told when no broker answers as it should: each once, and the first hint."""
+    said = {refusal.server: refusal.why.text for refusal in refusals}
+    hint = next((refusal.why.hint for refusal in refusals if refusal.why.hint), "")
+    if len(said) == 1:
+        ((server, text),) = said.items()
+        return ConnectorError(f"the broker {server} cannot be reached: {text}", hint)
+    whole = "".join(f"\n  {server}: {text}" for server, text in said.items())
+    return ConnectorError(f"no broker can be reached{whole}", hint)

@@ -1,0 +1,173 @@
+"""The `security:` of `kafka:`: how brokers are reached, and who they are told it is.
+
+What does not go together is said while the pipeline is read, so that no job starts with a password
+that is never sent. A password stands outside of the file: what is written in one gets into version
+control, and what is put in for `${...}` is shown nowhere, wherever it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from headrace.core.pipeline.complaints import KEY, Complaint, Unread, wrong
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import SCALAR, Reads, Unfit, Words, choice
+
+PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+OF_TLS = ("ca", "cert", "key", "key_password")
+OF_SASL = ("mechanism", "username", "password", "token")
+
+HABITS: Mapping[str, str] = {
+    **dict.fromkeys(("security_protocol", "security.protocol"), "protocol"),
+    **dict.fromkeys(("sasl_mechanism", "sasl.mechanism", "sasl"), "mechanism"),
+    **dict.fromkeys(("user", "login", "sasl_plain_username", "sasl.username"), "username"),
+    **dict.fromkeys(("pass", "sasl_plain_password", "sasl.password"), "password"),
+    **dict.fromkeys(("ca_file", "cafile", "truststore", "ssl.ca.location"), "ca"),
+    **dict.fromkeys(("certificate", "cert_file", "keystore"), "cert"),
+    **dict.fromkeys(("key_file", "private_key"), "key"),
+    **dict.fromkeys(("keypassword", "passphrase", "ssl.key.password"), "key_password"),
+    **dict.fromkeys(("access_token", "oauth_token"), "token"),
+}
+
+Protocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+
+
+def _hidden(text: Text) -> Text:
+    """A text that nobody is to see; as it stands in the file, everybody would."""
+    if not text:
+        raise Unfit
+    put_in = [piece for piece in text.pieces if piece.end - piece.start > len("$${")]
+    text.secret = True
+    if not put_in:
+        raise wrong(
+            text,
+            "it stands in the pipeline's file",
+            "say where it is: ${secret:NAME} or ${env:NAME}",
+        )
+    return text
+
+
+def _path(text: Text) -> Text:
+    if not text.strip() or "\0" in text:
+        raise Unfit
+    return text
+
+
+hidden = Reads("${secret:NAME} or ${env:NAME}", _hidden, SCALAR, secret=True)
+path = Reads("a path", _path, SCALAR)
+
+Hidden = Annotated[Text, hidden]
+PemFile = Annotated[Text, path]
+
+
+class Security(Part):
+    """How brokers are reached, and as whom."""
+
+    habits = HABITS
+
+    protocol: Annotated[Protocol, choice(*PROTOCOLS)] = Field(
+        "plaintext",
+        description="`ssl` encrypts, `sasl_plaintext` names a user, `sasl_ssl` does both.",
+    )
+    mechanism: Annotated[Mechanism | None, choice(*MECHANISMS)] = Field(
+        None, description="How the user is proved to be who it is; needed with SASL."
+    )
+    username: Words | None = Field(None, description="The user, of PLAIN and SCRAM.")
+    password: Hidden | None = Field(
+        None, description="The user's password: `${secret:NAME}` or `${env:NAME}`."
+    )
+    token: Hidden | None = Field(
+        None,
+        description="The token of OAUTHBEARER, as `${secret:NAME}` or `${env:NAME}`; it is read "
+        "when the job starts.",
+    )
+    ca: PemFile | None = Field(
+        None,
+        description="A PEM file with the certificates that brokers are trusted by; by default "
+        "those of the system. Relative to the pipeline's file, as `cert` and `key` are.",
+    )
+    cert: PemFile | None = Field(
+        None, description="A PEM file with the certificate that brokers know this client by."
+    )
+    key: PemFile | None = Field(
+        None, description="A PEM file with the key of `cert`, where that does not hold it."
+    )
+    key_password: Hidden | None = Field(
+        None, description="What the key is encrypted with: `${secret:NAME}` or `${env:NAME}`."
+    )
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Security:
+        if complaints := tuple(_clashes(self)):
+            raise Unread(*complaints, partial=self)
+        return self
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether TLS is spoken."""
+        return self.protocol in ("ssl", "sasl_ssl")
+
+    @property
+    def names_a_user(self) -> bool:
+        """Whether SASL is spoken."""
+        return self.protocol.startswith("sasl")
+
+
+def _clashes(security: Security) -> Iterator[Complaint]:
+    given = [key for key in Security.model_fields if getattr(security, key) is not None]
+    if not security.encrypts:
+        for key in given:
+            if key in OF_TLS:
+                yield _beside(key, security.protocol, "ssl or sasl_ssl")
+    if not security.names_a_user:
+        for key in given:
+            if key in OF_SASL:
+                yield _beside(key, security.protocol, "sasl_ssl or sasl_plaintext")
+        needs: tuple[str, ...] = ()
+    elif security.mechanism is None:
+        yield Complaint(
+            message=f'"{security.protocol}" needs "mechanism" beside it',
+            hint=f"one of {', '.join(MECHANISMS)}",
+        )
+        return
+    else:
+        yield from _alien(security.mechanism, given)
+        needs = _needs(security.mechanism)
+    for key in needs:
+        if key not in given:
+            yield Complaint(message=f'{security.mechanism} needs "{key}" beside it')
+    yield from _unpaired(given)
+
+
+def _beside(key: str, protocol: str, wanted: str) -> Complaint:
+    message = f'"{key}" is of no use with protocol: {protocol}'
+    return Complaint(message=message, hint=f"say protocol: {wanted}", at=(key, KEY))
+
+
+def _needs(mechanism: str) -> tuple[str, ...]:
+    return ("token",) if mechanism == "OAUTHBEARER" else ("username", "password")
+
+
+def _alien(mechanism: str, given: list[str]) -> Iterator[Complaint]:
+    """What another mechanism is told by."""
+    for key in ("username", "password", "token"):
+        if key in given and key not in _needs(mechanism):
+            hint = f"it takes {' and '.join(_needs(mechanism))}"
+            yield Complaint(
+                message=f'"{key}" is of no use with {mechanism}', hint=hint, at=(key, KEY)
+            )
+
+
+def _unpaired(given: list[str]) -> Iterator[Complaint]:
+    if "key" in given and "cert" not in given:
+        message = '"key" needs "cert" beside it'
+        yield Complaint(message=message, hint="the certificate that the key is of", at=("key", KEY))
+    if "key_password" in given and not {"key", "cert"} & set(given):
+        message = '"key_password" needs "key" beside it'
+        yield Complaint(message=message, at=("key_password", KEY))

@@ -1,0 +1,81 @@
+"""Certificates: what `ca`, `cert` and `key` say, as Python's TLS takes it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+
+from headrace.connectors.kafka.security import Security
+from headrace.core.contracts import ConnectorError
+from headrace.core.pipeline.text import Text
+
+
+def tls_context(security: Security, folder: Path) -> ssl.SSLContext | None:
+    """How TLS is spoken, if it is. Raises ConnectorError."""
+    if not security.encrypts:
+        return None
+    if security.ca is None:
+        context = ssl.create_default_context()
+    else:
+        # Whoever names a CA means that one, and not those of the system as well.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _trust(context, folder / security.ca.reveal())
+    if security.cert is not None:
+        _present(context, security, folder)
+    return context
+
+
+def _trust(context: ssl.SSLContext, ca: Path) -> None:
+    _check_readable("ca", ca)
+    try:
+        context.load_verify_locations(ca)
+    except ssl.SSLError:
+        raise _unusable("ca", ca, "no certificate in PEM form is in it") from None
+
+
+def _present(context: ssl.SSLContext, security: Security, folder: Path) -> None:
+    assert security.cert is not None
+    cert = folder / security.cert.reveal()
+    key = None if security.key is None else folder / security.key.reveal()
+    _check_readable("cert", cert)
+    if key is not None:
+        _check_readable("key", key)
+    try:
+        # Without a text to try, OpenSSL asks on the terminal.
+        context.load_cert_chain(cert, key, _password(security.key_password))
+    except ssl.SSLError as error:
+        raise _unfit(error, cert, key, security.key_password) from None
+
+
+def _password(given: Text | None) -> str:
+    return "" if given is None else given.reveal()
+
+
+def _unfit(
+    error: ssl.SSLError, cert: Path, key: Path | None, password: Text | None
+) -> ConnectorError:
+    """Why a certificate and its key were not taken."""
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return _unusable("key", key or cert, f"it is not the key of {cert}")
+    if error.reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ") or "password" in str(error).lower():
+        why = "key_password does not open it" if password else "it is encrypted"
+        hint = "" if password else "say key_password: ${secret:NAME}"
+        return _unusable("key", key or cert, why, hint)
+    files = f"{cert} and {key}" if key else str(cert)
+    why = "there is no certificate and key in PEM form"
+    hint = "" if key else "the key may be in the file of cert, or in one of its own: key"
+    return ConnectorError(f"cert: {files}: {why}", hint, exit_status=2, final=True)
+
+
+def _check_readable(what: str, path: Path) -> None:
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        reason = (error.strerror or os.strerror(error.errno or 0)).lower()
+        raise _unusable(what, path, reason) from None
+
+
+def _unusable(what: str, path: Path, why: str, hint: str = "") -> ConnectorError:
+    return ConnectorError(f"{what}: {path}: {why}", hint, exit_status=2, final=True)

@@ -1,0 +1,51 @@
+"""Topics as a source: discovered, fetched, unpacked and decoded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats import decoder
+from headrace.connectors.formats.opening import decoded
+from headrace.connectors.kafka.options import KafkaSource
+from headrace.connectors.kafka.source.beside import Beside
+from headrace.connectors.kafka.source.chunks import Maker
+from headrace.connectors.kafka.source.values import Raw, ValuesReader, csv_lines, json_lines
+from headrace.core.contracts import Source, Surroundings
+from headrace.core.plan import nodes
+
+if TYPE_CHECKING:
+    from headrace.connectors.formats.csv_decode import CsvDecoder
+
+
+def open_source(source: nodes.Source, surroundings: Surroundings) -> Source:
+    """The source that the plan describes."""
+    # It takes aiokafka, which a pipeline that is only looked at has no use for.
+    from headrace.connectors.kafka.source.source import Topics
+
+    options = source.options
+    assert isinstance(options, KafkaSource)
+    return Topics(source.name, options, surroundings, maker(source))
+
+
+def maker(source: nodes.Source) -> Maker:
+    """What makes chunks for a source: rows of values, and columns of what stands beside them."""
+    options = source.options
+    assert isinstance(options, KafkaSource)
+    named = {kind: str(name) for kind, name in options.metadata.columns.items()}
+    beside = {kind: name for kind, name in named.items() if name in source.columns}
+    of_values = tuple(name for name in source.columns if name not in named.values())
+    values = values_reader(replace(source, columns=of_values), tuple(named.values()))
+    return Maker(values, Beside(beside), source.columns)
+
+
+def values_reader(source: nodes.Source, beside: tuple[str, ...] = ()) -> ValuesReader:
+    """What reads values in the source's format; `beside` are columns that are not theirs."""
+    match source.format.name if source.format else "json":
+        case "raw":
+            return Raw(decoded(source))
+        case "csv":
+            names = tuple(name for name in source.schema.names if name not in beside)
+            of_csv: CsvDecoder = decoder(source)  # type: ignore[assignment]
+            return csv_lines(replace(of_csv, names=names), of_csv.shape)
+    return json_lines(decoder(source))

@@ -1,0 +1,90 @@
+"""What a record has beside its value, as columns: only those that are asked for.
+
+Keys and the values of headers are bytes that are shown as text; what is not UTF-8 in them is
+replaced, for a record is not bad by what stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.connectors.kafka.source.places import Partition
+from headrace.connectors.kafka.source.records import Headers, Records, Unpacking
+from headrace.connectors.kafka.source.values import texts
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """`columns`: what is asked for (topic, partition, offset, ...), and the column it becomes."""
+
+    columns: Mapping[str, str]
+
+    @property
+    def unpacking(self) -> Unpacking:
+        """What it takes of the records."""
+        return Unpacking(
+            timestamps="timestamp" in self.columns,
+            keys="key" in self.columns,
+            headers="headers" in self.columns,
+        )
+
+    def read(self, partition: Partition, records: Records) -> pl.DataFrame:
+        """A row of each record."""
+        import polars as pl
+
+        count = len(records.values)
+        made = {name: _column(kind, partition, records, count) for kind, name in self._pairs}
+        return pl.DataFrame(made) if made else pl.DataFrame(height=count)
+
+    @property
+    def _pairs(self) -> Sequence[tuple[str, str]]:
+        return list(self.columns.items())
+
+
+def _column(kind: str, partition: Partition, records: Records, count: int) -> pl.Series:
+    import polars as pl
+
+    match kind:
+        case "topic":
+            return pl.Series([partition.topic], dtype=pl.String).new_from_index(0, count)
+        case "partition":
+            return pl.Series([partition.number], dtype=pl.Int32).new_from_index(0, count)
+        case "offset":
+            return pl.concat([pl.Series([], dtype=pl.Int64), *map(_offsets, records.offsets)])
+        case "timestamp":
+            millis = pl.Series(records.timestamps, dtype=pl.Int64)
+            return (millis * 1000).cast(pl.Datetime("us", "UTC"))
+        case "key":
+            return texts(pl.Series(records.keys, dtype=pl.Binary), _text)
+        case "headers":
+            return _headers(records.headers)
+    raise ValueError(kind)
+
+
+def _offsets(offsets: range | list[int]) -> pl.Series:
+    import polars as pl
+
+    if isinstance(offsets, range):
+        return pl.int_range(offsets.start, offsets.stop, eager=True)
+    return pl.Series(offsets, dtype=pl.Int64)
+
+
+def _headers(headers: Sequence[Headers]) -> pl.Series:
+    import polars as pl
+
+    dtype = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
+    rows = [[{"key": key, "value": _shown(value)} for key, value in each] for each in headers]
+    return pl.Series(rows, dtype=dtype)
+
+
+def _shown(value: bytes | None) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")

@@ -1,0 +1,136 @@
+"""Batches of some partitions as chunks: unpacked, decoded in one block, and parted again.
+
+What a block costs whatever is in it is paid once for all partitions that have something, so many
+partitions of a few records each are no slower than one with all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.connectors.kafka.source.batches import Batch
+from headrace.connectors.kafka.source.beside import Beside
+from headrace.connectors.kafka.source.places import Partition, Place
+from headrace.connectors.kafka.source.records import Records
+from headrace.connectors.kafka.source.values import Rows, Values, ValuesReader
+from headrace.core.contracts import BadRecord, Chunk
+from headrace.core.messages import Split
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is to be made into a chunk: batches of a partition, from a place on.
+
+    `to`: reading goes on there behind them, if all their records are taken.
+    """
+
+    split: Split
+    partition: Partition
+    place: Place
+    batches: Sequence[Batch]
+    to: int
+
+    @property
+    def count(self) -> int:
+        """How many records it has at most."""
+        return sum(batch.count for batch in self.batches)
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has, as they were fetched."""
+        return sum(len(batch.data) for batch in self.batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A chunk, and how many records went into it."""
+
+    chunk: Chunk
+    place: Place
+    taken: int
+    """How many rows and bad records."""
+    whole: bool
+    """Whether the batches were taken to their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes chunks with these columns, in this order."""
+
+    values: ValuesReader
+    beside: Beside
+    columns: tuple[str, ...]
+
+    def make(self, loads: Sequence[Load], most: int | None = None) -> list[Made]:
+        """The chunks of these, of so many records at most; raises Damaged."""
+        unpacking = self.beside.unpacking
+        unpacked: list[Records] = []
+        left = most
+        for load in loads:
+            place = load.place
+            records = unpacking.unpack(load.batches, place.offset, place.stop, left)
+            unpacked.append(records)
+            if left is not None:
+                left -= len(records.values)
+                if left <= 0:
+                    break
+        return self._parted(loads, unpacked)
+
+    def _parted(self, loads: Sequence[Load], unpacked: Sequence[Records]) -> list[Made]:
+        """Decode all at once, and give each load its rows."""
+        if len(unpacked) == 1:
+            rows = self.values.read(unpacked[0].values)
+            return [self._made(loads[0], unpacked[0], rows)]
+        together: list[bytes | None] = []
+        for records in unpacked:
+            together += records.values
+        every = self.values.read(together)
+        made, at, row = [], 0, 0
+        for load, records in zip(loads, unpacked, strict=False):
+            end = at + len(records.values)
+            bad = {n - at: error for n, error in every.bad.items() if at <= n < end}
+            skipped = [n - at for n in every.skipped if at <= n < end]
+            count = end - at - len(bad) - len(skipped)
+            part = Rows(every.frame.slice(row, count), bad, skipped)
+            made.append(self._made(load, records, part))
+            at, row = end, row + count
+        return made
+
+    def _made(self, load: Load, records: Records, rows: Rows) -> Made:
+        frame = self._with_beside(load.partition, records, rows)
+        bad = tuple(
+            BadRecord(error, records.offset(number), _shown(records.values, number))
+            for number, error in rows.bad.items()
+        )
+        last = records.last or load.place.last
+        whole = records.next_offset >= (load.batches[-1].next_offset if load.batches else 0)
+        go_on = load.to if whole else records.next_offset
+        if load.place.stop is not None:
+            go_on = min(go_on, max(load.place.stop, load.place.offset))
+        place = Place(max(go_on, load.place.offset), last, load.place.stop)
+        chunk = Chunk(load.split, frame, place.position, bad)
+        return Made(chunk, place, frame.height + len(bad), whole)
+
+    def _with_beside(self, partition: Partition, records: Records, rows: Rows) -> pl.DataFrame:
+        """The rows with what stands beside their values."""
+        import polars as pl
+
+        if not self.beside.columns:
+            return rows.frame
+        beside = self.beside.read(partition, records)
+        if out := [*rows.bad, *rows.skipped]:
+            good = pl.Series([True]).new_from_index(0, beside.height).scatter(sorted(out), False)
+            beside = beside.filter(good)
+        if not rows.frame.width:
+            return beside.select(self.columns)
+        return rows.frame.hstack(beside.get_columns()).select(self.columns)
+
+
+def _shown(values: Values, number: int) -> str:
+    value = values[number]
+    return "" if value is None else value.decode("utf-8", "replace")

@@ -1,0 +1,207 @@
+"""Fetches: one in flight to each broker that leads partitions of which more is wanted.
+
+An answer is looked at only as far as it takes to send the next fetch. Whatever goes wrong with a
+partition, its leader is asked for again, for it may have moved. What does not pass is raised where
+records are waited for (`failure`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from aiokafka.protocol.fetch import FetchRequest
+
+from headrace.connectors.kafka.source.cluster import (
+    COMMITTED,
+    DENIED,
+    NONE,
+    OUT_OF_RANGE,
+    error_text,
+    is_passing,
+)
+from headrace.connectors.kafka.source.discovery import denied
+from headrace.connectors.kafka.source.leaders import Leaders
+from headrace.connectors.kafka.source.missing import Missing, other_record
+from headrace.connectors.kafka.source.patience import UNANSWERED, Patience, Pauses
+from headrace.connectors.kafka.source.places import Partition
+from headrace.connectors.kafka.source.tracks import Answer, OtherRecord, Track
+from headrace.core.contracts import ConnectorError
+
+if TYPE_CHECKING:
+    from aiokafka.client import AIOKafkaClient
+
+PARTITION_BYTES = 1 << 20
+FETCH_BYTES = 16 << 20
+LONG_MS = 500
+"""How long a broker waits for a first record."""
+SHORT_MS = 20
+"""The same, where a partition that is not asked for soon will be."""
+
+
+class FetchAnswer(Protocol):
+    """As aiokafka has it."""
+
+    API_VERSION: int
+    topics: Iterable[tuple[str, Iterable[tuple[Any, ...]]]]
+
+
+@dataclass(slots=True)
+class Fetching:
+    """Fetches for the tracks of one reading; `changed` is called when there is something new."""
+
+    tracks: Callable[[], Collection[Track]]
+    """Those that are still read."""
+    wanted: Callable[[Track], bool]
+    changed: Callable[[], None]
+    isolation: int
+    patience: Patience
+    leaders: Leaders
+    missing: Missing
+    opened: Callable[[], Awaitable[AIOKafkaClient]]
+    failure: Exception | None = None
+    _client: AIOKafkaClient | None = None
+    _tasks: dict[object, asyncio.Task[None]] = field(default_factory=dict)
+    _pauses: Pauses = field(default_factory=Pauses)
+    _troubled: bool = False
+    _turn: int = 0
+    _busy: set[Partition] = field(default_factory=set)
+    """What is there of these is being asked."""
+
+    def go_on(self) -> None:
+        """Send what is to be sent; it waits for nothing."""
+        if self.failure is not None:
+            return
+        tracks = self.tracks()
+        if any(track.leader is None for track in tracks) and "leaders" not in self._tasks:
+            self._begin("leaders", self._find())
+        by_node: dict[int, list[Track]] = {}
+        for track in tracks:
+            if track.leader is not None and not track.is_through:
+                by_node.setdefault(track.leader, []).append(track)
+        for node, led in by_node.items():
+            if node not in self._tasks:
+                asked = [track for track in led if self._is_wanted(track)]
+                if asked:
+                    wait_ms = LONG_MS if len(asked) == len(led) else SHORT_MS
+                    self._begin(node, self._fetch(node, asked, wait_ms))
+
+    def _is_wanted(self, track: Track) -> bool:
+        return not track.waits and track.partition not in self._busy and self.wanted(track)
+
+    def _begin(self, key: object, work: Coroutine[object, object, None]) -> None:
+        self._tasks[key] = task = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._done(key, task))
+
+    def _done(self, key: object, task: asyncio.Task[None]) -> None:
+        del self._tasks[key]
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and self.failure is None:
+            self.failure = error if isinstance(error, Exception) else RuntimeError(str(error))
+        self.changed()
+
+    async def _find(self) -> None:
+        """Find the leaders that are not known, behind a pause where something went wrong."""
+        if self._troubled:
+            await self._pauses.pause()
+        if self._client is None:
+            self._client = await self.opened()
+        lost = [track for track in self.tracks() if track.leader is None]
+        found = await self.leaders.find({track.partition for track in lost})
+        for track in lost:
+            track.leader = found.get(track.partition)
+        self._troubled = len(found) < len(lost)
+
+    async def _fetch(self, node: int, asked: list[Track], wait_ms: int) -> None:
+        assert self._client is not None
+        asked.sort(key=lambda track: track.turn)
+        offsets = {track.partition: track.next_fetch for track in asked}
+        topics: list[tuple[str, list[tuple[int, int, int]]]] = []
+        for (topic, number), offset in offsets.items():
+            if not topics or topics[-1][0] != topic:
+                topics.append((topic, []))
+            topics[-1][1].append((number, offset, PARTITION_BYTES))
+        request = FetchRequest(wait_ms, 1, FETCH_BYTES, self.isolation, topics)
+        try:
+            answer = await self.patience.watched(self._client.send(node, request))
+        except UNANSWERED:
+            self._lose(asked)
+            return
+        self._take(answer, {track.partition: track for track in asked}, offsets)
+
+    def _take(
+        self, answer: FetchAnswer, asked: dict[Partition, Track], offsets: dict[Partition, int]
+    ) -> None:
+        now = asyncio.get_running_loop().time()
+        for topic, partitions in answer.topics:
+            for number, error, *rest in partitions:
+                track = asked[Partition(topic, number)]
+                if track.next_fetch != offsets[track.partition]:
+                    continue  # It was told to go on elsewhere meanwhile.
+                if error == NONE:
+                    self._came(track, _answer(rest, self.isolation, answer.API_VERSION), now)
+                else:
+                    self._refused(track, error)
+
+    def _came(self, track: Track, answer: Answer, now: float) -> None:
+        try:
+            if track.came(answer, now):
+                self._turn += 1
+                track.turn = self._turn
+        except OtherRecord as other:
+            raise other_record(track, other) from None
+        self._pauses.reset()
+
+    def _refused(self, track: Track, error: int) -> None:
+        if error == OUT_OF_RANGE and track.asks_for_last:
+            track.asks_for_last = False  # It need not be there any more.
+        elif error == OUT_OF_RANGE:
+            self._busy.add(track.partition)
+            self._begin(track.partition, self._resolve(track))
+        elif error == DENIED:
+            raise denied(f"topic {track.partition.topic} may not be read")
+        elif is_passing(error):
+            self._lose([track])
+        else:
+            raise ConnectorError(
+                f"cannot read partition {track.partition}: {error_text(error)}",
+                split=track.split.name,
+                position=track.place.position,
+            )
+
+    def _lose(self, tracks: Iterable[Track]) -> None:
+        for track in tracks:
+            track.lost()
+            track.leader = None
+        self._troubled = True
+
+    async def _resolve(self, track: Track) -> None:
+        try:
+            if track.leader is not None:
+                await self.missing.resolve(track)
+        finally:
+            self._busy.discard(track.partition)
+
+    async def close(self) -> None:
+        """Give up what is in flight."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
+
+
+def _answer(rest: Sequence[Any], isolation: int, version: int) -> Answer:
+    """The fields behind partition and error: in the versions that there are, from 4 on."""
+    aborted = rest[3] if version >= 11 else rest[-2]
+    return Answer(
+        high_watermark=rest[0],
+        stable=rest[1],
+        aborted=(aborted or ()) if isolation == COMMITTED else None,
+        data=rest[-1] or b"",
+    )

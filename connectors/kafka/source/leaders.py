@@ -1,0 +1,106 @@
+"""Who leads partitions; and whether they are still there at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from headrace.connectors.kafka.outage import PATIENCE_S
+from headrace.connectors.kafka.source.cluster import (
+    DENIED,
+    NO_LEADER,
+    NONE,
+    UNKNOWN_TOPIC,
+    Cluster,
+    Topic,
+)
+from headrace.connectors.kafka.source.discovery import denied
+from headrace.connectors.kafka.source.places import Partition
+from headrace.core.contracts import ConnectorError
+
+GONE_S = 5.0
+"""A broker that has just started may not know for a moment what topics there are."""
+
+
+@dataclass(slots=True)
+class Vanishing:
+    """Partitions that are not there: since when, and whether that is long enough to be sure."""
+
+    _since: dict[Partition, float] = field(default_factory=dict)
+
+    def gone(self, absent: Collection[Partition], now: float) -> list[Partition]:
+        """Those that have been away for so long that they are gone, of those that are not there."""
+        self._since = {each: self._since.get(each, now) for each in absent}
+        return sorted(each for each, since in self._since.items() if now - since >= GONE_S)
+
+
+@dataclass(slots=True)
+class Leaderless:
+    """Partitions without a leader: told once, when it has been so for a while."""
+
+    name: str
+    _since: dict[Partition, float] = field(default_factory=dict)
+    _told: set[Partition] = field(default_factory=set)
+
+    def lines(self, waiting: Collection[Partition], now: float) -> list[str]:
+        """What to tell; what has a leader again is forgotten."""
+        self._since = {each: self._since.get(each, now) for each in waiting}
+        self._told &= set(waiting)
+        late = [each for each, at in self._since.items() if now - at >= PATIENCE_S]
+        new = sorted(each for each in late if each not in self._told)
+        self._told.update(new)
+        return [
+            f"{self.name}: partition {each} has had no leader for {now - self._since[each]:.0f} s, "
+            "waiting"
+            for each in new
+        ]
+
+
+@dataclass(slots=True)
+class Leaders:
+    """Asks who leads. One for all readings of a source."""
+
+    cluster: Cluster
+    leaderless: Leaderless
+    vanishing: Vanishing = field(default_factory=Vanishing)
+
+    async def find(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The leaders there are; raises ConnectorError once a partition is gone for good."""
+        names = sorted({partition.topic for partition in partitions})
+        ask = self.cluster.topics
+        patience, client = self.cluster.patience, self.cluster.client
+        topics = await patience.insisting(lambda: ask(names), client, None)
+        now = asyncio.get_running_loop().time()
+        absent = [each for each in partitions if _is_absent(each, topics)]
+        if gone := self.vanishing.gone(absent, now):
+            raise _gone(gone[0])
+        leaders = {
+            each: topics[each.topic].leaders[each.number]
+            for each in partitions
+            if each not in absent and each.number in topics[each.topic].leaders
+        }
+        found = {each: node for each, node in leaders.items() if node != NO_LEADER}
+        without = [each for each in partitions if each not in found and each not in absent]
+        for line in self.leaderless.lines(without, now):
+            patience.tell(line)
+        return found
+
+
+def _is_absent(partition: Partition, topics: Mapping[str, Topic]) -> bool:
+    topic = topics.get(partition.topic, Topic(UNKNOWN_TOPIC, {}))
+    if topic.error == DENIED:
+        raise denied(f"topic {partition.topic} may not be read")
+    if topic.error == NONE:
+        return partition.number not in topic.leaders
+    return topic.error == UNKNOWN_TOPIC
+
+
+def _gone(partition: Partition) -> ConnectorError:
+    return ConnectorError(
+        f"topic {partition.topic} was deleted while it was read, or its partition "
+        f"{partition.number} was",
+        "a topic that was made anew under its name is another one: start with --fresh",
+        split=str(partition),
+        final=True,
+    )

@@ -1,0 +1,105 @@
+"""Records to go on with that are not there: what is told, and where to go on if that is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.connectors.kafka.source.cluster import (
+    EARLIEST,
+    LATEST,
+    UNCOMMITTED,
+    Cluster,
+    Refused,
+)
+from headrace.connectors.kafka.source.discovery import denied
+from headrace.connectors.kafka.source.tracks import OtherRecord, Track
+from headrace.core.contracts import ConnectorError
+
+LONGEST_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What is to be done, by the option `on_missing_offset`."""
+
+    name: str
+    cluster: Cluster
+    policy: Literal["fail", "earliest", "latest"]
+
+    async def resolve(self, track: Track) -> None:
+        """Look what is there, and go on at it or raise ConnectorError."""
+        at, patience = track.partition, self.cluster.patience
+        leaders = {at: track.leader if track.leader is not None else -1}
+
+        async def ask() -> tuple[int, int]:
+            earliest = await self.cluster.offsets({at: EARLIEST}, leaders, UNCOMMITTED)
+            latest = await self.cluster.offsets({at: LATEST}, leaders, UNCOMMITTED)
+            return earliest[at], latest[at]
+
+        try:
+            earliest, latest = await patience.insisting(ask, self.cluster.client, LONGEST_S)
+        except Refused as refused:
+            raise denied(f"partition {at}: {refused}") from None
+        wanted = track.fetch_at
+        if earliest <= wanted <= latest:
+            return
+        if self.policy == "fail":
+            raise missing(track, earliest, latest)
+        there = earliest if self.policy == "earliest" else latest
+        patience.tell(
+            f"{self.name}: partition {at} has no offset {wanted} ({range_text(earliest, latest)}): "
+            f"going on at {there}"
+        )
+        track.move(there)
+
+
+def missing(track: Track, earliest: int, latest: int) -> ConnectorError:
+    """The job cannot go on where it was."""
+    wanted = track.fetch_at
+    if wanted > latest:
+        why = "was the topic made anew, or are these not the brokers that it was read from?"
+    else:
+        why = "they have expired, or were deleted."
+    return ConnectorError(
+        f"partition {track.partition}: wanted offset {wanted}, {range_text(earliest, latest)}",
+        f"{why} on_missing_offset: earliest goes on at {earliest}, latest at {latest}",
+        split=track.split.name,
+        position=wanted,
+        final=True,
+    )
+
+
+def range_text(earliest: int, latest: int) -> str:
+    """What is there.
+
+    >>> range_text(3, 5), range_text(4, 5), range_text(5, 5)
+    ('there are 3 to 4', 'there is 4', 'there are none, the next is 5')
+    """
+    if earliest >= latest:
+        return f"there are none, the next is {latest}"
+    if latest - earliest == 1:
+        return f"there is {earliest}"
+    return f"there are {earliest} to {latest - 1}"
+
+
+def other_record(track: Track, other: OtherRecord) -> ConnectorError:
+    """The topic is not the one that was read."""
+    return ConnectorError(
+        f"partition {track.partition}: the record at offset {other.was.offset} was of "
+        f"{_time(other.was.timestamp)} when it was read, and is of {_time(other.timestamp)} now",
+        "the topic was made anew under its name: start with --fresh to read it from its start",
+        split=track.split.name,
+        position=track.place.offset,
+        final=True,
+    )
+
+
+def _time(millis: int) -> str:
+    from datetime import UTC, datetime
+
+    try:
+        at = datetime.fromtimestamp(millis / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{millis} ms"
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,212 @@
+"""Some partitions being read: fetched ahead, made into chunks one load at a time.
+
+While a load is decoded in a thread, the next fetch is in flight; while chunks wait to be taken, or
+batches to be decoded, nothing more of their partitions is fetched. So what is held in memory has a
+bound for each partition: what is being decoded, and two fetches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+
+from headrace.connectors.kafka.source.batches import Damaged
+from headrace.connectors.kafka.source.chunks import Load, Made, Maker
+from headrace.connectors.kafka.source.fetching import Fetching
+from headrace.connectors.kafka.source.limit import Limit
+from headrace.connectors.kafka.source.places import place_at
+from headrace.connectors.kafka.source.tracks import Track
+from headrace.core.bench import Bench
+from headrace.core.contracts import Arrival, ConnectorError, Ended
+from headrace.core.messages import Position, Split
+from headrace.core.waiting import Waiting
+
+RECORDS = 65_536
+BYTES = 4 << 20
+"""A load has about so many at most; bytes as they were fetched."""
+ROW_BYTES = 128
+"""A record that is longer takes as long as several."""
+
+
+class Partitions:
+    """`Reading` of partitions. `fetching` makes what fetches, once there is something to read."""
+
+    def __init__(
+        self,
+        maker: Maker,
+        bench: Bench,
+        limit: Limit,
+        fetching: Callable[[Partitions], Fetching],
+    ) -> None:
+        self._maker = maker
+        self._bench = bench
+        self._limit = limit
+        self._tracks: dict[Split, Track] = {}
+        self._held: Collection[Split] = ()
+        self._last = False
+        self._made: deque[Made | Ended] = deque()
+        self._making: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
+        self._asked = False
+        self._closed = False
+        self._changed = asyncio.Event()
+        self._working = Waiting()
+        self._fetching = fetching(self)
+        limit.watch(self._changed)
+
+    @property
+    def tracks(self) -> Collection[Track]:
+        """What is read."""
+        return self._tracks.values()
+
+    def wants(self, track: Track) -> bool:
+        """Whether more of it is to be fetched."""
+        return track.split not in self._held and not self._limit.is_reached
+
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """Read these too."""
+        for split, position in splits:
+            track = Track(split, place_at(position))
+            if track.has_ended:
+                self._made.append(Ended(split))
+            else:
+                self._tracks[split] = track
+        self._last = last
+        self._changed.set()
+
+    def hold(self, splits: Collection[Split]) -> None:
+        """Give nothing of these; nothing more of them is fetched."""
+        self._held = frozenset(splits)
+        self._changed.set()
+
+    def exhausted(self) -> Mapping[Split, float]:
+        """Those that were read to their end, as far as brokers have told."""
+        since = {
+            split: track.exhausted_since()
+            for split, track in self._tracks.items()
+            if split not in self._held
+        }
+        return {split: at for split, at in since.items() if at is not None}
+
+    def lags(self) -> Mapping[Split, int]:
+        """How far each is behind its end, once a broker has told where that is."""
+        lags = {split: track.lag for split, track in self._tracks.items()}
+        return {split: lag for split, lag in lags.items() if lag is not None}
+
+    def worked_s(self) -> float:
+        """How long it has unpacked and decoded."""
+        return self._working.seconds
+
+    async def next(self) -> Arrival | None:
+        """What was made; what comes behind it is begun."""
+        self._asked = True
+        while True:
+            arrival = self._given()
+            self.go_on()
+            if arrival is not None:
+                return arrival
+            if failure := self._failure or self._fetching.failure:
+                raise failure
+            if self._is_over:
+                return None
+            await self._changed.wait()
+            self._changed.clear()
+
+    @property
+    def _is_over(self) -> bool:
+        if self._made or self._making is not None:
+            return False
+        return self._limit.is_reached or (self._last and not self._tracks)
+
+    def _given(self) -> Arrival | None:
+        """The first that was made and is not held."""
+        for at, made in enumerate(self._made):
+            if isinstance(made, Ended):
+                del self._made[at]
+                return made
+            if made.chunk.split not in self._held:
+                del self._made[at]
+                self._gave(made)
+                return made.chunk
+        return None
+
+    def _gave(self, made: Made) -> None:
+        split = made.chunk.split
+        track = self._tracks[split]
+        track.gave(made, asyncio.get_running_loop().time())
+        if track.has_ended:
+            del self._tracks[split]
+            self._made.append(Ended(split))
+
+    def changed(self) -> None:
+        """Something was fetched, or went wrong."""
+        self.go_on()
+        self._changed.set()
+
+    def go_on(self) -> None:
+        """Begin to make chunks, unless some wait or are made already; and to fetch."""
+        if self._closed or not self._asked or self._failure is not None:
+            return
+        waits = any(isinstance(m, Ended) or m.chunk.split not in self._held for m in self._made)
+        if self._making is None and not waits and (loads := self._loads()):
+            self._making = asyncio.create_task(self._make(loads))
+            self._making.add_done_callback(self._done)
+        if self._tracks and not self._limit.is_reached:
+            self._fetching.go_on()
+
+    def _loads(self) -> list[Load]:
+        """What is to be made into chunks, of partitions in turn."""
+        loads: list[Load] = []
+        records, size = RECORDS, BYTES
+        ready = [each for each in self._tracks.values() if each.waits and self._may_load(each)]
+        for track in sorted(ready, key=lambda each: each.turn):
+            if loads and (records <= 0 or size <= 0):
+                break
+            load = track.load(records, size)
+            records -= load.count
+            size -= load.size
+            loads.append(load)
+        return loads
+
+    def _may_load(self, track: Track) -> bool:
+        return track.split not in self._held and self._limit.left != 0
+
+    async def _make(self, loads: Sequence[Load]) -> None:
+        count = sum(load.count for load in loads)
+        most = self._limit.take(count)
+        rows = max(count, sum(load.size for load in loads) // ROW_BYTES)
+        made: Sequence[Made] = ()
+        try:
+            with self._working:
+                made = await self._bench.run(rows, partial(self._maker.make, loads, most))
+        finally:
+            self._limit.put_back(most, sum(each.taken for each in made))
+        done = {each.chunk.split: each for each in made}
+        for load in loads:
+            each = done.get(load.split)
+            if each is None or not each.whole:
+                offset = load.place.offset if each is None else each.place.offset
+                self._tracks[load.split].rewind(offset)
+        self._made.extend(made)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._making = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failure = _translated(error)
+        self.changed()
+
+    async def close(self) -> None:
+        """Wait for the thread, and let go of connections."""
+        self._closed = True
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.gather(self._making, return_exceptions=True)
+        await self._fetching.close()
+
+
+def _translated(error: BaseException) -> Exception:
+    if isinstance(error, Damaged):
+        return ConnectorError(str(error), "is the broker's disk sound?", position=error.offset)
+    return error if isinstance(error, Exception) else RuntimeError(repr(error))

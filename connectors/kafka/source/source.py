@@ -1,0 +1,180 @@
+"""Topics as a source: each partition a split, dealt out by headrace and by no consumer group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.connectors.kafka.connection import connected, outage
+from headrace.connectors.kafka.options import KafkaSource
+from headrace.connectors.kafka.source.chunks import Maker
+from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster, Refused
+from headrace.connectors.kafka.source.discovery import Discovery
+from headrace.connectors.kafka.source.fetching import Fetching
+from headrace.connectors.kafka.source.leaders import Leaderless, Leaders
+from headrace.connectors.kafka.source.limit import Limit
+from headrace.connectors.kafka.source.missing import Missing
+from headrace.connectors.kafka.source.patience import UNANSWERED, Later, Patience, Pauses
+from headrace.connectors.kafka.source.places import Partition, Place, partition_of, place_at
+from headrace.connectors.kafka.source.reading import Partitions
+from headrace.core.contracts import ConnectorError, Reading, Surroundings
+from headrace.core.messages import Progress, Split
+
+if TYPE_CHECKING:
+    from aiokafka.client import AIOKafkaClient
+
+START_S = 10.0
+"""How long the first discovery may take; later ones wait for brokers that are away."""
+COMMIT_S = 10.0
+
+
+@dataclass(slots=True)
+class Topics:
+    """`Source` over the partitions of topics."""
+
+    name: str
+    options: KafkaSource
+    surroundings: Surroundings
+    maker: Maker
+    ordered: bool = False
+    _cluster: Cluster | None = None
+    _leaders: Leaders | None = None
+    _places: dict[Partition, Place] = field(default_factory=dict)
+    """Where reading begins, of all partitions that were discovered."""
+    _limit: Limit = field(init=False)
+    _told: set[str] = field(default_factory=set)
+    """What was told once: that nothing matches, or that positions cannot be committed."""
+    _patience: Patience = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._limit = Limit(self.surroundings.limit)
+        self._patience = Patience(outage(self.name, self.options), self.surroundings.tell)
+
+    @property
+    def rediscover_s(self) -> float | None:
+        """As often as the pipeline says; where reading ends, there is nothing to wait for."""
+        if self.options.stop is not None or self.options.discover is None:
+            return None
+        return self.options.discover.total_seconds()
+
+    async def discover(self, first: bool) -> Sequence[Split]:
+        """A split for each partition. Raises ConnectorError."""
+        cluster = self._cluster
+        begins = cluster is None
+        if cluster is None:
+            cluster = self._open(await connected(self.options, self.surroundings.folder))
+        discovery = Discovery(self.options, cluster, lenient=not begins)
+        await self._patience.insisting(
+            lambda: self._look(discovery, first), cluster.client, START_S if begins else None
+        )
+        if not self._places:
+            self._nothing()
+        return [
+            Split(self.name, str(partition), start=place.position)
+            for partition, place in sorted(self._places.items())
+        ]
+
+    def _open(self, client: AIOKafkaClient) -> Cluster:
+        self._cluster = Cluster(client, self._patience)
+        self._leaders = Leaders(self._cluster, Leaderless(self.name))
+        return self._cluster
+
+    async def _look(self, discovery: Discovery, first: bool) -> None:
+        found = await discovery.partitions()
+        new = {each: leader for each, leader in found.items() if each not in self._places}
+        self._places |= await discovery.places(first, new)
+
+    def _nothing(self) -> None:
+        """No topic matches: an error, unless one may come."""
+        if self.rediscover_s is None:
+            raise ConnectorError(
+                f"there are no {self.options.which}", "a pattern is of a whole name", final=True
+            )
+        self._tell_once("nothing", f"there are no {self.options.which} yet, waiting")
+
+    def reading(self) -> Reading:
+        """Reads partitions, with a connection of its own to each broker that leads one."""
+        return Partitions(
+            self.maker,
+            self.surroundings.bench,
+            self._limit,
+            lambda reading: self._fetching(reading),
+        )
+
+    def _fetching(self, reading: Partitions) -> Fetching:
+        assert self._cluster is not None and self._leaders is not None, "discovered first"
+        committed = self.options.isolation == "read_committed"
+        return Fetching(
+            lambda: reading.tracks,
+            reading.wants,
+            reading.changed,
+            COMMITTED if committed else UNCOMMITTED,
+            self._patience,
+            self._leaders,
+            Missing(self.name, self._cluster, self.options.on_missing_offset),
+            self._client,
+        )
+
+    async def _client(self) -> AIOKafkaClient:
+        """One more client, once a broker is there."""
+        pauses = Pauses()
+        while True:
+            asked_s = asyncio.get_running_loop().time()
+            try:
+                return await connected(self.options, self.surroundings.folder)
+            except ConnectorError:
+                self._patience.failed(asked_s)
+            await pauses.pause()
+
+    async def published(self, splits: Mapping[Split, Progress]) -> None:
+        """Commit these positions to the group, for tools that show lag; that it fails is told."""
+        offsets = {
+            partition_of(split.name): place_at(progress.position).offset
+            for split, progress in splits.items()
+            if progress.position is not None
+        }
+        if not offsets or self._cluster is None:
+            return
+        try:
+            async with asyncio.timeout(COMMIT_S):
+                await self._commit(self._cluster, offsets)
+        except (Refused, Later, *UNANSWERED) as error:
+            self._cannot_commit(error)
+
+    async def _commit(self, cluster: Cluster, offsets: Mapping[Partition, int]) -> None:
+        pauses = Pauses()
+        while True:
+            try:
+                return await cluster.commit(self.group, offsets)
+            except (Later, *UNANSWERED):
+                await pauses.pause()
+                last = pauses.next_s >= 1.0
+            if last:
+                return await cluster.commit(self.group, offsets)
+
+    def _cannot_commit(self, error: Exception) -> None:
+        why = str(error) or "no broker answers"
+        self._tell_once(
+            "group",
+            f"positions are not committed to the group {self.group} ({why}): tools show no lag, "
+            "nothing else depends on it",
+        )
+
+    def _tell_once(self, what: str, line: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self.surroundings.tell(f"{self.name}: {line}")
+
+    @property
+    def group(self) -> str:
+        """The group that tools find positions under."""
+        if self.options.group is not None:
+            return self.options.group.reveal()
+        return f"headrace-{self.surroundings.pipeline}-{self.name}"
+
+    async def close(self) -> None:
+        """Close the connections that were not a reading's."""
+        if self._cluster is not None:
+            await self._cluster.client.close()

@@ -64,10 +64,10 @@ def test_a_config_gives_the_same_rows_at_any_parallelism(
 def test_a_config_gives_the_same_rows_in_any_order_of_tasks_and_however_it_is_cut(
     headrace: Headrace, configs: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    rows = run(headrace, configs / name, *overrides(name, "1K", 1))
+    rows = run(headrace, configs / name, *overrides(name, "400", 1))
     for seed in range(6):
         connectors = recut(REGISTRY, CUTS[seed % 3], seed)
-        simulated(configs / name, connectors, seed, *overrides(name, "1K", 1 if seed < 3 else 3))
+        simulated(configs / name, connectors, seed, *overrides(name, "400", 1 if seed < 3 else 3))
         assert output(configs / name, capsys.readouterr().out) == rows, f"seed {seed}"
 
 

@@ -124,7 +124,7 @@ def killed_behind(config: Path, checkpoints: int, *values: str) -> bool:
 def test_a_config_whose_process_is_killed_behind_a_checkpoint_gives_the_same_rows(
     configs: Path, name: str
 ) -> None:
-    values = (*overrides(name, "80K", 2), "settings.checkpoint.every=30ms")
+    values = (*overrides(name, "40K", 2), "settings.checkpoint.every=30ms")
     assert not killed_behind(configs / name, 1_000_000, *values)
     wanted = files(configs / name)
     shutil.rmtree(configs.parent / "build")

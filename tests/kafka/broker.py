@@ -119,8 +119,12 @@ class Broker(AbstractContextManager["Broker"]):
                 cwd=self.folder,
                 start_new_session=True,
             )
-        self._watch = watching(self._process.pid)
-        self._wait_until_it_serves(self._process)
+        try:
+            self._watch = watching(self._process.pid)
+            self._wait_until_it_serves(self._process)
+        except BaseException:  # also of somebody who does not want to wait
+            self.kill()
+            raise
 
     def stop(self) -> None:
         """Let it end in good order."""
@@ -185,10 +189,6 @@ class Broker(AbstractContextManager["Broker"]):
         deadline = time.monotonic() + LONGEST_S
         while not serves(self.ports["PLAINTEXT"]):
             if process.poll() is not None or time.monotonic() > deadline:
-                if process.poll() is None:
-                    self.kill()
-                self._process = None
-                self._stop_watching()
                 raise NoKafka(f"the broker did not start; the end of {self.log}:\n{self._said()}")
             time.sleep(0.05)
 
@@ -201,7 +201,8 @@ class Broker(AbstractContextManager["Broker"]):
         properties = {**self._settings, **self._addresses(), "log.dirs": str(self._data)}
         lines = (f"{name}={value}\n" for name, value in properties.items())
         self._properties.write_text("".join(lines), "utf-8")
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # A "-" at its front would be taken for an option.
+        cluster = base64.b64encode(uuid.uuid4().bytes, b"__").decode().rstrip("=")
         command = java("kafka.tools.StorageTool", "format", "-t", cluster)
         command += ["-c", str(self._properties)]
         for mechanism, name, password in self._users:

@@ -50,15 +50,18 @@ class Topics:
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings)
         settle(self._admin.create_topics([new]))
+        self._seen(topic, partitions)
         return topic
 
     def widen(self, topic: str, partitions: int) -> None:
         """Have that many partitions from now on."""
         settle(self._admin.create_partitions([NewPartitions(topic, partitions)]))
+        self._seen(topic, partitions)
 
     def delete(self, topic: str) -> None:
         """Away with it."""
         settle(self._admin.delete_topics([topic], operation_timeout=LONGEST_S))
+        self._seen(topic, 0)
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Away with those of each partition whose offset is lower."""
@@ -143,6 +146,14 @@ class Topics:
         while (committed := self.ends(topic, committed=True)) != self.ends(topic):
             late = time.monotonic() > deadline
             assert not late, f"a transaction stays open in {topic}, past the offsets {committed}"
+            time.sleep(0.01)
+
+    def _seen(self, topic: str, partitions: int) -> None:
+        """Wait until the broker tells clients of it: its controller has done it before."""
+        deadline = time.monotonic() + LONGEST_S
+        while len(found := self.partitions(topic)) != partitions:
+            late = time.monotonic() > deadline
+            assert not late, f"{topic} has {len(found)} partitions, and not {partitions}"
             time.sleep(0.01)
 
     def _read(self, topic: str, committed: bool) -> list[Record]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,13 +19,13 @@ from typing import Any, TypeAlias
 
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.client import AIOKafkaClient
-from aiokafka.conn import create_conn, get_ip_port_afi
+from aiokafka.conn import AIOKafkaConnection, get_ip_port_afi
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from headrace.connectors.kafka.options import KafkaSink, KafkaSource
 from headrace.connectors.kafka.outage import Outage
-from headrace.connectors.kafka.reasons import Why, why
+from headrace.connectors.kafka.reasons import Why, nothing_known, why
 from headrace.connectors.kafka.security import Security
 from headrace.connectors.kafka.tls import tls_context
 from headrace.core.contracts import ConnectorError
@@ -107,11 +109,14 @@ async def connected(options: KafkaOptions, folder: Path) -> AIOKafkaClient:
     return client
 
 
-async def reached(options: KafkaOptions, folder: Path) -> None:
+async def reached(options: KafkaOptions, folder: Path, longest_s: float = LONGEST_S) -> None:
     """Whether one of the brokers answers, and knows us. Raises ConnectorError."""
     arguments = client_arguments(options, folder)
     servers: list[str] = arguments.pop("bootstrap_servers")
-    asked = {asyncio.create_task(_asked(server, options.security, arguments)) for server in servers}
+    security = options.security
+    asked = {
+        asyncio.create_task(_asked(server, security, arguments, longest_s)) for server in servers
+    }
     refusals: list[Refusal] = []
     left = asked
     try:
@@ -137,21 +142,35 @@ class Refusal:
     why: Why
 
 
-async def _asked(server: str, security: Security, arguments: dict[str, Any]) -> Refusal | None:
+async def _asked(
+    server: str, security: Security, arguments: dict[str, Any], longest_s: float
+) -> Refusal | None:
     """Ask a broker of what it knows; why it does not answer, if so."""
     host, port, _ = get_ip_port_afi(server)
-    connection = None
+    connection = AIOKafkaConnection(host.strip("[]"), port, **arguments)
     try:
-        async with asyncio.timeout(LONGEST_S):
-            connection = await create_conn(host.strip("[]"), port, **arguments)
-            await connection.send(MetadataRequest([]))
-    except (KafkaError, OSError, TimeoutError, EOFError, ValueError, AssertionError) as error:
+        async with asyncio.timeout(longest_s):
+            await connection.connect()
+            known = await connection.send(MetadataRequest([]))
+    except (ConnectionRefusedError, TimeoutError, ssl.SSLError, socket.gaierror) as error:
+        connection.close()
         return Refusal(server, why(error, security))
-    finally:
-        if connection is not None:
-            with suppress(OSError):
-                await connection.close()
-    return None
+    except (KafkaError, OSError, EOFError, ValueError, AssertionError) as error:
+        await _closed(connection)
+        return Refusal(server, why(error, security))
+    except BaseException:
+        connection.close()
+        raise
+    await _closed(connection)
+    # A token that is not taken is no error yet: it makes every answer an empty one.
+    return None if known.brokers else Refusal(server, nothing_known(security))
+
+
+async def _closed(connection: AIOKafkaConnection) -> None:
+    """Close one that had been made: only the loop lets go of it."""
+    with suppress(TimeoutError, OSError):
+        async with asyncio.timeout(1.0):
+            await connection.close()
 
 
 def _nobody(refusals: Sequence[Refusal]) -> ConnectorError:

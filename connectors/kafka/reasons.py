@@ -58,6 +58,13 @@ def why(error: BaseException, security: Security) -> Why:
     return Why(type(error).__name__)
 
 
+def nothing_known(security: Security) -> Why:
+    """The reason when a broker answers, but with nothing."""
+    if security.mechanism == "OAUTHBEARER":
+        return _unknown(security)
+    return Why("it knows of no broker yet", "it may have just been started")
+
+
 def _untrusted(error: ssl.SSLCertVerificationError) -> Why:
     said = error.verify_message
     if error.verify_code in (62, 64):  # of a host, of an address
@@ -97,7 +104,8 @@ def _enabled(error: BaseException, security: Security) -> str:
 
 def _other_protocol(security: Security) -> str:
     if security.encrypts:
-        return "is that the port of a broker's TLS listener?"
+        plain = "sasl_plaintext" if security.names_a_user else "plaintext"
+        return f"it may not speak TLS there: say security: {{protocol: {plain}}}"
     tls = "sasl_ssl" if security.names_a_user else "ssl"
     sasl = "" if security.names_a_user else ", or sasl_plaintext where it asks for a user"
     return f"it may speak TLS there: say security: {{protocol: {tls}}}{sasl}"

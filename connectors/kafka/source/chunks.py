@@ -48,12 +48,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A chunk, and how many records went into it."""
+    """A chunk, and where reading goes on."""
 
     chunk: Chunk
     place: Place
-    taken: int
-    """How many rows and bad records."""
     whole: bool
     """Whether the batches were taken to their end."""
 
@@ -114,7 +112,7 @@ class Maker:
             go_on = min(go_on, max(load.place.stop, load.place.offset))
         place = Place(max(go_on, load.place.offset), last, load.place.stop)
         chunk = Chunk(load.split, frame, place.position, bad)
-        return Made(chunk, place, frame.height + len(bad), whole)
+        return Made(chunk, place, whole)
 
     def _with_beside(self, partition: Partition, records: Records, rows: Rows) -> pl.DataFrame:
         """The rows with what stands beside their values."""

@@ -39,6 +39,8 @@ LONG_MS = 500
 """How long a broker waits for a first record."""
 SHORT_MS = 20
 """The same, where a partition that is not asked for soon will be."""
+SETTLING_S = 0.05
+"""How often to look whether the rows before a gap were taken."""
 
 
 class FetchAnswer(Protocol):
@@ -181,6 +183,8 @@ class Fetching:
 
     async def _resolve(self, track: Track) -> None:
         try:
+            while not track.is_settled:
+                await asyncio.sleep(SETTLING_S)
             if track.leader is not None:
                 await self.missing.resolve(track)
         finally:

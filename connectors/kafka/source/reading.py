@@ -182,7 +182,7 @@ class Partitions:
             with self._working:
                 made = await self._bench.run(rows, partial(self._maker.make, loads, most))
         finally:
-            self._limit.put_back(most, sum(each.taken for each in made))
+            self._limit.put_back(most, sum(each.chunk.frame.height for each in made))
         done = {each.chunk.split: each for each in made}
         for load in loads:
             each = done.get(load.split)

@@ -152,11 +152,19 @@ class Track:
         self._heard_at = None
         self.asks_for_last = self.place.last is not None and not self.waits
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that was made into chunks was given."""
+        return self.place.offset == self.loading
+
     def move(self, offset: int) -> None:
-        """Go on at another offset: what stood between is not there any more."""
-        self.place = Place(offset, None, self.place.stop)
+        """Go on at another offset: what stood between is not there any more. It is settled."""
         self.asks_for_last = False
-        self.rewind(offset)
+        if offset >= self.fetch_at:
+            self.fetch_at = offset  # A chunk of no rows tells how far it is.
+        else:
+            self.place = Place(offset, None, self.place.stop)
+            self.rewind(offset)
 
     def rewind(self, offset: int) -> None:
         """Forget what was fetched from there on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.broker import Broker, serves
-from tests.kafka.jars import NoKafka
+from tests.kafka.jars import COORDINATES, VERSION, NoKafka
 from tests.kafka.secured import OTHER, OTHER_PASSWORD, PASSWORD, USER, Secured
 from tests.kafka.topics import QUIET, Record, Settings, Topics
 
@@ -75,6 +76,22 @@ def test_what_keeps_a_broker_from_starting_is_shown(tmp_path: Path) -> None:
     broker = Broker(tmp_path, settings={"log.retention.hours": "for ever"})
     with pytest.raises(NoKafka, match="for ever"):
         broker.start()
+
+
+def test_jars_that_cannot_be_fetched_are_named(tmp_path: Path) -> None:
+    nowhere = dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://127.0.0.1:9")
+    script = "from tests.kafka.jars import classpath; classpath()"
+    tried = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **nowhere, "NO_PROXY": "", "no_proxy": "", "HOME": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert tried.returncode
+    said = tried.stderr.splitlines()[-1]
+    assert f"could not fetch the jars of Kafka {VERSION} by their coordinates" in said
+    assert COORDINATES in said
 
 
 def test_topics_are_made_widened_emptied_and_deleted(topics: Topics, fresh: Fresh) -> None:

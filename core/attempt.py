@@ -256,6 +256,7 @@ class Attempt:
     async def _write(self, keep: Keep) -> None:
         """Write the manifest of a checkpoint."""
         assert self.keeping is not None
+        faults.point("manifest.before")
         try:
             archive = self.surroundings.archive or self.surroundings.bench
             await archive.blocking(partial(self.keeping.write, keep, self.plan, self.restored))
@@ -270,12 +271,14 @@ class Attempt:
             self._fail(failure(error, "checkpoints"))
             raise
         else:
+            faults.point("manifest.after")
             self._tell(Kept(keep.number))
             self._publishing.publish(keep)
 
     async def _note(self, number: int) -> None:
         """Note that its output is visible."""
         assert self.keeping is not None
+        faults.point("noting")
         try:
             await note_visible(number, self.keeping, self.surroundings)
         except RefusedSnapshot as error:
@@ -309,6 +312,7 @@ class Attempt:
             with blamed(sink):
                 await ends.sinks[sink].commit(handle)
         if self.restored.handles:
+            faults.point("noting again")
             await note_visible(self.restored.number, self.keeping, self.surroundings)
             faults.point("noted again")
 

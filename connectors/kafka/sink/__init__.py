@@ -1,0 +1,90 @@
+"""Topics as sinks: rows as records, at least once or exactly once.
+
+Exactly once is a two-phase commit: each subtask writes in a transaction from one checkpoint to the
+next, a checkpoint names it, and when that is there, it is committed, by whoever goes on from there.
+
+- `pool` says which transactional ids may be used, `ids` is the record of all that may have been,
+  `transactions` begins and ends them
+- `encoding` makes records of rows (`keys`, `murmur`), `batches` gathers them
+- `outbox` says what is sent next, `sending` sends it, `outflow` has rows and time
+- `wire` is what brokers are asked, `patience` how often, `errors` what they answer
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+from headrace.connectors.formats import encoder
+from headrace.connectors.kafka.connection import REQUEST_S, connected, outage
+from headrace.connectors.kafka.options import KafkaSink
+from headrace.connectors.kafka.sink.encoding import Recipe
+from headrace.connectors.kafka.sink.ids import Record
+from headrace.connectors.kafka.sink.link import Link
+from headrace.connectors.kafka.sink.patience import Patience
+from headrace.connectors.kafka.sink.pool import FIRST
+from headrace.connectors.kafka.sink.sink import KafkaOut
+from headrace.connectors.kafka.sink.transactions import Transactions
+from headrace.connectors.kafka.sink.wire import Wire
+from headrace.connectors.kafka.sink.writer import Habits
+from headrace.core.contracts import Sink, Surroundings
+from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.expressions import to_expr, type_expression
+from headrace.core.plan import nodes
+from headrace.core.types import Schema
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+    """The sink that the plan describes."""
+    options = sink.options
+    assert isinstance(options, KafkaSink)
+    name = str(sink.name)
+    patience = Patience(outage(name, options), surroundings.tell)
+    transactions = None
+    if options.delivery == "exactly_once":
+        record = Record(surroundings.job, name, sink.parallelism, FIRST)
+        timeout_ms = options.transaction_timeout // MILLISECOND
+        transactions = Transactions(record, surroundings.notes, surroundings.bench, timeout_ms)
+    return KafkaOut(
+        name,
+        Link(partial(_connect, options, surroundings), patience),
+        _recipe(sink, options, schema),
+        Habits(options.compression, options.linger),
+        surroundings.bench,
+        transactions,
+        surroundings.commits,
+        options.on_lost_transaction,
+    )
+
+
+async def _connect(options: KafkaSink, surroundings: Surroundings) -> Wire:
+    return Wire(await connected(options, surroundings.folder), round(REQUEST_S * 1000))
+
+
+def _recipe(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> Recipe:
+    """What becomes of a row."""
+    values = Schema(tuple(field for field in schema if field.name != DELETE))
+    is_raw = sink.format is not None and sink.format.name == "raw"
+    row_topic = options.row_topic
+    timestamp = None if options.timestamp is None else str(options.timestamp)
+    headers = {
+        str(each.name): to_expr(type_expression(each.expression or each.name, values))
+        for each in options.headers or ()
+    }
+    return Recipe(
+        values,
+        None if is_raw else encoder(sink, values),
+        _columns(values, [str(name) for name in options.key or ()]),
+        _columns(values, [str(name) for name in options.partition_by or ()]),
+        "" if row_topic is not None else str(options.topic),
+        None if row_topic is None else to_expr(type_expression(row_topic, values)),
+        headers,
+        EVENT_TIME if timestamp == "event_time" else timestamp,
+        len(values) < len(schema),
+    )
+
+
+def _columns(schema: Schema, names: list[str]) -> Schema:
+    return Schema(tuple(field for name in names for field in schema if field.name == name))

@@ -1,0 +1,173 @@
+"""Record batches as they go to a broker: filled row by row, sealed when they are full.
+
+aiokafka's compiled builder takes a row in a seventh of a microsecond; its producer would make a
+future for each. A batch is numbered for its producer when it is begun: what was sealed is sent as
+it is, as often as it takes, and the broker knows by the number what it has already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from aiokafka.record.default_records import DefaultRecordBatchBuilderProtocol
+
+Headers: TypeAlias = "list[tuple[str, bytes | None]]"
+Place: TypeAlias = "tuple[str, int]"
+"""A topic, and the number of a partition."""
+
+SIZE = 512 << 10
+"""So many bytes are a batch, before compression."""
+UNBOUNDED = 1 << 30
+SEQUENCES = 1 << 31
+"""The number behind the last one is zero again."""
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+NO_HEADERS: Headers = []
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """Who writes, as brokers know it: by a transactional id, if within a transaction."""
+
+    number: int
+    epoch: int
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Rows of one topic, as columns; a row without a value takes back its key."""
+
+    topic: str
+    partitions: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    times_ms: Sequence[int]
+    headers: Sequence[Headers] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A batch that is ready to be sent; `first` is the number of its first record."""
+
+    place: Place
+    first: int
+    count: int
+    data: bytes | bytearray
+
+
+@dataclass(slots=True)
+class _Open:
+    """A batch that is being filled."""
+
+    builder: DefaultRecordBatchBuilderProtocol
+    first: int
+    since_s: float
+    count: int = 0
+    append: Callable[..., object] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.append = self.builder.append
+
+
+@dataclass(slots=True)
+class Batches:
+    """The open batches of a producer, one a partition."""
+
+    producer: Producer
+    codec: int = 0
+    size: int = SIZE
+    _open: dict[Place, _Open] = field(default_factory=dict)
+    _next: dict[Place, int] = field(default_factory=dict)
+    """The number of the next batch's first record."""
+
+    def add(self, records: Records, now_s: float) -> list[Sealed]:
+        """Take rows; what is full by now."""
+        full: list[Sealed] = []
+        topic = records.topic
+        opened: dict[int, _Open] = {}
+        all_headers = records.headers or [NO_HEADERS] * len(records)
+        columns = (records.partitions, records.keys, records.values, records.times_ms, all_headers)
+        for number, key, value, time_ms, headers in zip(*columns, strict=True):
+            batch = opened.get(number)
+            if batch is None:
+                batch = opened[number] = self._at((topic, number), now_s)
+            if batch.append(batch.count, time_ms, key, value, headers) is None:
+                full.append(self._seal((topic, number)))
+                batch = opened[number] = self._at((topic, number), now_s)
+                batch.append(0, time_ms, key, value, headers)
+            batch.count += 1
+        return full
+
+    def waiting_since(self, but: Callable[[Place], bool]) -> float | None:
+        """Since when the oldest row is in a batch that is not full, but for some partitions."""
+        waiting = (batch.since_s for place, batch in self._open.items() if not but(place))
+        return min(waiting, default=None)
+
+    def seal_before(
+        self, since_s: float, but: Callable[[Place], bool] = lambda _: False
+    ) -> list[Sealed]:
+        """Those that were begun until then, as full as they are, but for some partitions."""
+        old = [place for place, batch in self._open.items() if batch.since_s <= since_s]
+        return [self._seal(place) for place in old if not but(place)]
+
+    @property
+    def rows(self) -> int:
+        """How many are in open batches."""
+        return sum(batch.count for batch in self._open.values())
+
+    @property
+    def bytes(self) -> int:
+        """How large the open batches are."""
+        return sum(batch.builder.size() for batch in self._open.values())
+
+    def _at(self, place: Place, now_s: float) -> _Open:
+        batch = self._open.get(place)
+        if batch is None:
+            first = self._next.get(place, 0)
+            batch = self._open[place] = _Open(self._builder(first, self.size), first, now_s)
+        return batch
+
+    def _builder(self, first: int, size: int) -> DefaultRecordBatchBuilderProtocol:
+        from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+        who = self.producer
+        numbers = (int(who.id is not None), who.number, who.epoch, first)
+        return DefaultRecordBatchBuilder(2, self.codec, *numbers, size)
+
+    def _seal(self, place: Place) -> Sealed:
+        batch = self._open.pop(place)
+        self._next[place] = (batch.first + batch.count) % SEQUENCES
+        return Sealed(place, batch.first, batch.count, batch.builder.build())
+
+    def halves(self, sealed: Sealed) -> list[Sealed]:
+        """The rows of a batch that is too large for its broker, in two."""
+        middle = sealed.count // 2
+        found, second = list(rows(sealed)), (sealed.first + middle) % SEQUENCES
+        parts = ((sealed.first, found[:middle]), (second, found[middle:]))
+        return [self._again(sealed.place, first, part) for first, part in parts]
+
+    def _again(self, place: Place, first: int, found: list[Row]) -> Sealed:
+        builder = self._builder(first, size=UNBOUNDED)
+        for number, (time_ms, key, value, headers) in enumerate(found):
+            builder.append(number, time_ms, key, value, headers)
+        return Sealed(place, first, len(found), builder.build())
+
+
+Row: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers]"
+"""The time, key, value and headers of a record."""
+
+
+def rows(sealed: Sealed) -> Iterator[Row]:
+    """What is in a batch."""
+    from aiokafka.record.memory_records import MemoryRecords
+
+    batch = MemoryRecords(bytes(sealed.data)).next_batch()
+    assert batch is not None
+    for record in batch:
+        yield record.timestamp or 0, record.key, record.value, list(record.headers)

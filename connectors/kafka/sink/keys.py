@@ -1,0 +1,41 @@
+"""Keys as bytes: of one column its text, of several a JSON object, as values are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats.json_encode import JsonEncoder
+from headrace.core.types import BINARY, BOOLEAN, STRING, Field, Schema, Type, is_integer
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BEFORE = len(b'{"_":')
+
+
+def keys(frame: pl.DataFrame, columns: Schema) -> pl.Series:
+    """The key of each row (Binary); null where it is of one column, and that is null."""
+    import polars as pl
+
+    if len(columns) == 1:
+        return _text(frame[columns.fields[0].name], columns.fields[0].type)
+    return pl.Series(_objects(frame, columns), dtype=pl.Binary)
+
+
+def _text(column: pl.Series, type: Type) -> pl.Series:
+    """A column as text: a string as it is, all else as JSON has it, but without quotes."""
+    import polars as pl
+
+    if type == BINARY:
+        return column
+    if type in (STRING, BOOLEAN) or is_integer(type):
+        return column.cast(pl.String).cast(pl.Binary)
+    objects = _objects(column.alias("_").to_frame(), Schema((Field("_", type),)))
+    texts = [text[BEFORE:-1].strip(b'"') for text in objects]
+    found = pl.Series(column.name, texts, dtype=pl.Binary)
+    return found.zip_with(column.is_not_null(), pl.Series([None], dtype=pl.Binary))
+
+
+def _objects(frame: pl.DataFrame, columns: Schema) -> Sequence[bytes]:
+    return JsonEncoder(columns).encode(frame).split(b"\n")[:-1]

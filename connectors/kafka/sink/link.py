@@ -1,0 +1,82 @@
+"""What a sink and its writers share: the connection, whom they tell, and the topics they know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from aiokafka import errors as kafka
+
+from headrace.connectors.kafka.sink.errors import refusal
+from headrace.connectors.kafka.sink.patience import Patience, refreshed
+from headrace.connectors.kafka.sink.wire import Wire
+from headrace.core.contracts import ConnectorError
+from headrace.core.problems import did_you_mean
+
+T = TypeVar("T")
+
+START_S = 30.0
+"""So long may it take until a topic is known."""
+
+
+@dataclass(slots=True)
+class Link:
+    """Connects when somebody asks for it first; `connect` raises ConnectorError."""
+
+    connect: Callable[[], Awaitable[Wire]]
+    patience: Patience
+    _wire: Wire | None = None
+    _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _known: set[str] = field(default_factory=set)
+
+    async def wire(self) -> Wire:
+        """The connection."""
+        async with self._connecting:
+            if self._wire is None:
+                self._wire = await self.connect()
+        return self._wire
+
+    async def partitions(self, topic: str) -> int:
+        """How many the topic has now. Raises ConnectorError if it is not there."""
+        wire = await self.wire()
+        if topic not in self._known:
+            await self._follow(topic, wire)
+        return wire.known(topic)
+
+    async def _follow(self, topic: str, wire: Wire) -> None:
+        """Look for the topic, which nobody is to make, and know its leaders from now on."""
+        found = (await self._insist(partial(wire.partitions, [topic]), topic, wire))[topic]
+        if isinstance(found, kafka.UnknownTopicOrPartitionError):
+            raise await self._unknown(topic, wire)
+        if isinstance(found, kafka.KafkaError):
+            raise refusal(found, f'write to topic "{topic}"')
+        while not wire.known(topic):
+            await self._insist(partial(wire.follow, [topic]), topic, wire)
+        self._known.add(topic)
+
+    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, T]], topic: str, wire: Wire) -> T:
+        try:
+            otherwise = partial(refreshed, wire)
+            return await self.patience.insist(ask, otherwise=otherwise, within_s=START_S)
+        except kafka.KafkaError as error:
+            raise refusal(error, f'look for topic "{topic}"') from error
+
+    async def _unknown(self, topic: str, wire: Wire) -> ConnectorError:
+        try:
+            names = sorted(await self.patience.watched(wire.topics()))
+        except kafka.KafkaError:
+            names = []
+        shown = f"there are {', '.join(names)}" if 0 < len(names) <= 10 else ""
+        hint = did_you_mean(topic, names) or shown
+        make = "headrace makes no topics"
+        return ConnectorError(
+            f'there is no topic "{topic}"', f"{hint}; {make}" if hint else make, final=True
+        )
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._wire is not None:
+            await self._wire.close()

@@ -1,0 +1,86 @@
+"""Rows on their way to topics by one producer: encoded, gathered into batches, sent.
+
+Rows that come alone go when they have lingered, and at once where nothing is on its way to their
+partition; while a broker is busy they gather, so that requests grow under load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from headrace.connectors.kafka.sink.batches import Batches, Records, Sealed
+from headrace.connectors.kafka.sink.sending import Sending
+from headrace.core.bench import Bench
+
+MOST_OPEN = 64 << 20
+"""So many bytes may wait for more, in batches that are not full."""
+
+
+@dataclass(slots=True)
+class Outflow:
+    """What one producer writes."""
+
+    batches: Batches
+    sending: Sending
+    bench: Bench
+    linger_s: float
+    rows: int = 0
+    """How many it has taken."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by whoever works on batches, perhaps in a thread."""
+    _lingering: asyncio.Task[None] | None = None
+    _closed: bool = False
+
+    def __post_init__(self) -> None:
+        self.sending.written = self._linger
+
+    async def add(self, rows: int, make: Callable[[], Sequence[Records]]) -> None:
+        """Take so many rows, which are made in a thread if they are many."""
+        await self.sending.room()
+        now_s = asyncio.get_running_loop().time()
+        async with self._lock:
+            full = await self.bench.run(rows, partial(self._taken, make, now_s))
+            self.rows += rows
+            self.sending.put(full)
+        self._linger()
+
+    async def flush(self) -> None:
+        """Have all of it written."""
+        async with self._lock:
+            seal = partial(self.batches.seal_before, float("inf"))
+            self.sending.put(await self.bench.run(self.batches.rows, seal))
+        await self.sending.flush()
+
+    async def close(self) -> None:
+        """Write nothing more."""
+        self._closed = True
+        if self._lingering is not None:
+            self._lingering.cancel()
+            await asyncio.gather(self._lingering, return_exceptions=True)
+        await self.sending.close()
+
+    def _taken(self, make: Callable[[], Sequence[Records]], now_s: float) -> list[Sealed]:
+        full = [batch for records in make() for batch in self.batches.add(records, now_s)]
+        if self.batches.bytes > MOST_OPEN:
+            full += self.batches.seal_before(float("inf"))
+        return full
+
+    def _linger(self) -> None:
+        """See to what is not full, when it has waited for long enough."""
+        idle = self._lingering is None or self._lingering.done()
+        since_s = self.batches.waiting_since(self.sending.has) if idle else None
+        if since_s is not None and not self._closed and not self._lock.locked():
+            self._lingering = asyncio.create_task(self._ripen(since_s + self.linger_s))
+
+    async def _ripen(self, at_s: float) -> None:
+        """Send then what has lingered; a partition to which something is on its way can wait."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(at_s - loop.time())
+        async with self._lock:
+            until_s = loop.time() - self.linger_s
+            seal = partial(self.batches.seal_before, until_s, self.sending.has)
+            self.sending.put(await self.bench.run(self.batches.rows, seal))
+        loop.call_soon(self._linger)

@@ -1,0 +1,206 @@
+"""Sealed batches, sent until each is written: the shell around an outbox.
+
+What goes wrong for good is raised to whoever puts more, or waits for all to be written. A broker
+that is away, or a partition that moves, is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from aiokafka import errors as kafka
+
+from headrace.connectors.kafka.sink.batches import Batches, Place, Sealed, rows
+from headrace.connectors.kafka.sink.errors import GROUPED, of_code, passes, refusal
+from headrace.connectors.kafka.sink.outbox import Outbox
+from headrace.connectors.kafka.sink.patience import BACKOFF_S, Patience, has_moved, refreshed
+from headrace.connectors.kafka.sink.wire import Wire
+from headrace.core.contracts import ConnectorError
+
+MOST = 32 << 20
+"""So many bytes may wait to be written."""
+UNKNOWN_S = 10.0
+"""So long a topic may be unknown that was there before: a broker that starts knows it not yet."""
+SHOWN = 120
+
+
+@dataclass(slots=True)
+class Sending:
+    """Sends what `batches` has sealed. `written` is called when a partition is free for more."""
+
+    wire: Wire
+    patience: Patience
+    batches: Batches
+    written: Callable[[], None] = lambda: None
+    topics: set[str] = field(default_factory=set)
+    """Where something was sent to."""
+    _outbox: Outbox = field(default_factory=Outbox)
+    _joined: set[Place] = field(default_factory=set)
+    """The partitions that are in the transaction."""
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _failed: BaseException | None = None
+    _unknown_s: float | None = None
+    """Since when a broker knows nothing of a topic."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def put(self, batches: Sequence[Sealed]) -> None:
+        """Send these too."""
+        self._outbox.put(batches)
+        self.topics.update(batch.place[0] for batch in batches)
+        self._go_on()
+
+    def has(self, place: Place) -> bool:
+        """Whether a batch for this partition is on its way already."""
+        return self._outbox.has(place)
+
+    @property
+    def somewhere(self) -> Place:
+        """A partition that is in the transaction."""
+        return next(iter(self._joined))
+
+    async def room(self) -> None:
+        """Wait while too much is on its way."""
+        while self._outbox.held > MOST and self._failed is None:
+            await self._change()
+        self._raise()
+
+    async def flush(self) -> None:
+        """Wait until all is written."""
+        while not self._outbox.empty and self._failed is None:
+            await self._change()
+        self._raise()
+
+    async def close(self) -> None:
+        """Send nothing more."""
+        self._failed = self._failed or ConnectorError("the writer is closed")
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _raise(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+
+    def _go_on(self) -> None:
+        """Begin what can be sent now."""
+        if self._failed is not None:
+            return
+        for node, batches in self._outbox.take(self.wire.leader).items():
+            self._begin(self._send(node, batches))
+        if self._outbox.stuck(self.wire.leader) and not self._tasks:
+            self._begin(self._look())
+
+    def _begin(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) and self._failed is None:
+            self._failed = error
+        self._changed.set()
+        self._go_on()
+        self.written()
+
+    async def _look(self) -> None:
+        """Learn who leads a partition that something waits for."""
+        await asyncio.sleep(BACKOFF_S)
+        await self.patience.watched(self.wire.refresh())
+
+    async def _send(self, node: int, batches: list[Sealed]) -> None:
+        """One request, and what follows from its answer."""
+        try:
+            await self._join([batch.place for batch in batches])
+            producer = self.batches.producer
+            codes = await self.patience.watched(self.wire.produce(node, producer, batches))
+        except kafka.KafkaError as error:
+            if not passes(error):
+                raise refusal(error, f"write to {_named(batches)}") from error
+            for batch in batches:
+                self._outbox.again(batch)
+            await self._pause()
+        else:
+            results = [self._settled(batch, codes.get(batch.place, -1)) for batch in batches]
+            if not all(results):
+                await self._pause()
+        finally:
+            self._outbox.answered(node)
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(BACKOFF_S)
+        with suppress(kafka.KafkaError):
+            await self.wire.refresh()
+
+    async def _join(self, places: Sequence[Place]) -> None:
+        """Have these partitions in the transaction, if there is one."""
+        producer = self.batches.producer
+        new = [place for place in places if place not in self._joined]
+        if not new or producer.id is None:
+            return
+
+        async def otherwise(error: kafka.KafkaError) -> None:
+            if isinstance(error, kafka.UnknownTopicOrPartitionError):
+                self._bear(error, new[0][0])
+            if has_moved(error):
+                self.wire.forget(str(producer.id))
+            await refreshed(self.wire, error)
+
+        await self.patience.insist(lambda: self.wire.add(producer, new), otherwise=otherwise)
+        self._joined.update(new)
+
+    def _settled(self, batch: Sealed, code: int) -> bool:
+        """Whether the answer for a batch leaves nothing to wait for."""
+        error = of_code(code) if code else None
+        if error is None or isinstance(error, kafka.DuplicateSequenceNumber):
+            self._unknown_s = None
+            self._outbox.written(batch)
+            return True
+        if isinstance(error, GROUPED):
+            if batch.count == 1:
+                raise _too_large(batch)
+            self._outbox.again(batch, self.batches.halves(batch))
+            return True
+        if not passes(error):
+            raise refusal(error, f'write to topic "{batch.place[0]}"')
+        if isinstance(error, kafka.UnknownTopicOrPartitionError):
+            self._bear(error, batch.place[0])
+        self._outbox.again(batch)
+        return False
+
+    def _bear(self, error: kafka.KafkaError, topic: str) -> None:
+        """Bear it that a topic is not known, but not for ever."""
+        now_s = asyncio.get_running_loop().time()
+        self._unknown_s = self._unknown_s or now_s
+        if now_s - self._unknown_s > UNKNOWN_S:
+            raise refusal(error, f'write to topic "{topic}"')
+
+
+def _named(batches: Sequence[Sealed]) -> str:
+    topics = sorted({batch.place[0] for batch in batches})
+    return ("topic " if len(topics) == 1 else "topics ") + ", ".join(f'"{t}"' for t in topics)
+
+
+def _too_large(batch: Sealed) -> ConnectorError:
+    """A row that the topic does not take: how large it is, and which."""
+    _, key, value, _ = next(rows(batch))
+    size = len(key or b"") + len(value or b"")
+    which = f"with key {_shown(key)}" if key else f"that begins with {_shown(value or b'')}"
+    return ConnectorError(
+        f'topic "{batch.place[0]}" does not take a row of {size:,} bytes, {which}',
+        "the topic's max.message.bytes says how large a row may be; compression makes it smaller",
+        final=True,
+    )
+
+
+def _shown(data: bytes) -> str:
+    text = data[:SHOWN].decode(errors="replace")
+    return text + ("..." if len(data) > SHOWN else "")

@@ -1,0 +1,125 @@
+"""Topics as a sink within a run: what is looked at before anything is read, and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from aiokafka import errors as kafka
+
+from headrace.connectors.kafka.sink.encoding import Encoding, Recipe
+from headrace.connectors.kafka.sink.link import Link
+from headrace.connectors.kafka.sink.transactions import Transactions, end, lost, too_long
+from headrace.connectors.kafka.sink.wire import BROKER, Wire
+from headrace.connectors.kafka.sink.writer import (
+    Habits,
+    Output,
+    PlainWriter,
+    TransactionalWriter,
+)
+from headrace.core import faults
+from headrace.core.bench import Bench
+from headrace.core.contracts import Commits, ConnectorError, Writer
+from headrace.core.messages import Handle
+from headrace.core.state import Document
+
+LONGEST = "transaction.max.timeout.ms"
+ABORT_S = 10.0
+
+
+@dataclass(slots=True)
+class KafkaOut:
+    """`Sink` over topics; without transactions it writes at least once."""
+
+    name: str
+    link: Link
+    recipe: Recipe
+    habits: Habits
+    bench: Bench
+    transactions: Transactions | None = None
+    commits: Commits | None = None
+    on_lost: Literal["fail", "warn"] = "fail"
+
+    async def check(self) -> None:
+        """The topic is there, and nothing is open that a run before has left."""
+        wire = await self.link.wire()
+        if self.recipe.row_topic is None:
+            await self.link.partitions(self.recipe.topic)
+        if self.transactions is not None:
+            await self._check_time(self.transactions.timeout_ms, wire)
+            await self.transactions.recover(wire, self.link.patience)
+
+    async def _check_time(self, timeout_ms: int, wire: Wire) -> None:
+        """A transaction may stay open until it is committed, if all goes as it may."""
+        most_ms = await self._longest_ms(wire)
+        if most_ms is not None and timeout_ms > most_ms:
+            raise too_long(timeout_ms, most_ms)
+        commits, timeout_s = self.commits, timeout_ms / 1000
+        if commits is None:
+            hint = "add a checkpoint, or say delivery: at_least_once"
+            message = "delivery: exactly_once commits with checkpoints, and none are taken"
+            raise ConnectorError(message, hint, exit_status=2, final=True)
+        every_s = commits.every_s
+        if every_s is None:
+            return
+        if timeout_s <= every_s:
+            message = (
+                f"transaction_timeout is {timeout_s:g} s, and a checkpoint every {every_s:g} s"
+            )
+            hint = "a transaction is open from one checkpoint to the next: take them more often"
+            raise ConnectorError(message, hint, exit_status=2, final=True)
+        needed_s = every_s + commits.timeout_s + commits.restart_s
+        if timeout_s < needed_s:
+            self.link.patience.tell(
+                f"{self.name}: transaction_timeout is {timeout_s:g} s; with a slow checkpoint and "
+                f"a restart, a transaction may be open for {needed_s:g} s, and its rows be lost"
+            )
+
+    async def _longest_ms(self, wire: Wire) -> int | None:
+        """The longest timeout that the broker allows, if it tells us."""
+        for broker in wire.brokers()[:1]:
+            try:
+                told = await self.link.patience.watched(wire.config(BROKER, str(broker), LONGEST))
+            except kafka.KafkaError:
+                return None
+            return int(told) if told else None
+        return None
+
+    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+        """Writes what comes; it opens a connection when there is something."""
+        encoding = Encoding(self.recipe, turn=subtask)
+        output = Output(self.link, encoding, self.bench, self.habits)
+        if self.transactions is None:
+            return PlainWriter(output)
+        return TransactionalWriter(output, self.transactions, subtask)
+
+    async def commit(self, handle: Handle) -> None:
+        """Commit a transaction; a broker that is away is waited for."""
+        faults.point("sink.committing")
+        found = await end(handle, await self.link.wire(), self.link.patience, commit=True)
+        if not found:
+            self._miss(lost(handle))
+        if self.transactions is not None:
+            self.transactions.committed(handle)
+        faults.point("sink.committed")
+
+    def _miss(self, message: str) -> None:
+        """A transaction is gone that a checkpoint counts on."""
+        if self.on_lost == "warn":
+            self.link.patience.tell(f"{self.name}: {message}")
+            return
+        hint = (
+            "on_lost_transaction: warn goes on without them; an earlier savepoint writes them "
+            "again; a longer transaction_timeout, or checkpoints more often, keep it from happening"
+        )
+        raise ConnectorError(f"{self.name}: {message}", hint, final=True)
+
+    async def abort(self, handle: Handle) -> None:
+        """Abort a transaction, so that no reader waits for it; what is gone is aborted."""
+        wire = await self.link.wire()
+        await end(handle, wire, self.link.patience, commit=False, within_s=ABORT_S)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self.link.close()

@@ -1,0 +1,200 @@
+"""The transactions of a sink: begun on ids that are on record, committed by what a handle says.
+
+Committing needs no writer: an EndTxn with the id, the producer and the epoch of the handle does it
+from any process, as often as is wanted, until the id is initialised again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+from aiokafka import errors as kafka
+
+from headrace.connectors.kafka.sink.batches import Producer
+from headrace.connectors.kafka.sink.errors import LOST, refusal
+from headrace.connectors.kafka.sink.ids import Record, read
+from headrace.connectors.kafka.sink.patience import Patience, has_moved, refreshed
+from headrace.connectors.kafka.sink.pool import Pool
+from headrace.connectors.kafka.sink.wire import Wire
+from headrace.core import faults
+from headrace.core.bench import Bench
+from headrace.core.contracts import ConnectorError, Notes
+from headrace.core.messages import Handle
+
+START_S = 30.0
+"""So long may it take to end what was left open."""
+AT_ONCE = 16
+"""So many ids are initialised at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One that is open: the slot of its id, who writes in it, and since when (UTC)."""
+
+    subtask: int
+    slot: int
+    producer: Producer
+    opened_at: str
+
+    def handle(self, topics: Sequence[str], rows: int) -> Handle:
+        """What is needed to commit it, and to say what is lost if that cannot be."""
+        who = self.producer
+        return {
+            "id": str(who.id),
+            "producer": who.number,
+            "epoch": who.epoch,
+            "subtask": self.subtask,
+            "slot": self.slot,
+            "topics": list(topics),
+            "rows": rows,
+            "opened_at": self.opened_at,
+        }
+
+
+@dataclass(slots=True)
+class Transactions:
+    """Those of all subtasks of a sink in a run."""
+
+    record: Record
+    """The ids of this run, once it is written."""
+    notes: Notes
+    bench: Bench
+    timeout_ms: int
+    _pools: dict[int, Pool] = field(default_factory=dict)
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def recover(self, wire: Wire, patience: Patience) -> None:
+        """End all that was left open by anybody who wrote the record, and write ours."""
+        noted = await self.bench.blocking(partial(self.notes.read, self.record.sink))
+        if noted is not None:
+            await self._initialise(list(read(noted).ids()), wire, patience)
+            faults.point("sink.initialised")
+        await self._write(self.record)
+        self._pools.clear()
+
+    async def _initialise(self, ids: Sequence[str], wire: Wire, patience: Patience) -> None:
+        some = asyncio.Semaphore(AT_ONCE)
+
+        async def one(id: str) -> None:
+            async with some:
+                await self._init(id, wire, patience, START_S)
+
+        tasks = [asyncio.create_task(one(id)) for id in ids]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _write(self, record: Record) -> None:
+        write = partial(self.notes.write, record.sink, record.document())
+        await self.bench.blocking(write)
+        self.record = record
+        faults.point("sink.recorded")
+
+    async def begin(self, subtask: int, wire: Wire, patience: Patience) -> Transaction:
+        """Open one, on an id that nobody will commit any more."""
+        slot = await self._slot(subtask)
+        producer = await self._init(self.record.id(subtask, slot), wire, patience)
+        self._pools[subtask] = self._pools[subtask].opened(slot)
+        faults.point("sink.opened")
+        opened_at = datetime.now(UTC).isoformat(" ", "seconds").removesuffix("+00:00")
+        return Transaction(subtask, slot, producer, opened_at)
+
+    async def _slot(self, subtask: int) -> int:
+        pool = self._pools.setdefault(subtask, Pool.of(self.record.slots))
+        if pool.free is None:
+            async with self._writing:
+                if len(pool.slots) == self.record.slots:
+                    await self._write(self.record.grown())
+            pool = self._pools[subtask] = pool.grown()
+        assert pool.free is not None
+        return pool.free
+
+    def barrier(self, subtask: int) -> None:
+        """A barrier has come to the subtask."""
+        if subtask in self._pools:
+            self._pools[subtask] = self._pools[subtask].barrier()
+
+    def prepared(self, transaction: Transaction) -> None:
+        """A checkpoint may name it from now on."""
+        subtask = transaction.subtask
+        self._pools[subtask] = self._pools[subtask].prepared(transaction.slot)
+
+    def committed(self, handle: Handle) -> None:
+        """It is committed; of this run or of one before."""
+        subtask, slot = int(str(handle["subtask"])), int(str(handle["slot"]))
+        if handle["id"] == self.record.id(subtask, slot) and subtask in self._pools:
+            self._pools[subtask] = self._pools[subtask].committed(slot)
+
+    async def _init(
+        self, id: str, wire: Wire, patience: Patience, within_s: float | None = None
+    ) -> Producer:
+        try:
+            return await patience.insist(
+                partial(wire.init, id, self.timeout_ms),
+                otherwise=partial(moved, wire, id),
+                within_s=within_s,
+            )
+        except kafka.InvalidTransactionTimeout:
+            raise too_long(self.timeout_ms, None) from None
+        except kafka.KafkaError as error:
+            raise refusal(error, f"open the transaction {id}") from error
+
+
+async def moved(wire: Wire, id: str, error: kafka.KafkaError) -> None:
+    """Ask somebody else the next time, if that may help."""
+    if has_moved(error):
+        wire.forget(id)
+    await refreshed(wire, error)
+
+
+async def end(
+    handle: Handle, wire: Wire, patience: Patience, *, commit: bool, within_s: float | None = None
+) -> bool:
+    """Commit or abort the transaction of a handle; whether it was there."""
+    id = str(handle["id"])
+    producer = Producer(int(str(handle["producer"])), int(str(handle["epoch"])), id)
+    try:
+        await patience.insist(
+            partial(wire.end, producer, commit=commit),
+            otherwise=partial(moved, wire, id),
+            within_s=within_s,
+        )
+    except LOST:
+        return False
+    except kafka.KafkaError as error:
+        what = "commit" if commit else "abort"
+        raise refusal(error, f"{what} the transaction {id}") from error
+    return True
+
+
+def lost(handle: Handle) -> str:
+    """What is told of a transaction that a checkpoint holds, and that is not there."""
+    topics = handle["topics"]
+    assert isinstance(topics, list)
+    where = ("topic " if len(topics) == 1 else "topics ") + ", ".join(map(str, topics))
+    rows = int(str(handle["rows"]))
+    many = f"{rows:,} rows" if rows != 1 else "1 row"
+    return (
+        f"{many} to {where} are lost: the broker has ended their transaction before it could be "
+        f"committed ({handle['id']}, opened at {handle['opened_at']} UTC)"
+    )
+
+
+def too_long(timeout_ms: int, most_ms: int | None) -> ConnectorError:
+    """A timeout that the broker does not allow."""
+    most = f", which allows {most_ms / 1000:g} s at most" if most_ms else ""
+    return ConnectorError(
+        f"transaction_timeout is longer than the broker allows: {timeout_ms / 1000:g} s{most}",
+        "transaction.max.timeout.ms of the broker says how long it may be",
+        final=True,
+    )
+
+
+__all__ = ["Transaction", "Transactions", "end", "lost", "moved", "too_long"]

@@ -56,7 +56,7 @@ def said(value: object) -> object:
 
 
 def node(
-    address: str, fields: Sequence[Field] = RAW, format: str = "raw", **options: object
+    address: str, fields: Sequence[Field] = RAW, format: str = "raw", **options: Any
 ) -> nodes.Source:
     """A source of the plan with these columns, and those of its metadata behind them."""
     whole = {key: said(value) for key, value in {"brokers": address, **options}.items()}
@@ -164,6 +164,15 @@ async def opened(
             if reading is not None:
                 await reading.close()
             await made.close()
+
+
+async def soon(is_so: Callable[[], bool]) -> None:
+    """Return once it is."""
+    async with asyncio.timeout(LONGEST_S):
+        while True:
+            if is_so():
+                return
+            await asyncio.sleep(0.01)
 
 
 def run(work: Callable[[], Any]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -75,7 +77,7 @@ def all_rows(came: Came) -> list[tuple[object, ...]]:
     return [row for split in sorted(came.rows) for row in came.rows[split]]
 
 
-def read(broker: Broker, at: Mapping[str, Position] | None = None, **options: object) -> Came:
+def read(broker: Broker, at: Mapping[str, Position] | None = None, **options: Any) -> Came:
     """What a source reads that stops at the end there is."""
 
     async def reading() -> Came:
@@ -147,14 +149,14 @@ def test_reading_goes_on_behind_any_chunk(broker: Broker, topics: Topics, fresh:
             return await it.first(enough)
 
     for enough in (1, 40, 120, 180):
-        came = run(lambda n=enough: reading({}, True, n))
+        came = run(partial(reading, {}, True, enough))
         positions = {f"{topic}-0": 0, f"{topic}-1": 0} | came.positions
         stops = {f"{topic}-{n}": end for n, end in topics.ends(topic).items()}
         for name, position in positions.items():
             if position == 0:
                 positions[name] = f"offset=0 stop={stops[name]}"
         topics.write(topic, plain(3, 2, 9000))  # behind where reading is to stop
-        rest = run(lambda at=positions: reading(at, False, 10**9))
+        rest = run(partial(reading, positions, False, 10**9))
         both = [
             row[0]
             for split in sorted(positions)
@@ -220,7 +222,7 @@ def test_reading_starts_and_stops_where_it_is_told(
     begin = datetime.fromtimestamp((NOW_MS + 20) / 1000, UTC).isoformat()
     end = datetime.fromtimestamp((NOW_MS + 60) / 1000, UTC).isoformat()
 
-    def numbers(**options: object) -> list[int]:
+    def numbers(**options: Any) -> list[int]:
         return sorted(int(value) for value in read(broker, topic=topic, **options).values)
 
     assert numbers() == list(range(100))

@@ -39,8 +39,6 @@ LONG_MS = 500
 """How long a broker waits for a first record."""
 SHORT_MS = 20
 """The same, where a partition that is not asked for soon will be."""
-SETTLING_S = 0.05
-"""How often to look whether the rows before a gap were taken."""
 
 
 class FetchAnswer(Protocol):
@@ -70,7 +68,7 @@ class Fetching:
     _troubled: bool = False
     _turn: int = 0
     _busy: set[Partition] = field(default_factory=set)
-    """What is there of these is being asked."""
+    """The next records of these are not there: what is there is asked, once all was given."""
 
     def go_on(self) -> None:
         """Send what is to be sent; it waits for nothing."""
@@ -81,6 +79,9 @@ class Fetching:
             self._begin("leaders", self._find())
         by_node: dict[int, list[Track]] = {}
         for track in tracks:
+            at = track.partition
+            if at in self._busy and at not in self._tasks and track.is_settled:
+                self._begin(at, self._resolve(track))
             if track.leader is not None and not track.is_through:
                 by_node.setdefault(track.leader, []).append(track)
         for node, led in by_node.items():
@@ -163,7 +164,6 @@ class Fetching:
             track.asks_for_last = False  # It need not be there any more.
         elif error == OUT_OF_RANGE:
             self._busy.add(track.partition)
-            self._begin(track.partition, self._resolve(track))
         elif error == DENIED:
             raise denied(f"topic {track.partition.topic} may not be read")
         elif is_passing(error):
@@ -183,8 +183,6 @@ class Fetching:
 
     async def _resolve(self, track: Track) -> None:
         try:
-            while not track.is_settled:
-                await asyncio.sleep(SETTLING_S)
             if track.leader is not None:
                 await self.missing.resolve(track)
         finally:

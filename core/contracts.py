@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.pipeline.part import Part
 from headrace.core.state import Document
-from headrace.core.types import Schema
+from headrace.core.types import Field, Schema, Type
 
 if TYPE_CHECKING:
     import polars as pl
 
     from headrace.core.bench import Bench
+    from headrace.core.pipeline.settings import Checkpoint
+    from headrace.core.pipeline.text import Text
     from headrace.core.plan import nodes
 
 
@@ -30,12 +32,63 @@ class ExpressionOption:
     """An option that holds expressions: which, over what columns, and whether they make columns.
 
     The option's value is a `Text`, or a tuple of `Assignment`. `over` is None on a sink, for the
-    columns of the stream that it writes.
+    columns of the stream that it writes. `types` are those that they may have; none: any.
     """
 
     option: str
     over: Schema | None = None
     makes_columns: bool = False
+    types: tuple[Type, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOption:
+    """An option of a sink that names columns of the stream that it writes, one or several.
+
+    `refuses` says why a column of that type cannot be it, and what to do; it is empty if it can.
+    """
+
+    option: str
+    refuses: Callable[[Type], tuple[str, str]] = lambda _: ("", "")
+    but: frozenset[str] = frozenset()
+    """Words that are no columns there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Columns that a source has beside those that users declare: the option that says which."""
+
+    option: str
+    columns: Callable[[Part], Sequence[tuple[Text, Field]]]
+    """Each with the text that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What a sink is to write, and in what kind of job."""
+
+    schema: Schema
+    kind: nodes.Kind
+    timed: bool
+    """Whether rows have an event time."""
+    checkpoint: Checkpoint
+    """As the settings say."""
+    unrepeatable: tuple[str, ...]
+    """The sources that cannot be read again, for which the job takes no checkpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a sink cannot write that: where it was said (by default at the connector's key)."""
+
+    message: str
+    at: Text | None = None
+    hint: str = ""
+
+
+def everything(options: Part, schema: Schema, format: str) -> Schema:
+    """All columns stand in a record."""
+    return schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +98,7 @@ class SourceSide:
     options: type[Part]
     formats: tuple[str, ...] = ()
     columns: Callable[[Part], Schema] | None = None
+    beside: Beside | None = None
     expressions: tuple[ExpressionOption, ...] = ()
     open: Callable[[nodes.Source, Surroundings], Source] | None = None
     place: Callable[[Part], str] | None = None
@@ -69,6 +123,11 @@ class SinkSide:
     options: type[Part]
     formats: tuple[str, ...] = ()
     expressions: tuple[ExpressionOption, ...] = ()
+    column_options: tuple[ColumnOption, ...] = ()
+    records: Callable[[Part, Schema, str], Schema] = everything
+    """The columns that stand in a record, given the options, all columns, and the format."""
+    fits: Callable[[Part, Outgoing], Iterator[Misfit]] = lambda *_: iter(())
+    """What stands in the way of writing that."""
     open: Callable[[nodes.Sink, Schema, Surroundings], Sink] | None = None
     place: Callable[[Part], str] | None = None
     """What two sinks of a pipeline cannot share, as it is called."""
@@ -223,6 +282,10 @@ class Source(Protocol):
 
         `first`: the job has never asked before, also not in what it goes on from.
         """
+        ...
+
+    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+        """What a checkpoint says of its splits, as it is to be gone on from now."""
         ...
 
     def reading(self) -> Reading:

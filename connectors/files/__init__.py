@@ -8,10 +8,18 @@ from headrace.connectors.blocking import SinkInThreads, SourceInThreads
 from headrace.connectors.files.matching import is_magic
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.connectors.files.overlap import read_back
-from headrace.core.contracts import Connector, Sink, SinkSide, Source, SourceSide, Surroundings
+from headrace.core.contracts import (
+    ColumnOption,
+    Connector,
+    Sink,
+    SinkSide,
+    Source,
+    SourceSide,
+    Surroundings,
+)
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
-from headrace.core.types import Schema
+from headrace.core.types import BINARY, DOUBLE, FLOAT, Array, Schema, Struct, Type
 
 FORMATS = ("json", "csv", "parquet", "raw")
 
@@ -35,7 +43,14 @@ def files(block: int = BLOCK) -> Connector:
         source=SourceSide(
             FilesSource, FORMATS, open=source, bounded=_bounded, holds_back=_holds_back
         ),
-        sink=SinkSide(FilesSink, FORMATS, open=_sink, place=_place),
+        sink=SinkSide(
+            FilesSink,
+            FORMATS,
+            column_options=(ColumnOption("partition_by", no_folder),),
+            records=in_records,
+            open=_sink,
+            place=_place,
+        ),
         reads_back=read_back,
     )
 
@@ -56,6 +71,21 @@ def _place(options: Part) -> str:
     """The folder: two sinks would give their parts the same names."""
     assert isinstance(options, FilesSink)
     return f"the folder {os.path.normpath(options.path)}"
+
+
+def no_folder(type: Type) -> tuple[str, str]:
+    """Why a folder cannot have a value of that type in its name."""
+    if isinstance(type, Array | Struct):
+        return "is no single value", ""
+    if type in (FLOAT, DOUBLE, BINARY):
+        return "cannot name a folder", "cast it in a step before"
+    return "", ""
+
+
+def in_records(options: Part, schema: Schema, format: str) -> Schema:
+    """The columns that do not name folders."""
+    folders = getattr(options, "partition_by", None) or ()
+    return Schema(tuple(field for field in schema if field.name not in folders))
 
 
 def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:

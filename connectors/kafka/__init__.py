@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from headrace.connectors.kafka.fitting import (
+    BESIDE,
+    COLUMN_OPTIONS,
+    EXPRESSIONS,
+    fits,
+    in_records,
+)
 from headrace.connectors.kafka.options import KafkaSink, KafkaSource
 from headrace.core.contracts import (
     Connector,
-    ExpressionOption,
     Sink,
     SinkSide,
     Source,
@@ -40,11 +46,14 @@ def _bounded(options: Part) -> bool:
 KAFKA = Connector(
     "kafka",
     "Topics of Apache Kafka.",
-    source=SourceSide(KafkaSource, FORMATS, open=_source, bounded=_bounded),
+    source=SourceSide(KafkaSource, FORMATS, beside=BESIDE, open=_source, bounded=_bounded),
     sink=SinkSide(
         KafkaSink,
         FORMATS,
-        expressions=(ExpressionOption("row_topic"), ExpressionOption("headers")),
+        expressions=EXPRESSIONS,
+        column_options=COLUMN_OPTIONS,
+        records=in_records,
+        fits=fits,
         open=_sink,
     ),
 )

@@ -38,7 +38,6 @@ from headrace.core.pipeline.values import (
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnMissing = Literal["fail", "earliest", "latest"]
-Delivery = Literal["at_least_once", "exactly_once"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 OnLost = Literal["fail", "warn"]
 
@@ -211,6 +210,19 @@ def _of_topics(source: KafkaSource, key: str, offsets: Offsets) -> Iterator[Comp
             yield Complaint(message=message, hint=hint, at=(key, "offsets", name, KEY))
 
 
+class Placed(Reading):
+    """One of some words, which knows where it stands."""
+
+    def __init__(self, *words: str) -> None:
+        self._choice = choice(*words)
+        self.wanted = self._choice.wanted
+        self.json = self._choice.json
+
+    def read(self, value: object) -> object:
+        self._choice.read(value)
+        return value
+
+
 class RowTopic(Part):
     """A topic for each row."""
 
@@ -278,8 +290,8 @@ class KafkaSink(Part):
         description="The record's timestamp: `event_time`, or a column of type timestamp; by "
         "default the time at which it is written.",
     )
-    delivery: Annotated[Delivery, choice("at_least_once", "exactly_once")] = Field(
-        "at_least_once",
+    delivery: Annotated[Text, Placed("at_least_once", "exactly_once")] = Field(
+        Text("at_least_once"),
         description="`exactly_once` writes in transactions, which a checkpoint commits: readers "
         "that are `read_committed` see each row once, whatever fails.",
     )

@@ -153,6 +153,10 @@ class EndReader:
             return None
         section = Section(key, find(self.section, (key,)).node, self.section.subject, (key,))
         written = side.options.written()
+        # What makes columns cannot be spared: all that reads them would be wrong.
+        made = getattr(side, "beside", None)
+        makes_all = getattr(side, "columns", None) is not None
+        spare = [k for k in written if not makes_all and (made is None or k != made.option)]
         beside = SourceKeys if self.kind == "source" else SinkKeys
         return validated(
             side.options,
@@ -160,7 +164,7 @@ class EndReader:
             section,
             self.findings,
             Keys(
-                spare=() if getattr(side, "columns", None) else written,
+                spare=spare,
                 spare_unknown=True,
                 meant=frozenset(k for k in data if k in written),
                 elsewhere=lambda k: f'it belongs beside "{key}"' if k in beside.written() else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from headrace.core.contracts import Outgoing
 from headrace.core.pipeline.load import Loaded
 from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
 from headrace.core.pipeline.steps import does_nothing
@@ -200,8 +201,25 @@ class Builder:
     def _sink(self, sink: Sink) -> nodes.Sink:
         self.report.about = _subject(sink)
         self._check_parallelism(sink)
-        check_sink(sink, self._input(sink.from_), self.report)
-        return sink_part(sink, self.pipeline.settings.parallelism)
+        known = self._input(sink.from_)
+        stream = self.streams.get(sink.from_)
+        kind = stream.kind if stream else nodes.Append()
+        outgoing = Outgoing(
+            known.schema,
+            kind,
+            stream is not None and stream.timed,
+            self.pipeline.settings.checkpoint,
+            tuple(self._unrepeatable()),
+        )
+        check_sink(sink, known, outgoing, self.report)
+        return sink_part(sink, kind, self.pipeline.settings.parallelism)
+
+    def _unrepeatable(self) -> Iterator[str]:
+        """The sources that cannot be read again from a position."""
+        for name, source in self.pipeline.sources.items():
+            side = source.connector.source
+            if side is not None and not side.replays:
+                yield name
 
     def _input(self, name: Text) -> Known:
         """What is known of the stream of that name; a name of nothing is reported."""

@@ -94,7 +94,8 @@ def origin(part: nodes.PlanPart) -> str:
     if isinstance(part, nodes.Step):
         return ""
     keys = part.options.written()
-    where = (value_said(getattr(part.options, keys[key])) for key in part.options.origin)
+    values = (getattr(part.options, keys[key]) for key in part.options.origin)
+    where = (value_said(value) for value in values if value is not None)
     said_so = " ".join([part.connector, *map(posixpath.normpath, where)])
     return f"{said_so}, {part.format}" if part.format else said_so
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from headrace.core.contracts import ExpressionOption
+from headrace.core.contracts import ColumnOption, ExpressionOption, Outgoing
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Sink, Source
 from headrace.core.pipeline.part import Part
@@ -15,8 +15,6 @@ from headrace.core.problems import Place, did_you_mean
 from headrace.core.types import (
     BIGINT,
     BINARY,
-    DOUBLE,
-    FLOAT,
     INT,
     STRING,
     TIMESTAMP,
@@ -68,7 +66,7 @@ def _declared(source: Source, report: Report) -> Known:
     raw = format_of(source)
     if source.columns is None:
         if raw and raw.name == "raw":
-            return Known(RAW)
+            return _with_beside(Known(RAW), source, report)
         hint = "headrace schema --of FILE guesses one from a data file"
         report.add('missing key "schema"', source.name.locate(), hint)
         return UNKNOWN
@@ -80,7 +78,24 @@ def _declared(source: Source, report: Report) -> Known:
     if raw and raw.name == "csv":
         for field, text in zip(source.columns.schema, source.columns.types, strict=True):
             _check_csv(field, text.locate(), report)
-    return Known(source.columns.schema, broken)
+    return _with_beside(Known(source.columns.schema, broken), source, report)
+
+
+def _with_beside(known: Known, source: Source, report: Report) -> Known:
+    """With the columns that the connector has beside those of the records."""
+    side = source.connector.source
+    assert side is not None, "the document checked it"
+    if side.beside is None:
+        return known
+    fields = list(known.schema)
+    for name, field in side.beside.columns(source.options):
+        if known.schema.get(field.name) is not None or field.name in known.broken:
+            of = "schema declares it" if source.columns else "it is the record's"
+            message = f'{side.beside.option}: there is a column "{name}" already'
+            report.add(message, name.locate(), f"{of}: choose another name")
+        else:
+            fields.append(field)
+    return Known(Schema(tuple(fields)), known.broken)
 
 
 def _check_csv(field: Field, place: Place | None, report: Report) -> None:
@@ -139,47 +154,61 @@ def _column(name: Text, known: Known, key: str, report: Report) -> Field | None:
     return field
 
 
-def check_sink(sink: Sink, known: Known, report: Report) -> None:
+def check_sink(sink: Sink, known: Known, outgoing: Outgoing, report: Report) -> None:
     """What goes out can be written in the format, and the options' columns are there."""
     side = sink.connector.sink
     assert side is not None, "the document checked it"
     for option in side.expressions:
-        value = getattr(sink.options, option.option)
-        for text in (value,) if isinstance(value, Text) else ():
-            output(text, known, report)
-    folders = getattr(sink.options, "partition_by", None) or ()
-    found = [name for name in folders if _column(name, known, "partition_by", report)]
-    left = tuple(field for field in known.schema if field.name not in folders)
-    if found and not left and known.whole:
-        report.add("partition_by leaves no column for the files", found[0].locate())
-    for name in found:
-        field = known.schema.get(name)
-        if field and isinstance(field.type, Array | Struct):
-            report.add(
-                f'partition_by: "{name}" of type {field.type} is no single value', name.locate()
-            )
-        elif field and field.type in (FLOAT, DOUBLE, BINARY):
-            report.add(
-                f'partition_by: "{name}" of type {field.type} cannot name a folder',
-                name.locate(),
-                "cast it in a step before",
-            )
-    _check_format(sink, Known(Schema(left), known.broken, known.open), report)
+        for text in _texts(getattr(sink.options, option.option)):
+            typed = output(text, known, report)
+            if typed and option.types and typed.type not in option.types:
+                wanted = " or ".join(map(str, option.types))
+                message = f"wanted an expression of type {wanted}, got {typed.type}"
+                report.add(message, text.locate(), f"cast({text.shown} as {option.types[0]})")
+    for columns in side.column_options:
+        _check_columns(sink.options, columns, known, report)
+    if known.whole:
+        for misfit in side.fits(sink.options, outgoing):
+            at = misfit.at or sink.keys_at[sink.connector.name]
+            report.add(misfit.message, at.locate(), misfit.hint)
+    _check_format(sink, known, report)
+
+
+def _texts(value: object) -> Iterator[Text]:
+    """The expressions in an option's value."""
+    match value:
+        case Text():
+            yield value
+        case tuple():
+            yield from (one.expression or one.name for one in value)
+
+
+def _check_columns(options: Part, option: ColumnOption, known: Known, report: Report) -> None:
+    value = getattr(options, option.option)
+    for name in (value,) if isinstance(value, Text) else value or ():
+        field = None if name in option.but else _column(name, known, option.option, report)
+        why, hint = option.refuses(field.type) if field else ("", "")
+        if field and why:
+            message = f'{option.option}: "{name}" of type {field.type} {why}'
+            report.add(message, name.locate(), hint)
 
 
 def _check_format(sink: Sink, known: Known, report: Report) -> None:
-    format = format_of(sink)
-    if format is None:
+    format, side = format_of(sink), sink.connector.sink
+    if format is None or side is None:
         return
     place = sink.keys_at["format"].locate() if sink.format else sink.from_.locate()
+    written = side.records(sink.options, known.schema, format.name)
+    if known.whole and len(known.schema) and not len(written):
+        report.add("no column is left for the records", sink.keys_at[sink.connector.name].locate())
     if format.name == "csv":
-        for field in known.schema:
+        for field in written:
             _check_csv(field, place, report)
     if format.name == "parquet" and getattr(sink.options, "compression", "none") != "none":
         message = "compression is for text, and parquet is compressed inside"
         report.add(message, place, "leave compression: away")
-    if format.name == "raw" and known.whole and not _is_raw(known.schema):
-        message = f"raw writes one column of text or bytes, got {known.schema}"
+    if format.name == "raw" and known.whole and len(written) and not _is_raw(written):
+        message = f"raw writes one column of text or bytes, got {written}"
         report.add(message, place, "select the one column in a step before")
 
 
@@ -196,9 +225,7 @@ def source_part(source: Source, known: Known, parallelism: int) -> nodes.Source:
         format=format_of(source),
         schema=known.schema,
         columns=known.schema.names,
-        checked=frozenset(
-            field.name for field in known.schema if source.columns and not field.nullable
-        ),
+        checked=frozenset(field.name for field in _declared_fields(source) if not field.nullable),
         event_time=source.event_time and str(source.event_time),
         watermark=source.watermark,
         on_error=str(to) if to else source.on_error.action,
@@ -207,7 +234,11 @@ def source_part(source: Source, known: Known, parallelism: int) -> nodes.Source:
     )
 
 
-def sink_part(sink: Sink, parallelism: int) -> nodes.Sink:
+def _declared_fields(source: Source) -> tuple[Field, ...]:
+    return source.columns.schema.fields if source.columns else ()
+
+
+def sink_part(sink: Sink, kind: nodes.Kind, parallelism: int) -> nodes.Sink:
     """The plan's node of a sink."""
     return nodes.Sink(
         name=str(sink.name),
@@ -216,4 +247,5 @@ def sink_part(sink: Sink, parallelism: int) -> nodes.Sink:
         options=sink.options,
         format=format_of(sink),
         parallelism=sink.parallelism or parallelism,
+        key=kind.key if isinstance(kind, nodes.Upsert) else (),
     )

@@ -275,6 +275,8 @@ class Sink:
     options: Part
     format: Format | None
     parallelism: int
+    key: tuple[str, ...] = ()
+    """The key of the changes that it writes, if its rows are changes."""
 
 
 PlanPart: TypeAlias = Source | Step | Sink

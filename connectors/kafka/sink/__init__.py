@@ -12,11 +12,14 @@ next, a checkpoint names it, and when that is there, it is committed, by whoever
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 
 from headrace.connectors.formats import encoder
 from headrace.connectors.kafka.connection import REQUEST_S, connected, outage
+from headrace.connectors.kafka.fitting import in_records
+from headrace.connectors.kafka.fitting import in_records
 from headrace.connectors.kafka.options import KafkaSink
 from headrace.connectors.kafka.sink.encoding import Recipe
 from headrace.connectors.kafka.sink.ids import Record
@@ -65,26 +68,27 @@ async def _connect(options: KafkaSink, surroundings: Surroundings) -> Wire:
 
 def _recipe(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> Recipe:
     """What becomes of a row."""
-    values = Schema(tuple(field for field in schema if field.name != DELETE))
-    is_raw = sink.format is not None and sink.format.name == "raw"
+    rows = Schema(tuple(field for field in schema if field.name != DELETE))
+    format = sink.format.name if sink.format else "json"
+    values = in_records(options, rows, format)
     row_topic = options.row_topic
     timestamp = None if options.timestamp is None else str(options.timestamp)
     headers = {
-        str(each.name): to_expr(type_expression(each.expression or each.name, values))
+        str(each.name): to_expr(type_expression(each.expression or each.name, rows))
         for each in options.headers or ()
     }
     return Recipe(
         values,
-        None if is_raw else encoder(sink, values),
-        _columns(values, [str(name) for name in options.key or ()]),
-        _columns(values, [str(name) for name in options.partition_by or ()]),
+        None if format == "raw" else encoder(sink, values),
+        _columns(rows, options.key or sink.key),
+        _columns(rows, options.partition_by or ()),
         "" if row_topic is not None else str(options.topic),
-        None if row_topic is None else to_expr(type_expression(row_topic, values)),
+        None if row_topic is None else to_expr(type_expression(row_topic, rows)),
         headers,
         EVENT_TIME if timestamp == "event_time" else timestamp,
-        len(values) < len(schema),
+        len(rows) < len(schema),
     )
 
 
-def _columns(schema: Schema, names: list[str]) -> Schema:
+def _columns(schema: Schema, names: Iterable[str]) -> Schema:
     return Schema(tuple(field for name in names for field in schema if field.name == name))

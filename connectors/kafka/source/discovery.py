@@ -62,9 +62,24 @@ class Discovery:
         self, first: bool, partitions: Mapping[Partition, int]
     ) -> dict[Partition, Place]:
         """Where reading each begins. Raises Later, ConnectorError."""
+        questions = Questions(self.options, first)
+        ends = await self._ends(questions, partitions)
+        return {partition: questions.place(partition, ends[partition]) for partition in partitions}
+
+    async def stopping(
+        self, places: Mapping[Partition, Place], partitions: Mapping[Partition, int]
+    ) -> dict[Partition, Place]:
+        """The same places, each with where reading stops now. Raises Later, ConnectorError."""
+        questions = Questions(self.options, first=True)
+        there = {each: leader for each, leader in partitions.items() if each in places}
+        ends = await self._ends(questions, there)
+        return {each: questions.stopping(each, ends[each], places[each]) for each in there}
+
+    async def _ends(
+        self, questions: Questions, partitions: Mapping[Partition, int]
+    ) -> dict[Partition, Ends]:
         if not partitions:
             return {}
-        questions = Questions(self.options, first)
         found: dict[str, dict[Partition, int]] = {}
         try:
             for field, time in questions.times.items():
@@ -73,9 +88,7 @@ class Discovery:
         except Refused as refused:
             raise denied(f"{self.options.which}: {refused}") from None
         return {
-            partition: questions.place(
-                partition, Ends(**{field: offsets[partition] for field, offsets in found.items()})
-            )
+            partition: Ends(**{field: offsets[partition] for field, offsets in found.items()})
             for partition in partitions
         }
 

@@ -48,6 +48,15 @@ class FetchAnswer(Protocol):
     topics: Iterable[tuple[str, Iterable[tuple[Any, ...]]]]
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A client to fetch with, and whom to ask where, and about what is not there."""
+
+    client: AIOKafkaClient
+    leaders: Leaders
+    missing: Missing
+
+
 @dataclass(slots=True)
 class Fetching:
     """Fetches for the tracks of one reading; `changed` is called when there is something new."""
@@ -58,11 +67,9 @@ class Fetching:
     changed: Callable[[], None]
     isolation: int
     patience: Patience
-    leaders: Leaders
-    missing: Missing
-    opened: Callable[[], Awaitable[AIOKafkaClient]]
+    opened: Callable[[], Awaitable[Reach]]
     failure: Exception | None = None
-    _client: AIOKafkaClient | None = None
+    _reach: Reach | None = None
     _tasks: dict[object, asyncio.Task[None]] = field(default_factory=dict)
     _pauses: Pauses = field(default_factory=Pauses)
     _troubled: bool = False
@@ -111,16 +118,16 @@ class Fetching:
         """Find the leaders that are not known, behind a pause where something went wrong."""
         if self._troubled:
             await self._pauses.pause()
-        if self._client is None:
-            self._client = await self.opened()
+        if self._reach is None:
+            self._reach = await self.opened()
         lost = [track for track in self.tracks() if track.leader is None]
-        found = await self.leaders.find({track.partition for track in lost})
+        found = await self._reach.leaders.find({track.partition for track in lost})
         for track in lost:
             track.leader = found.get(track.partition)
         self._troubled = len(found) < len(lost)
 
     async def _fetch(self, node: int, asked: list[Track], wait_ms: int) -> None:
-        assert self._client is not None
+        assert self._reach is not None
         asked.sort(key=lambda track: track.turn)
         offsets = {track.partition: track.next_fetch for track in asked}
         topics: list[tuple[str, list[tuple[int, int, int]]]] = []
@@ -130,7 +137,7 @@ class Fetching:
             topics[-1][1].append((number, offset, PARTITION_BYTES))
         request = FetchRequest(wait_ms, 1, FETCH_BYTES, self.isolation, topics)
         try:
-            answer = await self.patience.watched(self._client.send(node, request))
+            answer = await self.patience.watched(self._reach.client.send(node, request))
         except UNANSWERED:
             self._lose(asked)
             return
@@ -183,8 +190,8 @@ class Fetching:
 
     async def _resolve(self, track: Track) -> None:
         try:
-            if track.leader is not None:
-                await self.missing.resolve(track)
+            if self._reach is not None and track.leader is not None:
+                await self._reach.missing.resolve(track)
         finally:
             self._busy.discard(track.partition)
 
@@ -194,8 +201,8 @@ class Fetching:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._client is not None:
-            await self._client.close()
+        if self._reach is not None:
+            await self._reach.client.close()
 
 
 def _answer(rest: Sequence[Any], isolation: int, version: int) -> Answer:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 from headrace.connectors.kafka.connection import connected, outage
 from headrace.connectors.kafka.options import KafkaSource
 from headrace.connectors.kafka.source.chunks import Maker
 from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster, Refused
 from headrace.connectors.kafka.source.discovery import Discovery
-from headrace.connectors.kafka.source.fetching import Fetching
+from headrace.connectors.kafka.source.fetching import Fetching, Reach
 from headrace.connectors.kafka.source.leaders import Leaderless, Leaders
 from headrace.connectors.kafka.source.limit import Limit
 from headrace.connectors.kafka.source.missing import Missing
@@ -21,9 +20,6 @@ from headrace.connectors.kafka.source.places import Partition, Place, partition_
 from headrace.connectors.kafka.source.reading import Partitions
 from headrace.core.contracts import ConnectorError, Reading, Surroundings
 from headrace.core.messages import Progress, Split
-
-if TYPE_CHECKING:
-    from aiokafka.client import AIOKafkaClient
 
 START_S = 10.0
 """How long the first discovery may take; later ones wait for brokers that are away."""
@@ -41,6 +37,7 @@ class Topics:
     ordered: bool = False
     _cluster: Cluster | None = None
     _leaders: Leaders | None = None
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     _places: dict[Partition, Place] = field(default_factory=dict)
     """Where reading begins, of all partitions that were discovered."""
     _limit: Limit = field(init=False)
@@ -61,10 +58,8 @@ class Topics:
 
     async def discover(self, first: bool) -> Sequence[Split]:
         """A split for each partition. Raises ConnectorError."""
-        cluster = self._cluster
-        begins = cluster is None
-        if cluster is None:
-            cluster = self._open(await connected(self.options, self.surroundings.folder))
+        begins = self._cluster is None
+        cluster = await self._opened()
         discovery = Discovery(self.options, cluster, lenient=not begins)
         await self._patience.insisting(
             lambda: self._look(discovery, first), cluster.client, START_S if begins else None
@@ -76,9 +71,38 @@ class Topics:
             for partition, place in sorted(self._places.items())
         ]
 
-    def _open(self, client: AIOKafkaClient) -> Cluster:
-        self._cluster = Cluster(client, self._patience)
-        self._leaders = Leaders(self._cluster, Leaderless(self.name))
+    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+        """The same places; where reading stops is as the pipeline says now."""
+        if self.options.stop is None:
+            return {split: _endless(progress) for split, progress in splits.items()}
+        places = {
+            partition_of(split.name): place_at(progress.position)
+            for split, progress in splits.items()
+        }
+        open_ = {partition: place for partition, place in places.items() if place.stop is None}
+        await self.discover(first=False)
+        assert self._cluster is not None
+        discovery = Discovery(self.options, self._cluster)
+        found: dict[Partition, Place] = {}
+
+        async def look() -> None:
+            found.update(await discovery.stopping(open_, await discovery.partitions()))
+
+        if open_:
+            await self._patience.insisting(look, self._cluster.client, START_S)
+        return {
+            split: replace(progress, position=found[at].position) if at in found else progress
+            for split, progress in splits.items()
+            for at in [partition_of(split.name)]
+        }
+
+    async def _opened(self) -> Cluster:
+        """What asks brokers. Raises ConnectorError where none is there at the start."""
+        async with self._opening:
+            if self._cluster is None:
+                client = await connected(self.options, self.surroundings.folder)
+                self._cluster = Cluster(client, self._patience)
+                self._leaders = Leaders(self._cluster, Leaderless(self.name))
         return self._cluster
 
     async def _look(self, discovery: Discovery, first: bool) -> None:
@@ -104,7 +128,6 @@ class Topics:
         )
 
     def _fetching(self, reading: Partitions) -> Fetching:
-        assert self._cluster is not None and self._leaders is not None, "discovered first"
         committed = self.options.isolation == "read_committed"
         return Fetching(
             lambda: reading.tracks,
@@ -112,18 +135,20 @@ class Topics:
             reading.changed,
             COMMITTED if committed else UNCOMMITTED,
             self._patience,
-            self._leaders,
-            Missing(self.name, self._cluster, self.options.on_missing_offset),
-            self._client,
+            self._reach,
         )
 
-    async def _client(self) -> AIOKafkaClient:
-        """One more client, once a broker is there."""
+    async def _reach(self) -> Reach:
+        """With one more client: once a broker was there, one is waited for."""
+        cluster = await self._opened()
+        assert self._leaders is not None
+        missing = Missing(self.name, cluster, self.options.on_missing_offset)
         pauses = Pauses()
         while True:
             asked_s = asyncio.get_running_loop().time()
             try:
-                return await connected(self.options, self.surroundings.folder)
+                client = await connected(self.options, self.surroundings.folder)
+                return Reach(client, self._leaders, missing)
             except ConnectorError:
                 self._patience.failed(asked_s)
             await pauses.pause()
@@ -178,3 +203,11 @@ class Topics:
         """Close the connections that were not a reading's."""
         if self._cluster is not None:
             await self._cluster.client.close()
+
+
+def _endless(progress: Progress) -> Progress:
+    """Without the end that a run before was given."""
+    place = place_at(progress.position)
+    if place.stop is None:
+        return progress
+    return replace(progress, position=replace(place, stop=None).position, ended=False)

@@ -1,14 +1,15 @@
 """Where a job begins to read each partition, and where it ends: what to ask, and what it means.
 
-Both are decided once, when the job first starts, and stand in positions from then on. A partition
-that comes later is read from its earliest record on; where reading ends, one that came later has
+Both are decided once, when the job first starts, and stand in positions from then on; but a job
+that went on without an end may be given one later, or lose the one that it had. A partition that
+comes later is read from its earliest record on; where reading ends, one that came later has
 nothing to be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.connectors.kafka.names import Moment, Offsets
 from headrace.connectors.kafka.options import KafkaSource
@@ -50,6 +51,10 @@ class Questions:
         """Where reading a partition begins and ends."""
         start = self._start(partition, ends) if self.first else ends.earliest
         return Place(start, stop=self._stop(partition, ends, start))
+
+    def stopping(self, partition: Partition, ends: Ends, place: Place) -> Place:
+        """A place that somebody read up to, with where reading stops now."""
+        return replace(place, stop=self._stop(partition, ends, place.offset))
 
     def _start(self, partition: Partition, ends: Ends) -> int:
         match self.options.start:

@@ -1,0 +1,159 @@
+"""Whether what a plan has for a Kafka sink can be written there, and what its records are made of.
+
+Changes must stay in order by key, and a delete has nothing but its key. So changes go by the key
+that they are changes of, to a partition and a topic that the key alone decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from headrace.connectors.kafka.options import KafkaSink, KafkaSource
+from headrace.core.contracts import Beside, ColumnOption, ExpressionOption, Misfit, Outgoing
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.text import Text
+from headrace.core.plan.nodes import Upsert
+from headrace.core.types import (
+    BIGINT,
+    BINARY,
+    DOUBLE,
+    FLOAT,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Field,
+    Schema,
+    Struct,
+    Type,
+)
+
+EVENT_TIME = "event_time"
+"""The word that stands for the time of a row, whatever its column is called."""
+
+HEADERS = Array(Struct((Field("key", STRING, nullable=False), Field("value", STRING))))
+METADATA = {
+    "topic": Field("topic", STRING, nullable=False),
+    "partition": Field("partition", INT, nullable=False),
+    "offset": Field("offset", BIGINT, nullable=False),
+    "timestamp": Field("timestamp", TIMESTAMP, nullable=False),
+    "key": Field("key", STRING),
+    "headers": Field("headers", HEADERS, nullable=False),
+}
+
+
+def beside_values(options: Part) -> Sequence[tuple[Text, Field]]:
+    """The columns of what records have beside their values."""
+    assert isinstance(options, KafkaSource)
+    named = options.metadata.columns.items()
+    return [(name, replace(METADATA[what], name=str(name))) for what, name in named]
+
+
+BESIDE = Beside("metadata", beside_values)
+
+
+def _no_key(type: Type) -> tuple[str, str]:
+    if isinstance(type, Array | Struct):
+        return "is no single value", "take what identifies it out of it in a step before"
+    if type in (FLOAT, DOUBLE):
+        return "identifies nothing: equal numbers may differ in their last digit", "cast it"
+    return "", ""
+
+
+def _no_time(type: Type) -> tuple[str, str]:
+    return ("", "") if type == TIMESTAMP else ("is no timestamp", "")
+
+
+COLUMN_OPTIONS = (
+    ColumnOption("key", _no_key),
+    ColumnOption("partition_by", _no_key),
+    ColumnOption("timestamp", _no_time, but=frozenset((EVENT_TIME,))),
+)
+EXPRESSIONS = (
+    ExpressionOption("row_topic", types=(STRING,)),
+    ExpressionOption("headers", types=(STRING, BINARY)),
+)
+
+
+def in_records(options: Part, schema: Schema, format: str) -> Schema:
+    """The columns that stand in the value of a record.
+
+    All of them, but for `raw`, which has one: what says something else about the record is not it.
+    """
+    assert isinstance(options, KafkaSink)
+    if format != "raw" or len(schema) == 1:
+        return schema
+    apart = set(map(str, (*(options.key or ()), *(options.partition_by or ()))))
+    apart |= {str(options.timestamp)} if options.timestamp is not None else set()
+    texts = [each.expression or each.name for each in options.headers or ()]
+    apart |= _read([*texts, *([options.row_topic] if options.row_topic else [])], schema)
+    return Schema(tuple(field for field in schema if field.name not in apart))
+
+
+def _read(texts: Iterable[Text], schema: Schema) -> set[str]:
+    """The columns of expressions."""
+    from headrace.core.expressions.parser import parse
+    from headrace.core.expressions.syntax import Name, walk
+    from headrace.core.expressions.typed import ExpressionError
+
+    found: set[str] = set()
+    for text in texts:
+        with suppress(ExpressionError):  # it has been reported
+            found |= {node.name for node in walk(parse(text.reveal())) if isinstance(node, Name)}
+    return found & set(schema.names)
+
+
+def fits(options: Part, outgoing: Outgoing) -> Iterator[Misfit]:
+    """What stands in the way."""
+    assert isinstance(options, KafkaSink)
+    if options.timestamp == EVENT_TIME and not outgoing.timed:
+        message = "timestamp: the rows have no event time"
+        yield Misfit(message, options.timestamp, "the source says it: event_time: COLUMN")
+    if options.delivery == "exactly_once":
+        yield from _committed(options, outgoing)
+    if isinstance(outgoing.kind, Upsert):
+        yield from _changes(options, outgoing.kind, outgoing.schema)
+
+
+def _committed(options: KafkaSink, outgoing: Outgoing) -> Iterator[Misfit]:
+    """Transactions are committed by checkpoints, which must be exact."""
+    at, checkpoint = options.delivery, outgoing.checkpoint
+    said = "delivery: exactly_once"
+    if outgoing.unrepeatable:
+        sources = ", ".join(outgoing.unrepeatable)
+        message = f"{said} needs checkpoints, and {sources} cannot be read again from one"
+        yield Misfit(message, at, "say delivery: at_least_once")
+    elif checkpoint.every is None:
+        message = f"{said} needs checkpoints, which commit what was written"
+        yield Misfit(message, at, "settings: {checkpoint: {every: 10s}}")
+    elif options.transaction_timeout <= checkpoint.every:
+        message = "a transaction is open from one checkpoint to the next, and longer than its time"
+        hint = "make transaction_timeout longer, or settings.checkpoint.every shorter"
+        yield Misfit(message, at, hint)
+    if checkpoint.mode == "at_least_once":
+        message = f"{said} needs exact checkpoints, and these are at_least_once"
+        yield Misfit(message, at, "settings: {checkpoint: {mode: aligned}}")
+
+
+def _changes(options: KafkaSink, kind: Upsert, schema: Schema) -> Iterator[Misfit]:
+    stream = ", ".join(kind.key)
+    for name in options.key or ():
+        if name in schema.names and name not in kind.key:
+            message = f'key: the rows are changes of ({stream}), and "{name}" is not of that key'
+            yield Misfit(message, name, "leave key: away")
+    missing = [name for name in kind.key if name not in (options.key or kind.key)]
+    if missing and options.key:
+        message = f"key: the rows are changes of ({stream}), and {', '.join(missing)} is left out"
+        yield Misfit(message, options.key[0], "leave key: away")
+    for name in options.partition_by or ():
+        if name in schema.names and name not in kind.key:
+            yield _out_of_order("partition_by", name, stream)
+    if options.row_topic is not None and _read([options.row_topic], schema) - set(kind.key):
+        yield _out_of_order("topic", options.row_topic, stream)
+
+
+def _out_of_order(option: str, at: Text, stream: str) -> Misfit:
+    message = f"{option}: the rows are changes of ({stream}), which alone may say where they go"
+    return Misfit(message, at, "else a change might not find the row that it replaces")

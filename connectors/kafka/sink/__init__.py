@@ -19,7 +19,6 @@ from functools import partial
 from headrace.connectors.formats import encoder
 from headrace.connectors.kafka.connection import REQUEST_S, connected, outage
 from headrace.connectors.kafka.fitting import in_records
-from headrace.connectors.kafka.fitting import in_records
 from headrace.connectors.kafka.options import KafkaSink
 from headrace.connectors.kafka.sink.encoding import Recipe
 from headrace.connectors.kafka.sink.ids import Record

@@ -1,0 +1,78 @@
+"""A broker's transactions as a model: what is visible, what is open, who may still write.
+
+As a real broker does, it knows a transaction by the id, the producer and the epoch, and by nothing
+else: InitProducerId aborts what is open under an id and raises the epoch, EndTxn may be repeated
+until then, and whoever comes with an older epoch is fenced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+State: TypeAlias = Literal["empty", "open", "committed", "aborted"]
+Row: TypeAlias = "tuple[int, int]"
+"""The split that it is of, and its place there."""
+
+
+class Lost(Exception):
+    """The transaction is not there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the broker knows of an id."""
+
+    epoch: int
+    state: State = "empty"
+    rows: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Immutable: what is asked of it gives the broker behind it."""
+
+    ids: tuple[tuple[str, Held], ...] = ()
+    visible: tuple[Row, ...] = ()
+
+    def init(self, id: str) -> Broker:
+        """InitProducerId."""
+        held = dict(self.ids).get(id)
+        return self._with(id, Held(held.epoch + 1 if held else 0))
+
+    def epoch(self, id: str) -> int:
+        """What InitProducerId has answered."""
+        return dict(self.ids)[id].epoch
+
+    def write(self, id: str, epoch: int, row: Row) -> Broker:
+        """AddPartitionsToTxn and Produce."""
+        held = self._of(id, epoch)
+        if held.state not in ("empty", "open"):
+            raise Lost(id)
+        return self._with(id, Held(epoch, "open", (*held.rows, row)))
+
+    def end(self, id: str, epoch: int, *, commit: bool) -> Broker:
+        """EndTxn."""
+        held = self._of(id, epoch)
+        after: State = "committed" if commit else "aborted"
+        if held.state == after:
+            return self
+        if held.state != "open":
+            raise Lost(id)
+        there = (*self.visible, *held.rows) if commit else self.visible
+        ended = replace(self, visible=tuple(sorted(there)))
+        return ended._with(id, Held(epoch, after))
+
+    @property
+    def open(self) -> list[str]:
+        """The ids whose transactions keep readers waiting."""
+        return [id for id, held in self.ids if held.state == "open"]
+
+    def _of(self, id: str, epoch: int) -> Held:
+        held = dict(self.ids).get(id)
+        if held is None or held.epoch != epoch:
+            raise Lost(id)
+        return held
+
+    def _with(self, id: str, held: Held) -> Broker:
+        return replace(self, ids=tuple(sorted({**dict(self.ids), id: held}.items())))

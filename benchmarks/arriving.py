@@ -105,6 +105,10 @@ class _Source:
     def reading(self) -> Reading:
         return _Reading(self.arriving)
 
+    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+        """From where they were left."""
+        return splits
+
     async def published(self, splits: Mapping[Split, Progress]) -> None:
         """Nobody looks."""
 

@@ -101,6 +101,10 @@ class Making:
         """Makes chunks in a thread, as files are read."""
         return Threaded(self, self.surroundings)
 
+    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+        """From where they were left."""
+        return splits
+
     async def published(self, splits: Mapping[Split, Progress]) -> None:
         """Nobody looks."""
 

@@ -103,6 +103,10 @@ class _Making:
     def reading(self) -> Reading:
         return Threaded(self, self.surroundings)
 
+    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+        """From where they were left."""
+        return splits
+
     async def published(self, splits: Mapping[Split, Progress]) -> None:
         """Nobody looks."""
 

@@ -76,6 +76,10 @@ class SourceInThreads:
         """Look."""
         return await self.bench.blocking(self.source.discover)
 
+    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+        """From where they were left."""
+        return splits
+
     def reading(self) -> Reading:
         """What one subtask reads with."""
         return self.source.reading()

@@ -101,6 +101,10 @@ class MemorySource:
         """Every split."""
         return [Split(self.source.name, name) for name in self.splits]
 
+    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+        """From where they were left."""
+        return splits
+
     def reading(self) -> Reading:
         """Reads a chunk of each split in turn."""
         return MemoryReading(self)

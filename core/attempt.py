@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -12,6 +12,7 @@ from headrace.core import faults
 from headrace.core.asked import Refused
 from headrace.core.asking import Asking
 from headrace.core.assembly import Assembly, Subtask
+from headrace.core.beginning import commit_again, discovered
 from headrace.core.bench import until_done
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
@@ -93,18 +94,22 @@ class Attempt:
             await until_done(asyncio.create_task(ends.close()))
 
     async def _between(self, ends: Ends, deployed: Callable[[], None]) -> Coordinator:
-        await self._commit_again(ends)
-        if self.restored is not None and self.restored.ended:
-            return await self._only_committed(ends)
-        splits = await self._discover(ends)
+        if self.restored is not None and self.keeping is not None:
+            await commit_again(self.restored, ends, self.keeping, self.surroundings)
+            if self.restored.ended:
+                # What nobody commits is left to clear away.
+                await ends.check_sinks()
+                return Coordinator((), {}, state="done")
+        begins, splits = await discovered(ends, self.restored)
         coordinator = await self._assembled(ends)
+        now = asyncio.get_running_loop().time()
         looking = [
             asyncio.create_task(self._rediscover(name, source, coordinator))
             for name, source in ends.sources.items()
             if source.rediscover_s is not None
         ]
         try:
-            await self._carry(coordinator, splits, deployed)
+            await self._carry(coordinator, coordinator.start(splits, begins, now), deployed)
         finally:
             for task in looking:
                 task.cancel()
@@ -214,13 +219,12 @@ class Attempt:
     async def _carry(
         self,
         coordinator: Coordinator,
-        splits: Mapping[str, Sequence[Split]],
+        first: Sequence[ToAnybody],
         deployed: Callable[[], None],
     ) -> None:
         """Carry messages between the coordinator and the others until the attempt is over."""
         loop = asyncio.get_running_loop()
-        restored = self.restored.begins if self.restored else None
-        for message in coordinator.start(splits, restored, loop.time()):
+        for message in first:
             await self._deliver(message)
         deployed()
         if self.keeping is not None and self.number == 1:
@@ -300,37 +304,6 @@ class Attempt:
             return None
         last = await self.surroundings.bench.blocking(self.keeping.highest_number)
         return Checkpoints(subtasks(self.plan), self.keeping.rhythm, last)
-
-    async def _commit_again(self, ends: Ends) -> None:
-        """Commit what the checkpoint names: whoever took it may not have come to that.
-
-        It is noted before sinks are looked at: they may use again then what they had for it.
-        """
-        if self.restored is None or self.keeping is None:
-            return
-        for sink, handle in self.restored.handles:
-            with blamed(sink):
-                await ends.sinks[sink].commit(handle)
-        if self.restored.handles:
-            faults.point("noting again")
-            await note_visible(self.restored.number, self.keeping, self.surroundings)
-            faults.point("noted again")
-
-    async def _only_committed(self, ends: Ends) -> Coordinator:
-        """All had been read and put out before; only what nobody commits is left to clear away."""
-        await ends.check_sinks()
-        return Coordinator((), {}, state="done")
-
-    async def _discover(self, ends: Ends) -> dict[str, Sequence[Split]]:
-        """What there is to read; output is looked at after that, and may make its folder."""
-        before = self.restored.begins.splits if self.restored else {}
-        splits = {}
-        for name, source in ends.sources.items():
-            if name not in before or source.rediscover_s is not None:
-                with blamed(name):
-                    splits[name] = await source.discover(first=name not in before)
-        await ends.check_sinks()
-        return splits
 
     async def _rediscover(self, name: str, source: Source, coordinator: Coordinator) -> None:
         """Ask a source for its splits as often as it wants to be asked, while they are read."""

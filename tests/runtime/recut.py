@@ -69,6 +69,10 @@ class CutSource:
         """The other's splits."""
         return await self.source.discover(first)
 
+    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+        """From where they were left: a piece says what of the other's position it is behind."""
+        return splits
+
     @property
     def rediscover_s(self) -> float | None:
         """As often as the other."""

@@ -75,15 +75,30 @@ def _offsets(offsets: range | list[int]) -> pl.Series:
 
 
 def _headers(headers: Sequence[Headers]) -> pl.Series:
+    """Made flat, and gathered by row: Polars takes long for lists of Python's objects."""
     import polars as pl
 
     dtype = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
-    rows = [[{"key": key, "value": _shown(value)} for key, value in each] for each in headers]
-    return pl.Series(rows, dtype=dtype)
-
-
-def _shown(value: bytes | None) -> str | None:
-    return None if value is None else _text(value)
+    none = pl.Series([[]], dtype=dtype).new_from_index(0, len(headers))
+    flat = [(row, key, value) for row, each in enumerate(headers) for key, value in each]
+    if not flat:
+        return none
+    rows, keys, values = zip(*flat, strict=True)
+    pairs = pl.DataFrame(
+        {
+            "row": pl.Series(rows, dtype=pl.Int64),
+            "key": pl.Series(keys, dtype=pl.String),
+            "value": texts(pl.Series(values, dtype=pl.Binary), _text),
+        }
+    )
+    gathered = pairs.group_by("row", maintain_order=True).agg(pl.struct("key", "value").alias("h"))
+    there = gathered["row"]
+    return none.zip_with(
+        pl.Series([True]).new_from_index(0, len(headers)).scatter(there, False),
+        pl.DataFrame({"row": pl.int_range(len(headers), eager=True)})
+        .join(gathered, on="row", how="left", maintain_order="left")["h"]
+        .cast(dtype),
+    )
 
 
 def _text(value: bytes) -> str:

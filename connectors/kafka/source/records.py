@@ -75,26 +75,29 @@ class Unpacking:
         self, to: Records, batch: Batch, first: int, before: int | None, most: int | None
     ) -> int:
         """Add the records of a batch one by one; where to go on."""
-        taken = [
-            record
-            for record in batch.opened()
-            if record.offset >= first and (before is None or record.offset < before)
-        ]
-        go_on = batch.next_offset
-        if most is not None and len(taken) >= most > 0:
-            del taken[most:]
-            go_on = taken[-1].offset + 1
-        to.values += [record.value for record in taken]
-        to.offsets.append([record.offset for record in taken])
-        if self.timestamps:
-            to.timestamps += [record.timestamp or 0 for record in taken]
-        if self.keys:
-            to.keys += [record.key for record in taken]
-        if self.headers:
-            to.headers += [record.headers for record in taken]
-        if taken:
-            to.last = Seen(taken[-1].offset, taken[-1].timestamp or 0)
-        return go_on
+        # Each goes into lists at once: a list of records would be looked through by Python's
+        # collector over and over, which takes three times as long as all the rest.
+        offsets: list[int] = []
+        for record in batch.opened():
+            offset = record.offset
+            if offset < first or (before is not None and offset >= before):
+                continue
+            offsets.append(offset)
+            to.values.append(record.value)
+            if self.timestamps:
+                to.timestamps.append(record.timestamp or 0)
+            if self.keys:
+                to.keys.append(record.key)
+            if self.headers:
+                to.headers.append(record.headers)
+            last = record
+            if len(offsets) == most:
+                break
+        if offsets:
+            to.last = Seen(last.offset, last.timestamp or 0)
+        dense = batch.is_dense and len(offsets) == batch.count
+        to.offsets.append(range(batch.base_offset, batch.next_offset) if dense else offsets)
+        return offsets[-1] + 1 if len(offsets) == most else batch.next_offset
 
 
 VALUES = Unpacking()

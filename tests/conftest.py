@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("busy", deadline=None)
+hypothesis.settings.load_profile("busy")
 
 HERE = Path(__file__).parent
 LONGEST = ("kafka", "runtime/test_freezing.py", "recovery", "cli", "docs")

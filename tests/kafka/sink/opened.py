@@ -1,0 +1,148 @@
+"""A Kafka sink as the runtime would have it: checked, written to, and its handles committed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
+
+from headrace.connectors.kafka.options import KafkaSink
+from headrace.connectors.kafka.sink import open_sink
+from headrace.core.bench import Bench
+from headrace.core.contracts import Commits, Sink, Surroundings, Writer
+from headrace.core.messages import Handle
+from headrace.core.pipeline.text import Text
+from headrace.core.plan import nodes
+from headrace.core.state import Document
+from headrace.core.types import BIGINT, STRING, Field, Schema
+from tests.kafka.opened import said
+
+T = TypeVar("T")
+
+NAME = "out"
+LONGEST_S = 60.0
+"""Nothing takes so long: what does, fails."""
+ROWS = Schema((Field("k", STRING), Field("n", BIGINT)))
+EVERY_SECOND = Commits(1.0, 10.0, 3, 5.0)
+
+
+@dataclass(slots=True)
+class Kept:
+    """Notes in memory, as JSON; `order` is what was written, one after the other."""
+
+    order: list[str] = field(default_factory=list)
+    _notes: dict[str, str] = field(default_factory=dict)
+
+    def read(self, name: str) -> Document | None:
+        """What was written last."""
+        return json.loads(self._notes[name]) if name in self._notes else None
+
+    def write(self, name: str, document: Document) -> None:
+        """Keep it."""
+        self._notes[name] = json.dumps(document)
+        self.order.append(self._notes[name])
+
+
+@dataclass(slots=True)
+class Opened:
+    """A sink and what it has told."""
+
+    sink: Sink
+    told: list[str]
+    _writers: list[Writer] = field(default_factory=list)
+
+    def writer(self, subtask: int = 0) -> Writer:
+        """One that is closed at the end."""
+        self._writers.append(self.sink.writer(subtask))
+        return self._writers[-1]
+
+    async def written(self, frame: pl.DataFrame, subtask: int = 0) -> Handle:
+        """The handle of a transaction with these rows."""
+        writer = self.writer(subtask)
+        await writer.write(frame)
+        handle = await writer.prepare()
+        assert handle is not None
+        return handle
+
+    async def close(self) -> None:
+        """Writers first, as the runtime does."""
+        for writer in self._writers:
+            await writer.close()
+        await self.sink.close()
+
+
+def node(
+    address: str,
+    topic: object,
+    schema: Schema = ROWS,
+    *,
+    format: str = "json",
+    parallelism: int = 1,
+    changes: Sequence[str] = (),
+    **options: Any,
+) -> tuple[nodes.Sink, Schema]:
+    """A sink of the plan, and the columns that it is given."""
+    whole = {"brokers": address, "topic": topic, **options}
+    read = KafkaSink.model_validate({Text(key): said(value) for key, value in whole.items()})
+    of = nodes.Format(format, None)
+    return nodes.Sink(NAME, "rows", "kafka", read, of, parallelism, tuple(changes)), schema
+
+
+@asynccontextmanager
+async def opened(
+    described: tuple[nodes.Sink, Schema],
+    *,
+    job: str = "a" * 32,
+    notes: Kept | None = None,
+    commits: Commits | None = EVERY_SECOND,
+    checked: bool = True,
+) -> AsyncIterator[Opened]:
+    """The sink, checked."""
+    told: list[str] = []
+    with ThreadPoolExecutor(2) as executor:
+        where = Surroundings(
+            Path(),
+            job,
+            Bench(executor),
+            notes=notes or Kept(),
+            tell=told.append,
+            commits=commits,
+        )
+        made = Opened(open_sink(*described, where), told)
+        try:
+            if checked:
+                await made.sink.check()
+            yield made
+        finally:
+            await made.close()
+
+
+def rows(count: int, first: int = 0) -> pl.DataFrame:
+    """So many rows of the default columns."""
+    numbers = pl.int_range(first, first + count, eager=True)
+    return pl.DataFrame({"k": [f"key {n % 7}" for n in numbers], "n": numbers})
+
+
+def numbers(values: Sequence[bytes | None]) -> list[int]:
+    """Those in the values of records, sorted."""
+    return sorted(json.loads(value)["n"] for value in values if value is not None)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Do it in a loop of its own, within bounded time."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(LONGEST_S):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+Options = Mapping[str, Any]

@@ -1,0 +1,305 @@
+"""Rows exactly once, on a real broker: what is prepared, committed, aborted and lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.core.contracts import Commits, ConnectorError
+from headrace.core.messages import Handle
+from tests.kafka.broker import Broker
+from tests.kafka.sink.opened import Kept, node, numbers, opened, rows, run
+from tests.kafka.topics import Topics
+
+pytestmark = pytest.mark.kafka
+
+Fresh = Callable[..., str]
+EXACTLY = {"delivery": "exactly_once"}
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def job(fresh: Fresh) -> str:
+    """The id of a job that nobody else has."""
+    return fresh().replace("-", "").ljust(32, "0")
+
+
+def test_rows_are_seen_when_their_handle_is_committed_and_once(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh(), partitions=3)
+
+    async def work() -> None:
+        async with opened(node(broker.address, topic, **EXACTLY), job=job) as out:
+            writer = out.writer()
+            assert await writer.prepare() is None
+            await writer.write(rows(100))
+            handle = await writer.prepare()
+            assert handle is not None
+            assert await writer.prepare() is None
+            assert topics.visible(topic) == []
+            await out.sink.commit(handle)
+            await out.sink.commit(handle)
+            await writer.write(rows(100, first=100))
+
+    run(work())
+    # What was not prepared was aborted when the writer was closed: nobody waits for it.
+    assert numbers(topics.values(topic)) == list(range(100))
+
+
+def test_transactions_that_wait_are_committed_in_their_order_by_whoever_goes_on(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic, notes = topics.create(fresh()), Kept()
+    described = node(broker.address, topic, **EXACTLY)
+
+    async def work() -> list[Handle]:
+        async with opened(described, job=job, notes=notes) as out:
+            writer, handles = out.writer(), []
+            for at in range(5):
+                await writer.write(rows(10, first=10 * at))
+                handles.append(await writer.prepare())
+            assert topics.visible(topic) == []
+            return [handle for handle in handles if handle is not None]
+
+    async def later(handles: list[Handle]) -> None:
+        async with opened(described, job=job, checked=False) as out:
+            for handle in handles:
+                await out.sink.commit(json.loads(json.dumps(handle)))
+
+    handles = run(work())
+    assert len({handle["id"] for handle in handles}) == 5
+    assert [json.loads(note)["slots"] for note in notes.order] == [3, 4, 5]
+    run(later(handles))
+    assert numbers(topics.values(topic)) == list(range(50))
+
+
+def test_an_id_is_used_again_once_its_transaction_is_committed_and_a_barrier_has_come(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic, notes = topics.create(fresh()), Kept()
+
+    async def work() -> list[object]:
+        async with opened(node(broker.address, topic, **EXACTLY), job=job, notes=notes) as out:
+            writer, ids = out.writer(), []
+            for at in range(6):
+                await writer.write(rows(1, first=at))
+                handle = await writer.prepare()
+                assert handle is not None
+                await out.sink.commit(handle)
+                ids.append(handle["id"])
+            return ids
+
+    assert len(set(run(work()))) == 2
+    assert len(notes.order) == 1
+    assert numbers(topics.values(topic)) == list(range(6))
+
+
+def test_what_a_dead_attempt_left_open_is_aborted_at_any_parallelism_and_by_another_job(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic, notes = topics.create(fresh()), Kept()
+
+    async def dies() -> None:
+        described = node(broker.address, topic, parallelism=2, **EXACTLY)
+        async with opened(described, job=job, notes=notes) as out:
+            # Prepared, so closing leaves them as they are; no manifest names them.
+            await out.written(rows(10), subtask=1)
+            await out.written(rows(10), subtask=0)
+
+    async def follows() -> None:
+        async with opened(node(broker.address, topic, **EXACTLY), job="b" * 32, notes=notes) as out:
+            await out.sink.commit(await out.written(rows(3)))
+
+    run(dies())
+    assert topics.visible(topic) == []
+    run(follows())
+    assert numbers(topics.values(topic)) == [0, 1, 2]
+    assert [json.loads(note)["subtasks"] for note in notes.order] == [2, 1]
+
+
+SCRIPT = """
+import asyncio, json, os, signal, sys
+from tests.kafka.sink.opened import node, opened, rows
+
+async def work(address, topic, job):
+    async with opened(node(address, topic, delivery="exactly_once"), job=job) as out:
+        print(json.dumps(await out.written(rows(1000))), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(work(*sys.argv[1:]))
+"""
+
+
+def test_another_process_commits_what_a_killed_one_has_prepared(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh(), partitions=4)
+    command = [sys.executable, "-c", SCRIPT, broker.address, topic, job]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    handle = json.loads(ran.stdout)
+    assert (handle["rows"], handle["topics"]) == (1000, [topic])
+
+    async def work() -> None:
+        async with opened(node(broker.address, topic, **EXACTLY), job=job, checked=False) as out:
+            await out.sink.commit(handle)
+
+    assert topics.visible(topic) == []
+    run(work())
+    assert numbers(topics.values(topic)) == list(range(1000))
+
+
+def test_aborted_rows_are_never_seen_and_may_be_aborted_again(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh())
+
+    async def work() -> None:
+        async with opened(node(broker.address, topic, **EXACTLY), job=job) as out:
+            handle = await out.written(rows(10))
+            await out.sink.abort(handle)
+            await out.sink.abort(handle)
+
+    run(work())
+    assert topics.values(topic) == []
+
+
+def losing(address: str, topic: str, job: str, **options: Any) -> list[str]:
+    """Commit what somebody has ended; what was told."""
+
+    async def work() -> list[str]:
+        described = node(address, topic, **EXACTLY, **options)
+        async with opened(described, job=job) as out:
+            handle = await out.written(rows(10))
+            await out.sink.abort(handle)
+            await out.sink.commit(handle)
+            return out.told
+
+    return run(work())
+
+
+def test_a_transaction_that_is_gone_is_named_and_ends_the_job(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh())
+    with pytest.raises(ConnectorError) as error:
+        losing(broker.address, topic, job)
+    assert error.value.final
+    assert f"10 rows to topic {topic} are lost" in error.value.message
+    assert f"headrace-{job}-out-0-0, opened at 20" in error.value.message
+
+
+def test_a_transaction_that_is_gone_is_only_told_where_that_was_asked_for(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh())
+    (line,) = losing(broker.address, topic, job, on_lost_transaction="warn")
+    assert line.startswith(f"out: 10 rows to topic {topic} are lost")
+
+
+@pytest.mark.slow
+def test_a_transaction_that_the_broker_gave_up_is_lost(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh())
+
+    async def work() -> None:
+        described = node(broker.address, topic, transaction_timeout="2s", **EXACTLY)
+        async with opened(described, job=job) as out:
+            handle = await out.written(rows(10))
+            await asyncio.to_thread(topics.settled, topic)
+            await out.sink.commit(handle)
+
+    with pytest.raises(ConnectorError, match=r"10 rows .* are lost"):
+        run(work())
+    assert topics.values(topic) == []
+
+
+def test_a_commit_waits_for_a_broker_that_is_away(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh())
+
+    async def work() -> None:
+        async with opened(node(broker.address, topic, **EXACTLY), job=job) as out:
+            handle = await out.written(rows(10))
+            await asyncio.to_thread(broker.kill)
+            committing = asyncio.create_task(out.sink.commit(handle))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(broker.start)
+            await committing
+
+    run(work())
+    assert numbers(topics.values(topic)) == list(range(10))
+
+
+def test_a_commit_that_waits_can_be_cancelled(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh())
+
+    async def work() -> None:
+        async with opened(node(broker.address, topic, **EXACTLY), job=job) as out:
+            handle = await out.written(rows(10))
+            await asyncio.to_thread(broker.pause)
+            committing = asyncio.create_task(out.sink.commit(handle))
+            await asyncio.sleep(0)
+            committing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await committing
+
+    try:
+        run(work())
+    finally:
+        broker.resume()
+
+
+def checking(address: str, topic: str, commits: Commits | None, **options: Any) -> list[str]:
+    """Look at a sink; what was told."""
+
+    async def work() -> list[str]:
+        async with opened(node(address, topic, **EXACTLY, **options), commits=commits) as out:
+            return out.told
+
+    return run(work())
+
+
+def test_a_timeout_beyond_the_brokers_is_refused(
+    broker: Broker, topics: Topics, fresh: Fresh
+) -> None:
+    topic = topics.create(fresh())
+    with pytest.raises(ConnectorError, match=r"3600 s, which allows 900 s at most"):
+        checking(broker.address, topic, Commits(1, 10, 3, 5), transaction_timeout="1h")
+
+
+def test_a_timeout_that_ends_every_transaction_is_refused(
+    broker: Broker, topics: Topics, fresh: Fresh
+) -> None:
+    topic = topics.create(fresh())
+    with pytest.raises(ConnectorError, match="timeout is 30 s, and a checkpoint every 60 s"):
+        checking(broker.address, topic, Commits(60, 10, 3, 5), transaction_timeout="30s")
+
+
+def test_where_all_is_committed_at_the_end_no_time_is_too_long_to_know(
+    broker: Broker, topics: Topics, fresh: Fresh
+) -> None:
+    topic = topics.create(fresh())
+    assert checking(broker.address, topic, None, transaction_timeout="30s") == []
+
+
+def test_a_timeout_that_may_end_a_transaction_is_told(
+    broker: Broker, topics: Topics, fresh: Fresh
+) -> None:
+    topic = topics.create(fresh())
+    assert checking(broker.address, topic, Commits(5, 600, 3, 60)) == []
+    (line,) = checking(broker.address, topic, Commits(300, 600, 3, 60))
+    assert "a transaction may be open for 960 s" in line

@@ -139,7 +139,7 @@ async def opened(
     at: Mapping[str, Position] | None = None,
     only: Iterable[str] | None = None,
     limit: int | None = None,
-    assigned: bool = True,
+    discovered: bool = True,
     last: bool = True,
 ) -> AsyncIterator[Opened]:
     """The source, with its splits assigned: from where they start, or `at` where one was left."""
@@ -150,10 +150,12 @@ async def opened(
         made = open_source(source, where)
         reading = None
         try:
-            async with asyncio.timeout(LONGEST_S):
-                splits = await made.discover(first)
+            splits: Sequence[Split] = ()
+            if discovered:
+                async with asyncio.timeout(LONGEST_S):
+                    splits = await made.discover(first)
             reading = made.reading()
-            if assigned:
+            if discovered:
                 known = at or {}
                 wanted = [each for each in splits if only is None or each.name in only]
                 reading.assign(

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.connectors.kafka.source.fetching import PARTITION_BYTES
 from headrace.core.contracts import ConnectorError
-from headrace.core.messages import Position
+from headrace.core.messages import Position, Split
 from headrace.core.types import BIGINT, STRING, Field
 from tests.kafka.broker import Broker
 from tests.kafka.built import CODECS
@@ -324,3 +324,17 @@ def test_the_same_topic_goes_on_with_its_last_record_known(
             return await it.first(4)
 
     assert run(reading).values == [b"7", b"8", b"9", b"more"]
+
+
+def test_a_job_that_goes_on_may_read_before_it_discovers(
+    broker: Broker, topics: Topics, fresh: Fresh
+) -> None:
+    topic = topics.create(fresh())
+    topics.write(topic, plain(10))
+
+    async def reading() -> Came:
+        async with opened(node(broker.address, topic=topic), discovered=False) as it:
+            it.reading.assign([(Split("records", f"{topic}-0"), "offset=7 stop=10")], last=True)
+            return await it.to_the_end()
+
+    assert run(reading).values == [b"7", b"8", b"9"]

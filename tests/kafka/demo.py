@@ -84,7 +84,7 @@ def written(topics: Topics) -> None:
         key, value = (record.key or b"").decode(), (record.value or b"").decode()
         print(f"  partition {record.partition}, offset {record.offset}, key {key}: {value}")
     ends = topics.ends("orders")
-    print(f"the topic orders had {sum(ends.values()):,} of them, in {len(ends)} partitions")
+    print(f"the topic orders has {sum(ends.values()):,} records, in {len(ends)} partitions")
 
 
 def demo(folder: Path) -> int:

@@ -11,13 +11,15 @@ from typing import Any, TypeVar
 from aiokafka import errors as kafka
 
 from headrace.connectors.kafka.sink.errors import refusal
-from headrace.connectors.kafka.sink.patience import Patience, refreshed
+from headrace.connectors.kafka.sink.patience import BACKOFF_S, Patience, refreshed
 from headrace.connectors.kafka.sink.wire import Wire
 from headrace.core.contracts import ConnectorError
 from headrace.core.problems import did_you_mean
 
 T = TypeVar("T")
 
+UNKNOWN_S = 10.0
+"""So long a topic may be unknown that was there before."""
 START_S = 30.0
 """So long may it take until a topic is known."""
 
@@ -42,20 +44,28 @@ class Link:
     async def partitions(self, topic: str) -> int:
         """How many the topic has now. Raises ConnectorError if it is not there."""
         wire = await self.wire()
-        if topic not in self._known:
+        if topic not in self._known or not wire.known(topic):
             await self._follow(topic, wire)
         return wire.known(topic)
 
     async def _follow(self, topic: str, wire: Wire) -> None:
         """Look for the topic, which nobody is to make, and know its leaders from now on."""
-        found = (await self._insist(partial(wire.partitions, [topic]), topic, wire))[topic]
-        if isinstance(found, kafka.UnknownTopicOrPartitionError):
-            raise await self._unknown(topic, wire)
+        found = await self._found(topic, wire)
+        # A broker that has only just begun may not know yet what was there before.
+        until_s = asyncio.get_running_loop().time() + (UNKNOWN_S if topic in self._known else 0)
+        while isinstance(found, kafka.UnknownTopicOrPartitionError):
+            if asyncio.get_running_loop().time() >= until_s:
+                raise await self._unknown(topic, wire)
+            await asyncio.sleep(BACKOFF_S)
+            found = await self._found(topic, wire)
         if isinstance(found, kafka.KafkaError):
             raise refusal(found, f'write to topic "{topic}"')
         while not wire.known(topic):
             await self._insist(partial(wire.follow, [topic]), topic, wire)
         self._known.add(topic)
+
+    async def _found(self, topic: str, wire: Wire) -> int | kafka.KafkaError:
+        return (await self._insist(partial(wire.partitions, [topic]), topic, wire))[topic]
 
     async def _insist(self, ask: Callable[[], Coroutine[Any, Any, T]], topic: str, wire: Wire) -> T:
         try:

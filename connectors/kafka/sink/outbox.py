@@ -58,9 +58,9 @@ class Outbox:
         self._busy.update(taken)
         return taken
 
-    def stuck(self, leader: Callable[[Place], int | None]) -> bool:
-        """Whether something waits for a partition of which nobody knows the leader."""
-        return any(leader(place) is None for place in self._waiting)
+    def unled(self, leader: Callable[[Place], int | None]) -> list[str]:
+        """The topics for which something waits, and nobody knows who takes it."""
+        return sorted({place[0] for place in self._waiting if leader(place) is None})
 
     def answered(self, node: int) -> None:
         """The broker can be sent something again."""

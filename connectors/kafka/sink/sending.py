@@ -15,6 +15,7 @@ from aiokafka import errors as kafka
 
 from headrace.connectors.kafka.sink.batches import Batches, Place, Sealed, rows
 from headrace.connectors.kafka.sink.errors import GROUPED, of_code, passes, refusal
+from headrace.connectors.kafka.sink.link import UNKNOWN_S
 from headrace.connectors.kafka.sink.outbox import Outbox
 from headrace.connectors.kafka.sink.patience import BACKOFF_S, Patience, has_moved, refreshed
 from headrace.connectors.kafka.sink.wire import Wire
@@ -22,8 +23,6 @@ from headrace.core.contracts import ConnectorError
 
 MOST = 32 << 20
 """So many bytes may wait to be written."""
-UNKNOWN_S = 10.0
-"""So long a topic may be unknown that was there before: a broker that starts knows it not yet."""
 SHOWN = 120
 
 
@@ -95,7 +94,7 @@ class Sending:
             return
         for node, batches in self._outbox.take(self.wire.leader).items():
             self._begin(self._send(node, batches))
-        if self._outbox.stuck(self.wire.leader) and not self._tasks:
+        if not self._tasks and self._outbox.unled(self.wire.leader):
             self._begin(self._look())
 
     def _begin(self, work: Coroutine[object, object, None]) -> None:
@@ -112,9 +111,14 @@ class Sending:
         self.written()
 
     async def _look(self) -> None:
-        """Learn who leads a partition that something waits for."""
-        await asyncio.sleep(BACKOFF_S)
-        await self.patience.watched(self.wire.refresh())
+        """Learn who leads a partition that something waits for, if it is still there."""
+        await self._pause()
+        topics = self._outbox.unled(self.wire.leader)
+        with suppress(kafka.KafkaError):
+            found = await self.patience.watched(self.wire.partitions(topics))
+            for topic, error in found.items():
+                if isinstance(error, kafka.UnknownTopicOrPartitionError):
+                    self._bear(error, topic)
 
     async def _send(self, node: int, batches: list[Sealed]) -> None:
         """One request, and what follows from its answer."""

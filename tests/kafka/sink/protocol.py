@@ -291,7 +291,8 @@ def _written(world: World, process: Process, number: int, split: int) -> World:
 def _prepared(world: World, process: Process, number: int, *, ended: bool) -> World:
     """A subtask comes to a barrier, or to its end, and takes that for the barrier if one comes."""
     writer, taking = process.writers[number], process.taking
-    pool, handles = writer.pool.barrier(), ()
+    pool = writer.pool.barrier()
+    handles: tuple[Handle, ...] = ()
     if writer.open is not None:
         pool, handles = pool.prepared(writer.open[1]), (writer.open,)
     after = _with(process, number, Writer(pool, None, ended))

@@ -106,8 +106,8 @@ def test_what_nobody_leads_waits() -> None:
     outbox = Outbox()
     outbox.put([sealed(0, 0)])
     assert outbox.take(lambda _: None) == {}
-    assert outbox.stuck(lambda _: None)
-    assert not outbox.stuck(led)
+    assert outbox.unled(lambda _: None) == ["t"]
+    assert outbox.unled(led) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("written again halves".split()))))

@@ -47,7 +47,7 @@ def only(*names: str) -> Schema:
 
 
 def javas(key: bytes, count: int) -> int:
-    return (murmur2(key) & 0x7FFFFFFF) % count
+    return int((murmur2(key) & 0x7FFFFFFF) % count)
 
 
 @pytest.mark.parametrize("rows", [FEW, 4 * FEW])

@@ -22,7 +22,7 @@ from tests.kafka.topics import Topics
 pytestmark = pytest.mark.kafka
 
 Fresh = Callable[..., str]
-EXACTLY = {"delivery": "exactly_once"}
+EXACTLY: dict[str, Any] = {"delivery": "exactly_once"}
 ROOT = Path(__file__).parents[3]
 
 

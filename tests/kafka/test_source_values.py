@@ -111,6 +111,7 @@ BYTES = st.lists(
 
 @given(st.lists(st.none() | JSONS | BYTES, max_size=8))
 @example([b'"\n"', b'"'])
+@example([b"}", b"x\r{ \r\r{}", b"\r,", b" \n\xef\xbb\xbf}\xffx11"])
 def test_a_value_is_read_as_if_it_were_alone(values: list[bytes | None]) -> None:
     for reader in (JSON, CSV):
         rows = reader.read(values)

@@ -157,8 +157,10 @@ def csv_lines(decoder: Decoder, shape: Shape) -> Lines:
     """CSV without headers: a value is a record, and line feeds stand within quotes."""
 
     def is_whole(block: bytes, count: int) -> bool:
-        lines = b"\n%b\n" % block
+        lines = b"\n%b\n" % block  # a return that ends no line is read otherwise among others
         if lines.count(b"\n") != count + 1 or any(odd in lines for odd in ODD):
+            return False
+        if lines.count(b"\r") != lines.count(b"\r\n"):
             return False
         if shape.quote not in block:
             return True
@@ -168,7 +170,7 @@ def csv_lines(decoder: Decoder, shape: Shape) -> Lines:
     def line(value: bytes) -> bytes | None:
         text = bare(value)
         rest = shape.unquoted(text)
-        return None if shape.quote in rest or b"\n" in rest else text
+        return None if shape.quote in rest or b"\n" in rest or b"\r" in text else text
 
     def is_empty(value: bytes) -> bool:
         return not bare(value)

@@ -9,7 +9,6 @@ import click
 NOT_BUILT_YET = frozenset(("test", "top", "tap", "serve", "bench"))
 OPTIONS_NOT_BUILT_YET = {
     "run": frozenset(("--batch", "--master", "--conf")),
-    "validate": frozenset(("--connect",)),
 }
 
 

@@ -20,15 +20,26 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("pipelines", type=PipelineFile(), nargs=-1, required=True, metavar="PIPELINE...")
 @click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@click.option(
+    "--connect",
+    is_flag=True,
+    help="Also ask whether topics, files and folders are there, and let us in.",
+)
 @set_option
 @click.pass_context
 def validate(
-    ctx: click.Context, pipelines: Sequence[str], strict: bool, overrides: Sequence[str]
+    ctx: click.Context,
+    pipelines: Sequence[str],
+    strict: bool,
+    connect: bool,
+    overrides: Sequence[str],
 ) -> None:
     """Say all that is wrong with pipelines.
 
     Problems are listed in file order; nothing is run and nothing is written. The exit status is 2
-    if there is an error.
+    if there is an error. With --connect, brokers and disks are asked as well, which takes some
+    seconds at most; nothing is changed there, and the exit status is that of a run that would
+    begin now.
     """
     checked = []
     for path in pipelines:
@@ -39,6 +50,22 @@ def validate(
     click.echo(_summary(pipelines, checked), err=True)
     if not all(one.ok for one in checked):
         ctx.exit(2)
+    if connect:
+        ctx.exit(max(_connect(one) for one in checked))
+
+
+def _connect(checked: Checked) -> int:
+    """Ask whether what a plan reads and writes is there, and tell; the exit status."""
+    from headrace.cli.connect import ask
+    from headrace.core.rendering import printable
+
+    assert checked.plan is not None
+    found = ask(checked.plan, checked.loaded.folder)
+    for one in found:
+        hint = f"\n      {one.hint}" if one.status and one.hint else ""
+        text = f"{one.part}: {printable(one.text)}{hint}"
+        click.echo(click.style(text, fg="red") if one.status else text)
+    return max((one.status for one in found), default=0)
 
 
 def _of_file(problem: Problem, path: str) -> Problem:

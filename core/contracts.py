@@ -8,7 +8,7 @@ unchanged; a source and a writer are asynchronous, because they wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -109,6 +109,9 @@ class SourceSide:
     """Whether it can be read again from a position: else a job cannot go on from a checkpoint."""
     holds_back: Callable[[Part], bool] = lambda _: False
     """Whether splits that are not read yet, perhaps many, hold event time back."""
+    look: Callable[[nodes.Source, Surroundings], Awaitable[str]] | None = None
+    """What there is to read, in words; raises ConnectorError, and changes nothing. None: there is
+    nothing outside."""
 
     @property
     def declares_columns(self) -> bool:
@@ -131,6 +134,9 @@ class SinkSide:
     open: Callable[[nodes.Sink, Schema, Surroundings], Sink] | None = None
     place: Callable[[Part], str] | None = None
     """What two sinks of a pipeline cannot share, as it is called."""
+    look: Callable[[nodes.Sink, Schema, Surroundings], Awaitable[str]] | None = None
+    """Where there is to write, in words; raises ConnectorError, and changes nothing. None: there
+    is nothing outside."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from headrace.connectors.blocking import SinkInThreads, SourceInThreads
 from headrace.connectors.files.matching import is_magic
@@ -41,7 +42,12 @@ def files(block: int = BLOCK) -> Connector:
         "files",
         "Files in a folder.",
         source=SourceSide(
-            FilesSource, FORMATS, open=source, bounded=_bounded, holds_back=_holds_back
+            FilesSource,
+            FORMATS,
+            open=source,
+            bounded=_bounded,
+            holds_back=_holds_back,
+            look=_source_there,
         ),
         sink=SinkSide(
             FilesSink,
@@ -50,6 +56,7 @@ def files(block: int = BLOCK) -> Connector:
             records=in_records,
             open=_sink,
             place=_place,
+            look=_sink_there,
         ),
         reads_back=read_back,
     )
@@ -86,6 +93,18 @@ def in_records(options: Part, schema: Schema, format: str) -> Schema:
     """The columns that do not name folders."""
     folders = getattr(options, "partition_by", None) or ()
     return Schema(tuple(field for field in schema if field.name not in folders))
+
+
+async def _source_there(source: nodes.Source, surroundings: Surroundings) -> str:
+    from headrace.connectors.files.looking import source_there
+
+    return await surroundings.bench.blocking(partial(source_there, source, surroundings))
+
+
+async def _sink_there(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> str:
+    from headrace.connectors.files.looking import sink_there
+
+    return await surroundings.bench.blocking(partial(sink_there, sink, surroundings))
 
 
 def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:

@@ -38,6 +38,18 @@ def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
     return open_sink(sink, schema, surroundings)
 
 
+async def _source_there(source: nodes.Source, surroundings: Surroundings) -> str:
+    from headrace.connectors.kafka.looking import source_there
+
+    return await source_there(source, surroundings)
+
+
+async def _sink_there(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> str:
+    from headrace.connectors.kafka.looking import sink_there
+
+    return await sink_there(sink, schema, surroundings)
+
+
 def _bounded(options: Part) -> bool:
     assert isinstance(options, KafkaSource)
     return options.stop is not None
@@ -46,7 +58,9 @@ def _bounded(options: Part) -> bool:
 KAFKA = Connector(
     "kafka",
     "Topics of Apache Kafka.",
-    source=SourceSide(KafkaSource, FORMATS, beside=BESIDE, open=_source, bounded=_bounded),
+    source=SourceSide(
+        KafkaSource, FORMATS, beside=BESIDE, open=_source, bounded=_bounded, look=_source_there
+    ),
     sink=SinkSide(
         KafkaSink,
         FORMATS,
@@ -55,5 +69,6 @@ KAFKA = Connector(
         records=in_records,
         fits=fits,
         open=_sink,
+        look=_sink_there,
     ),
 )

@@ -1,0 +1,38 @@
+"""Whether files are there to be read, and a folder to be written into: looked at, and left."""
+
+from __future__ import annotations
+
+import os
+
+from headrace.connectors.files.options import FilesSink, FilesSource
+from headrace.connectors.files.source import open_source
+from headrace.core.contracts import ConnectorError, Surroundings
+from headrace.core.plan import nodes
+from headrace.core.rendering import count
+
+
+def source_there(source: nodes.Source, surroundings: Surroundings) -> str:
+    """How many files there are. Raises ConnectorError."""
+    options = source.options
+    assert isinstance(options, FilesSource)
+    splits = open_source(source, surroundings, 1).discover()
+    for split in splits:
+        if not os.access(surroundings.folder / split.name, os.R_OK):
+            raise ConnectorError(f"{split.name} may not be read")
+    return f"{options.path}: {count(len(splits), 'file')}"
+
+
+def sink_there(sink: nodes.Sink, surroundings: Surroundings) -> str:
+    """Whether the folder may be written into, or made. Raises ConnectorError."""
+    options = sink.options
+    assert isinstance(options, FilesSink)
+    folder = above = os.path.join(surroundings.folder, options.path.reveal())
+    while above and not os.path.lexists(above):
+        above = os.path.dirname(above)
+    above = above or "."
+    if not os.path.isdir(above):
+        hint = "the path of a files sink is the folder of its parts"
+        raise ConnectorError(f"{above} is a file, wanted a folder", hint, exit_status=2)
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise ConnectorError(f"{above} may not be written into")
+    return f"{options.path}: {'may be written into' if above == folder else 'is to be made'}"

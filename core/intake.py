@@ -169,7 +169,9 @@ class Intake:
                 self._since = now
             self._kept.append(self._numbered(chunk))
             self._kept_rows += chunk.frame.height
-        self.timing.watermarks.came(chunk.split, at_us)
+        if chunk.frame.height or chunk.bad:
+            # A chunk of neither only says how far the split is: it may be idle all the same.
+            self.timing.watermarks.came(chunk.split, at_us)
         self._count(chunk)
 
     def _count(self, chunk: Chunk) -> None:

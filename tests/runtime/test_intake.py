@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -139,3 +139,42 @@ def test_the_end_and_a_stop_send_what_is_kept(
     tmp_path: Path, end: float, stop_at: float | None
 ) -> None:
     assert batches(tmp_path, [0.001, end], Bounds(linger_s=1), stop_at) == [(0.002, [1])]
+
+
+class Passing(Timed):
+    """`Reading` of a chunk without rows: something was passed over."""
+
+    def __init__(self, behind: Callable[[], None]) -> None:
+        super().__init__([0.0])
+        self._behind = behind
+
+    async def next(self) -> Arrival | None:
+        """The chunk, and the end, before which that is called."""
+        if not self._times:
+            self._behind()
+            return None
+        del self._times[0]
+        return Chunk(SPLIT, pl.DataFrame({"x": pl.Series([], dtype=pl.Int64)}), 7)
+
+
+def test_a_chunk_without_rows_moves_the_position_and_ends_no_idleness(tmp_path: Path) -> None:
+    source = plan_of(tmp_path, TEXT, {"memory": Memory({"d": {}}).connector()}).part("numbers")
+    assert isinstance(source, nodes.Source)
+
+    async def main() -> list[tuple[Position, set[Split]]]:
+        seen: list[tuple[Position, set[Split]]] = []
+
+        def look() -> None:
+            idle = set(intake.timing.watermarks.idle_splits)
+            seen.append((intake.progress[SPLIT].position, idle))
+
+        reading, flow = Passing(look), Flow(None, Seen(), Bench())
+        times_of = timing(source, reading, tmp_path, lambda at_us: None, ordered=False)
+        intake = Intake(source, reading, flow, lambda: 0, times_of, Bounds())
+        intake.assign([(SPLIT, Progress())], last=True)
+        times_of.watermarks.idle([SPLIT])
+        await intake.pump()
+        return seen
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
+        assert runner.run(main()) == [(7, {SPLIT})]

@@ -141,9 +141,10 @@ async def opened(
     limit: int | None = None,
     discovered: bool = True,
     last: bool = True,
+    told: list[str] | None = None,
 ) -> AsyncIterator[Opened]:
     """The source, with its splits assigned: from where they start, or `at` where one was left."""
-    told: list[str] = []
+    told = [] if told is None else told
     with ThreadPoolExecutor(2) as executor:
         bench = Bench(executor)
         where = Surroundings(Path(), "0" * 32, bench, limit, pipeline="test", tell=told.append)

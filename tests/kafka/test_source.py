@@ -77,12 +77,17 @@ def all_rows(came: Came) -> list[tuple[object, ...]]:
     return [row for split in sorted(came.rows) for row in came.rows[split]]
 
 
-def read(broker: Broker, at: Mapping[str, Position] | None = None, **options: Any) -> Came:
-    """What a source reads that stops at the end there is."""
+def read(
+    broker: Broker,
+    at: Mapping[str, Position] | None = None,
+    told: list[str] | None = None,
+    **options: Any,
+) -> Came:
+    """What a source reads that stops at the end there is, and what it tells of it."""
 
     async def reading() -> Came:
         source = node(broker.address, **{"stop": "latest", **options})
-        async with opened(source, at=at, first=at is None) as it:
+        async with opened(source, at=at, first=at is None, told=told) as it:
             return await it.to_the_end()
 
     came: Came = run(reading)
@@ -188,9 +193,19 @@ def test_bad_records_of_json_are_told_with_their_offsets_and_nulls_are_left_out(
     topic = topics.create(fresh())
     values = [b'{"a":1}', b"", None, b'{\n"a":2,"b":"x"}', b"nonsense\n", b'{"a":"y"}', b'{"a":3}']
     topics.write(topic, [Record(value, key=b"k%d" % at) for at, value in enumerate(values)])
+    told: list[str] = []
     came = read(
-        broker, topic=topic, fields=JSON, format="json", metadata={"offset": "at", "key": "k"}
+        broker,
+        told=told,
+        topic=topic,
+        fields=JSON,
+        format="json",
+        metadata={"offset": "at", "key": "k"},
     )
+    assert told == [
+        "records: records that have no value are left out",
+        "records: 1 record without a value left out in all",
+    ]
     assert all_rows(came) == [(1, None, 0, "k0"), (2, "x", 3, "k3"), (3, None, 6, "k6")]
     assert [(bad.position, bad.raw) for bad in came.bad] == [
         (1, ""),

@@ -54,6 +54,8 @@ class Made:
     place: Place
     whole: bool
     """Whether the batches were taken to their end."""
+    skipped: int = 0
+    """How many records had no value, and were left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class Maker:
             go_on = min(go_on, max(load.place.stop, load.place.offset))
         place = Place(max(go_on, load.place.offset), last, load.place.stop)
         chunk = Chunk(load.split, frame, place.position, bad)
-        return Made(chunk, place, whole)
+        return Made(chunk, place, whole, len(rows.skipped))
 
     def _with_beside(self, partition: Partition, records: Records, rows: Rows) -> pl.DataFrame:
         """The rows with what stands beside their values."""

@@ -25,7 +25,7 @@ from headrace.connectors.kafka.source.cluster import (
 from headrace.connectors.kafka.source.discovery import denied
 from headrace.connectors.kafka.source.leaders import Leaders
 from headrace.connectors.kafka.source.missing import Missing, other_record
-from headrace.connectors.kafka.source.patience import UNANSWERED, Patience, Pauses
+from headrace.connectors.kafka.source.patience import UNANSWERED, Patience, Pauses, found_again
 from headrace.connectors.kafka.source.places import Partition
 from headrace.connectors.kafka.source.tracks import Answer, OtherRecord, Track
 from headrace.core.contracts import ConnectorError
@@ -120,6 +120,8 @@ class Fetching:
             await self._pauses.pause()
         if self._reach is None:
             self._reach = await self.opened()
+        elif self.patience.outage.told:
+            await found_again(self._reach.client)
         lost = [track for track in self.tracks() if track.leader is None]
         found = await self._reach.leaders.find({track.partition for track in lost})
         for track in lost:

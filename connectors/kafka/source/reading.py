@@ -31,7 +31,7 @@ ROW_BYTES = 128
 
 
 class Partitions:
-    """`Reading` of partitions. `fetching` makes what fetches, once there is something to read."""
+    """`Reading` of partitions. `fetching` makes what fetches; `skipped` counts what is left out."""
 
     def __init__(
         self,
@@ -39,10 +39,12 @@ class Partitions:
         bench: Bench,
         limit: Limit,
         fetching: Callable[[Partitions], Fetching],
+        skipped: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._maker = maker
         self._bench = bench
         self._limit = limit
+        self._skipped = skipped
         self._tracks: dict[Split, Track] = {}
         self._held: Collection[Split] = ()
         self._last = False
@@ -135,6 +137,7 @@ class Partitions:
     def _gave(self, made: Made) -> None:
         split = made.chunk.split
         track = self._tracks[split]
+        self._skipped(made.skipped)
         track.gave(made, asyncio.get_running_loop().time())
         if track.has_ended:
             del self._tracks[split]

@@ -41,6 +41,8 @@ class Topics:
     _places: dict[Partition, Place] = field(default_factory=dict)
     """Where reading begins, of all partitions that were discovered."""
     _limit: Limit = field(init=False)
+    _skipped: int = 0
+    """How many records had no value."""
     _told: set[str] = field(default_factory=set)
     """What was told once: that nothing matches, or that positions cannot be committed."""
     _patience: Patience = field(init=False)
@@ -121,11 +123,13 @@ class Topics:
     def reading(self) -> Reading:
         """Reads partitions, with a connection of its own to each broker that leads one."""
         return Partitions(
-            self.maker,
-            self.surroundings.bench,
-            self._limit,
-            lambda reading: self._fetching(reading),
+            self.maker, self.surroundings.bench, self._limit, self._fetching, self._skip
         )
+
+    def _skip(self, records: int) -> None:
+        self._skipped += records
+        if records:
+            self._tell_once("null", "records that have no value are left out")
 
     def _fetching(self, reading: Partitions) -> Fetching:
         committed = self.options.isolation == "read_committed"
@@ -200,7 +204,11 @@ class Topics:
         return f"headrace-{self.surroundings.pipeline}-{self.name}"
 
     async def close(self) -> None:
-        """Close the connections that were not a reading's."""
+        """Close the connections that were not a reading's, and say how much was left out."""
+        if self._skipped:
+            records = f"{self._skipped:,} record{'s' if self._skipped > 1 else ''}"
+            self.surroundings.tell(f"{self.name}: {records} without a value left out in all")
+            self._skipped = 0
         if self._cluster is not None:
             await self._cluster.client.close()
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from headrace.connectors.kafka.sink.packing import packed
+
 if TYPE_CHECKING:
     from aiokafka.record.default_records import DefaultRecordBatchBuilderProtocol
 
@@ -23,7 +25,6 @@ SIZE = 512 << 10
 UNBOUNDED = 1 << 30
 SEQUENCES = 1 << 31
 """The number behind the last one is zero again."""
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NO_HEADERS: Headers = []
 
 
@@ -138,12 +139,13 @@ class Batches:
 
         who = self.producer
         numbers = (int(who.id is not None), who.number, who.epoch, first)
-        return DefaultRecordBatchBuilder(2, self.codec, *numbers, size)
+        return DefaultRecordBatchBuilder(2, 0, *numbers, size)
 
     def _seal(self, place: Place) -> Sealed:
         batch = self._open.pop(place)
         self._next[place] = (batch.first + batch.count) % SEQUENCES
-        return Sealed(place, batch.first, batch.count, batch.builder.build())
+        data = packed(batch.builder.build(), self.codec)
+        return Sealed(place, batch.first, batch.count, data)
 
     def halves(self, sealed: Sealed) -> list[Sealed]:
         """The rows of a batch that is too large for its broker, in two."""
@@ -156,7 +158,7 @@ class Batches:
         builder = self._builder(first, size=UNBOUNDED)
         for number, (time_ms, key, value, headers) in enumerate(found):
             builder.append(number, time_ms, key, value, headers)
-        return Sealed(place, first, len(found), builder.build())
+        return Sealed(place, first, len(found), packed(builder.build(), self.codec))
 
 
 Row: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers]"

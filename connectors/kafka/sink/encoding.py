@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 TOPIC = "__topic"
+SAMPLE = 100
+"""So many rows tell how large rows are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,9 @@ class Encoding:
     def _in_turn(self, values: Sequence[bytes | None], count: int) -> list[int]:
         """Partitions for rows without a key: the same for as many as fill a batch."""
         rows = len(values)
-        size = sum(len(value or b"") for value in values)
-        run = max(1, rows * SIZE // max(size, 1))
+        some = values[:: max(1, rows // SAMPLE)]
+        size = sum(len(value or b"") for value in some) / max(1, len(some))
+        run = max(1, int(SIZE / max(size, 1)))
         first, self.turn = self.turn, self.turn + (rows + run - 1) // run
         return [(first + at // run) % count for at in range(rows)]
 

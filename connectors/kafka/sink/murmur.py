@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SEED = 0x9747B28C
 MULTIPLIER = 0x5BD1E995
-FEW = 100
+FEW = 300
 """So many keys are hashed faster one by one."""
 LONG = 256
 """So many bytes are too many to go through column by column."""

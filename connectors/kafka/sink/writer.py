@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.sink.batches import CODECS, Batches, Producer, Records
+from headrace.connectors.kafka.sink.batches import Batches, Producer, Records
 from headrace.connectors.kafka.sink.encoding import Encoding
 from headrace.connectors.kafka.sink.errors import refusal
 from headrace.connectors.kafka.sink.link import Link
 from headrace.connectors.kafka.sink.outflow import Outflow
+from headrace.connectors.kafka.sink.packing import CODECS
 from headrace.connectors.kafka.sink.patience import refreshed
 from headrace.connectors.kafka.sink.sending import Sending
 from headrace.connectors.kafka.sink.transactions import Transaction, Transactions, end, moved

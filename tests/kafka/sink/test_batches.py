@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.connectors.kafka.sink.batches import (
-    CODECS,
     SEQUENCES,
     Batches,
     Place,
@@ -18,6 +17,7 @@ from headrace.connectors.kafka.sink.batches import (
     rows,
 )
 from headrace.connectors.kafka.sink.outbox import REQUEST, Outbox
+from headrace.connectors.kafka.sink.packing import CODECS
 
 ALL = float("inf")
 
@@ -45,10 +45,12 @@ def test_a_batch_is_sealed_when_it_is_full_and_numbered_for_its_producer() -> No
 def test_every_codec_gives_back_what_went_in() -> None:
     for codec in CODECS.values():
         batches = Batches(Producer(1, 0), codec)
-        headers = [[("a", b"1"), ("b", None)]]
-        batches.add(Records("t", [0], [b"k"], [None], [17], headers), now_s=0.0)
+        headers = [[("a", b"1"), ("b", None)]] * 100
+        one = Records("t", [0] * 100, [b"k"] * 100, [None] * 100, [17] * 100, headers)
+        batches.add(one, now_s=0.0)
         (sealed,) = batches.seal_before(ALL)
-        assert list(rows(sealed)) == [(17, b"k", None, [("a", b"1"), ("b", None)])]
+        assert list(rows(sealed)) == [(17, b"k", None, [("a", b"1"), ("b", None)])] * 100
+        assert (len(sealed.data) < 1000) == (codec > 0)
 
 
 def test_halves_of_a_batch_are_numbered_as_it_was() -> None:

@@ -1,0 +1,54 @@
+"""Compressing a batch that is built, at levels that keep up with what is written.
+
+aiokafka would do it at the levels of brokers, of which gzip and lz4 cost ten times what making
+the rows does. At these, zstd is both the smallest and about the fastest: 0.3 us for a row of 150
+bytes, as snappy and lz4; gzip 0.8 us.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+# Where they are in a batch, by the format of Kafka; what is compressed comes behind the header.
+LENGTH, CRC, ATTRIBUTES, HEADER = 8, 17, 21, 61
+
+
+def packed(batch: bytearray, codec: int) -> bytearray:
+    """The batch, compressed; as it is where that makes it no smaller."""
+    if not codec:
+        return batch
+    data = _compressed(bytes(memoryview(batch)[HEADER:]), codec)
+    if len(data) >= len(batch) - HEADER:
+        return batch
+    whole = batch[:HEADER] + data
+    (attributes,) = struct.unpack_from(">h", whole, ATTRIBUTES)
+    struct.pack_into(">h", whole, ATTRIBUTES, attributes | codec)
+    return _sealed(whole)
+
+
+def _sealed(batch: bytearray) -> bytearray:
+    """With its length and checksum."""
+    from aiokafka.record.util import calc_crc32c
+
+    struct.pack_into(">i", batch, LENGTH, len(batch) - LENGTH - 4)
+    struct.pack_into(">I", batch, CRC, calc_crc32c(bytes(memoryview(batch)[ATTRIBUTES:])))
+    return batch
+
+
+def _compressed(data: bytes, codec: int) -> bytes:
+    import cramjam
+    from aiokafka.codec import lz4_encode, snappy_encode
+
+    match codec:
+        case 1:
+            return zlib.compress(data, 1, 31)
+        case 2:
+            return bytes(snappy_encode(data))
+        case 3:
+            return bytes(lz4_encode(data, level=1))
+        case 4:
+            return bytes(cramjam.zstd.compress(data, level=1))
+    raise ValueError(codec)

@@ -49,6 +49,8 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.num.partitions": "1",
         "share.coordinator.state.topic.min.isr": "1",
+        # How often it looks for transactions that are open for too long.
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         "group.initial.rebalance.delay.ms": "0",
         "num.network.threads": "2",
         "num.io.threads": "4",

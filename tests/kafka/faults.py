@@ -1,0 +1,18 @@
+"""The points at which a job with a Kafka sink can be made to die, as the source has them."""
+
+from __future__ import annotations
+
+import re
+
+from docs.snippets import ROOT
+
+POINT = re.compile(r'faults\.point\("([^"]+)"\)')
+
+
+def named() -> list[str]:
+    """All that are in the source."""
+    sources = (*ROOT.glob("core/*.py"), *ROOT.glob("connectors/**/*.py"))
+    return sorted({name for path in sources for name in POINT.findall(path.read_text())})
+
+
+POINTS = named()

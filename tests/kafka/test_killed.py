@@ -1,0 +1,35 @@
+"""A job and its broker, killed anywhere: a reader sees each row once.
+
+Many more kills: `python -m tests.kafka.kill 200`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from tests.kafka.broker import Broker
+from tests.kafka.faults import POINTS
+from tests.kafka.kill import Fired, fire
+
+
+def test_a_job_and_a_broker_that_are_killed_at_any_instant_give_each_row_once(
+    tmp_path: Path, broker: Broker, fresh: Callable[..., str]
+) -> None:
+    fire(tmp_path, broker, 3, 5, name=fresh("fired"))
+
+
+def test_a_job_that_is_killed_at_each_step_gives_each_row_once(
+    tmp_path: Path, broker: Broker, fresh: Callable[..., str]
+) -> None:
+    """What is passed at a start only where there is something to commit comes behind a manifest."""
+    fired = Fired(tmp_path, Random(0), broker, name=fresh("fired"))
+    try:
+        for at, point in enumerate(POINTS):
+            if point.endswith(" again"):
+                fired.die("manifest.after")
+                fired.die(point)
+            else:
+                fired.die(f"{point}:{1 + at % 2}")
+        fired.finish()
+    finally:
+        fired.close()

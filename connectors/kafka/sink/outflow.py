@@ -7,7 +7,8 @@ partition; while a broker is busy they gather, so that requests grow under load.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -41,7 +42,7 @@ class Outflow:
         """Take so many rows, which are made in a thread if they are many."""
         await self.sending.room()
         now_s = asyncio.get_running_loop().time()
-        async with self._lock:
+        async with self._lock, self._all_or_nothing():
             full = await self.bench.run(rows, partial(self._taken, make, now_s))
             self.rows += rows
             self.sending.put(full)
@@ -49,10 +50,19 @@ class Outflow:
 
     async def flush(self) -> None:
         """Have all of it written."""
-        async with self._lock:
+        async with self._lock, self._all_or_nothing():
             seal = partial(self.batches.seal_before, float("inf"))
             self.sending.put(await self.bench.run(self.batches.rows, seal))
         await self.sending.flush()
+
+    @asynccontextmanager
+    async def _all_or_nothing(self) -> AsyncIterator[None]:
+        """Whoever cannot finish, or is cancelled, may have lost rows: nothing is flushed then."""
+        try:
+            yield
+        except BaseException as error:
+            self.sending.fail(error)
+            raise
 
     async def close(self) -> None:
         """Write nothing more."""
@@ -79,7 +89,7 @@ class Outflow:
         """Send then what has lingered; a partition to which something is on its way can wait."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(at_s - loop.time())
-        async with self._lock:
+        async with self._lock, self._all_or_nothing():
             until_s = loop.time() - self.linger_s
             seal = partial(self.batches.seal_before, until_s, self.sending.has)
             self.sending.put(await self.bench.run(self.batches.rows, seal))

@@ -72,9 +72,16 @@ class Sending:
             await self._change()
         self._raise()
 
+    def fail(self, error: BaseException) -> None:
+        """Send nothing more, and let whoever waits know why."""
+        if self._failed is None:
+            lost = isinstance(error, asyncio.CancelledError)
+            self._failed = ConnectorError("writing was cancelled") if lost else error
+        self._changed.set()
+
     async def close(self) -> None:
         """Send nothing more."""
-        self._failed = self._failed or ConnectorError("the writer is closed")
+        self.fail(ConnectorError("the writer is closed"))
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -9,12 +9,13 @@ is: with the version that raises it, a handle would name two transactions
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
-from aiokafka.errors import KafkaError, NodeNotReadyError
+from aiokafka.errors import KafkaError, NodeNotReadyError, RequestTimedOutError
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.api import Request
 from aiokafka.protocol.coordination import FindCoordinatorRequest
@@ -32,6 +33,8 @@ from headrace.connectors.kafka.sink.errors import of_code
 
 NONE_MS = 2**31 - 1
 """The timeout of a producer without transactions."""
+REFRESH_S = 5.0
+"""Who waits for longer asks again, perhaps another broker."""
 TOPIC, BROKER = 2, 4
 """Kinds of things that have a configuration."""
 
@@ -70,7 +73,11 @@ class Wire:
 
     async def refresh(self) -> None:
         """Learn anew who leads what."""
-        await self.client.force_metadata_update()
+        try:
+            async with asyncio.timeout(REFRESH_S):
+                await self.client.force_metadata_update()
+        except TimeoutError:
+            raise RequestTimedOutError from None
 
     def known(self, topic: str) -> int:
         """How many partitions a topic has that is followed; 0 if nobody has told yet."""

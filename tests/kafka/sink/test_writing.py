@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from confluent_kafka import Producer
 
+from headrace.connectors.kafka.sink.sending import MOST
 from headrace.core.contracts import ConnectorError
 from headrace.core.elements import DELETE
 from headrace.core.types import BOOLEAN, STRING, Field, Schema
@@ -190,20 +191,31 @@ def test_a_broker_that_does_not_answer_is_told_of_and_waited_for(
     async def work() -> list[str]:
         async with opened(node(broker.address, topic)) as out:
             writer = out.writer()
-            await writer.write(rows(10))
+            await writer.write(rows(1))
             await writer.prepare()
             await asyncio.to_thread(broker.pause)
-            await writer.write(rows(10, first=10))
-            preparing = asyncio.create_task(writer.prepare())
+            taken = 0
+
+            async def more() -> None:
+                nonlocal taken
+                for _ in range(40):
+                    await writer.write(large)
+                    taken += 1
+                await writer.prepare()
+
+            writing = asyncio.create_task(more())
             await soon(lambda: bool(out.told))
+            # Memory is bounded: who has more to write waits.
+            assert taken < MOST // (2 << 20) + 4
             await asyncio.to_thread(broker.resume)
-            await preparing
+            await writing
             return out.told
 
+    large = pl.DataFrame({"k": ["x" * 1024] * 2048, "n": range(2048)})
     first, second = run(work())
     assert first.startswith("out: no broker has answered for")
     assert second.startswith("out: a broker is back after")
-    assert numbers(topics.values(topic)) == list(range(20))
+    assert len(topics.values(topic)) == 1 + 40 * 2048
 
 
 def test_rows_that_come_alone_are_there_soon_without_a_barrier(

@@ -61,7 +61,9 @@ class Text(str):
         if self.secret and not self.pieces:
             # It stands in the file as it is.
             before, behind = place.text[: place.column - 1], place.text[place.column - 1 :]
-            place = replace(place, text=before + "*" * place.length + behind[place.length :])
+            hidden = before + "*" * place.length + behind[place.length :]
+            # An argument is called by all of what it says.
+            place = replace(place, text=hidden, file=place.file.replace(self.reveal(), MASK))
         return replace(place, replaced=self._replaced(start, end)) if self.pieces else place
 
     def _replaced(self, start: int, end: int) -> str:

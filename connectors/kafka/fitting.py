@@ -139,13 +139,13 @@ def _committed(options: KafkaSink, outgoing: Outgoing) -> Iterator[Misfit]:
 
 def _changes(options: KafkaSink, kind: Upsert, schema: Schema) -> Iterator[Misfit]:
     stream = ", ".join(kind.key)
-    for name in options.key or ():
-        if name in schema.names and name not in kind.key:
-            message = f'key: the rows are changes of ({stream}), and "{name}" is not of that key'
-            yield Misfit(message, name, "leave key: away")
-    missing = [name for name in kind.key if name not in (options.key or kind.key)]
-    if missing and options.key:
-        message = f"key: the rows are changes of ({stream}), and {', '.join(missing)} is left out"
+    alien = [name for name in options.key or () if name in schema.names and name not in kind.key]
+    left = [name for name in kind.key if name not in (options.key or kind.key)]
+    if alien:
+        message = f'key: the rows are changes of ({stream}), and "{alien[0]}" is not of that key'
+        yield Misfit(message, alien[0], "leave key: away")
+    elif left and options.key:
+        message = f"key: the rows are changes of ({stream}), and {', '.join(left)} is left out"
         yield Misfit(message, options.key[0], "leave key: away")
     for name in options.partition_by or ():
         if name in schema.names and name not in kind.key:

@@ -150,6 +150,13 @@ def test_a_fresh_run_leaves_nothing_open_of_the_job_before(made: Made) -> None:
     assert Counter(made.ids()) == before + Counter(range(ROWS))
 
 
+def test_a_run_that_writes_at_least_once_leaves_nothing_open_of_one_before(made: Made) -> None:
+    made.dies("sink.flushed:5", "--parallelism", "3")
+    assert made.is_open()
+    made.ends("--set", "sinks.out.kafka.delivery=at_least_once")
+    assert sorted(made.ids()) == list(range(ROWS))
+
+
 def test_an_older_checkpoint_repeats_output_and_loses_none(made: Made) -> None:
     stop_behind(made.folder, 4)
     before = Counter(made.ids())

@@ -44,11 +44,10 @@ def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> S
     assert isinstance(options, KafkaSink)
     name = str(sink.name)
     patience = Patience(outage(name, options), surroundings.tell)
-    transactions = None
-    if options.delivery == "exactly_once":
-        record = Record(surroundings.job, name, sink.parallelism, FIRST)
-        timeout_ms = options.transaction_timeout // MILLISECOND
-        transactions = Transactions(record, surroundings.notes, surroundings.bench, timeout_ms)
+    subtasks = sink.parallelism if options.delivery == "exactly_once" else 0
+    record = Record(surroundings.job, name, subtasks, FIRST)
+    timeout_ms = options.transaction_timeout // MILLISECOND
+    transactions = Transactions(record, surroundings.notes, surroundings.bench, timeout_ms)
     return KafkaOut(
         name,
         Link(partial(_connect, options, surroundings), patience),

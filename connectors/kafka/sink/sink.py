@@ -30,14 +30,14 @@ ABORT_S = 10.0
 
 @dataclass(slots=True)
 class KafkaOut:
-    """`Sink` over topics; without transactions it writes at least once."""
+    """`Sink` over topics; where no transactions are to be opened it writes at least once."""
 
     name: str
     link: Link
     recipe: Recipe
     habits: Habits
     bench: Bench
-    transactions: Transactions | None = None
+    transactions: Transactions
     commits: Commits | None = None
     on_lost: Literal["fail", "warn"] = "fail"
 
@@ -46,9 +46,9 @@ class KafkaOut:
         wire = await self.link.wire()
         if self.recipe.row_topic is None:
             await self.link.partitions(self.recipe.topic)
-        if self.transactions is not None:
+        if self.transactions.opens:
             await self._check_time(self.transactions.timeout_ms, wire)
-            await self.transactions.recover(wire, self.link.patience)
+        await self.transactions.recover(wire, self.link.patience)
 
     async def _check_time(self, timeout_ms: int, wire: Wire) -> None:
         """A transaction may stay open until it is committed, if all goes as it may."""
@@ -86,7 +86,7 @@ class KafkaOut:
         """Writes what comes; it opens a connection when there is something."""
         encoding = Encoding(self.recipe, turn=subtask)
         output = Output(self.link, encoding, self.bench, self.habits)
-        if self.transactions is None:
+        if not self.transactions.opens:
             return PlainWriter(output)
         return TransactionalWriter(output, self.transactions, subtask)
 
@@ -96,8 +96,7 @@ class KafkaOut:
         found = await end(handle, await self.link.wire(), self.link.patience, commit=True)
         if not found:
             self._miss(lost(handle))
-        if self.transactions is not None:
-            self.transactions.committed(handle)
+        self.transactions.committed(handle)
         faults.point("sink.committed")
 
     def _miss(self, message: str) -> None:

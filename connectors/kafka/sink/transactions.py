@@ -67,13 +67,22 @@ class Transactions:
     _pools: dict[int, Pool] = field(default_factory=dict)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    @property
+    def opens(self) -> bool:
+        """Whether any is to be opened; else there are only those of before to be ended."""
+        return self.record.subtasks > 0
+
     async def recover(self, wire: Wire, patience: Patience) -> None:
-        """End all that was left open by anybody who wrote the record, and write ours."""
+        """End all that was left open by anybody who wrote the record, and write ours.
+
+        They may be of a run that wrote exactly once, when this one does not.
+        """
         noted = await self.bench.blocking(partial(self.notes.read, self.record.sink))
         if noted is not None:
             await self._initialise(list(read(noted).ids()), wire, patience)
             faults.point("sink.initialised")
-        await self._write(self.record)
+        if noted is not None or self.opens:
+            await self._write(self.record)
         self._pools.clear()
 
     async def _initialise(self, ids: Sequence[str], wire: Wire, patience: Patience) -> None:

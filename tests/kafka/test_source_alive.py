@@ -139,8 +139,8 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_told(
             topics.delete(topic)
             began = time.monotonic()
             error = await failing(it)
-            why = "is not there any more: was the topic deleted?"
-            assert error.message == f"partition {topic}-0 {why}"
+            why = "the partition is not there any more: was the topic deleted?"
+            assert (error.split, error.message) == (f"{topic}-0", why)
             assert error.final
             assert time.monotonic() - began >= GONE_S
             assert it.came.count == 5

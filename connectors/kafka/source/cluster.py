@@ -117,12 +117,12 @@ class Cluster:
         answer = await self.client.send(node, request)
         for _, partitions in answer.topics:
             for _, error in partitions:
-                _check(error, f"group {group}")
+                _check(error)
 
 
-def _check(error: int, what: str) -> None:
+def _check(error: int, what: str = "") -> None:
     if error == NONE:
         return
     if is_passing(error):
-        raise Later(f"{what}: {error_text(error)}")
+        raise Later(f"{what}: {error_text(error)}" if what else error_text(error))
     raise Refused(error)

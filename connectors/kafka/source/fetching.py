@@ -179,7 +179,7 @@ class Fetching:
             self._lose([track])
         else:
             raise ConnectorError(
-                f"cannot read partition {track.partition}: {error_text(error)}",
+                f"the partition cannot be read: {error_text(error)}",
                 split=track.split.name,
                 position=track.place.position,
             )

@@ -98,7 +98,7 @@ def _is_absent(partition: Partition, topics: Mapping[str, Topic]) -> bool:
 
 def _gone(partition: Partition) -> ConnectorError:
     return ConnectorError(
-        f"partition {partition} is not there any more: was the topic deleted?",
+        "the partition is not there any more: was the topic deleted?",
         "a topic that was made anew under its name is another one: start with --fresh",
         split=str(partition),
         final=True,

@@ -62,7 +62,7 @@ def missing(track: Track, earliest: int, latest: int) -> ConnectorError:
     else:
         why = "they have expired, or were deleted."
     return ConnectorError(
-        f"partition {track.partition}: wanted offset {wanted}, {range_text(earliest, latest)}",
+        f"wanted offset {wanted}, {range_text(earliest, latest)}",
         f"{why} on_missing_offset: earliest goes on at {earliest}, latest at {latest}",
         split=track.split.name,
         position=wanted,
@@ -86,7 +86,7 @@ def range_text(earliest: int, latest: int) -> str:
 def other_record(track: Track, other: OtherRecord) -> ConnectorError:
     """The topic is not the one that was read."""
     return ConnectorError(
-        f"partition {track.partition}: the record at offset {other.was.offset} was of "
+        f"the record at offset {other.was.offset} was of "
         f"{_time(other.was.timestamp)} when it was read, and is of {_time(other.timestamp)} now",
         "the topic was made anew under its name: start with --fresh to read it from its start",
         split=track.split.name,

@@ -16,6 +16,7 @@ import pytest
 from headrace.core.contracts import Commits, ConnectorError
 from headrace.core.messages import Handle
 from tests.kafka.broker import Broker
+from tests.kafka.opened import soon
 from tests.kafka.sink.opened import Kept, node, numbers, opened, rows, run
 from tests.kafka.topics import Topics
 
@@ -222,6 +223,25 @@ def test_a_transaction_that_the_broker_gave_up_is_lost(
     with pytest.raises(ConnectorError, match=r"10 rows .* are lost"):
         run(work())
     assert topics.values(topic) == []
+
+
+def test_a_transaction_that_the_broker_gave_up_before_it_was_prepared_is_written_again(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh())
+
+    async def work() -> None:
+        described = node(broker.address, topic, transaction_timeout="2s", **EXACTLY)
+        async with opened(described, job=job) as out:
+            writer = out.writer()
+            await writer.write(rows(10))
+            await soon(lambda: sum(topics.ends(topic).values()) >= 10)
+            await asyncio.to_thread(topics.settled, topic)
+            await writer.prepare()
+
+    with pytest.raises(ConnectorError, match="the broker has ended the transaction") as error:
+        run(work())
+    assert not error.value.final
 
 
 def test_a_commit_waits_for_a_broker_that_is_away(

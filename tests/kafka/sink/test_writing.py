@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from headrace.connectors.kafka.sink.sending import MOST
 from headrace.core.contracts import ConnectorError
 from headrace.core.elements import DELETE
-from headrace.core.types import BOOLEAN, STRING, Field, Schema
+from headrace.core.types import BOOLEAN, STRING, TIMESTAMP, Field, Schema
 from tests.kafka.broker import Broker
 from tests.kafka.opened import soon
 from tests.kafka.sink.opened import ROWS, node, numbers, opened, rows, run
@@ -141,6 +141,18 @@ def test_a_compacted_topic_takes_no_row_without_a_key(
     error = refused(None, node(broker.address, topic), rows(1))
     assert "the topic does not take a row" in error.message
     assert "a compacted topic takes no row without a key" in error.hint
+
+
+def test_a_time_that_the_topic_does_not_take_is_refused(
+    broker: Broker, topics: Topics, fresh: Fresh
+) -> None:
+    topic = topics.create(fresh())
+    columns = Schema((*ROWS, Field("at", TIMESTAMP)))
+    at = pl.Series([1 << 52], dtype=pl.Datetime("us", "UTC"))
+    frame = rows(1).with_columns(at=at)
+    error = refused(None, node(broker.address, topic, columns, timestamp="at"), frame)
+    assert "it does not take the timestamp of a row" in error.message
+    assert "message.timestamp.before.max.ms" in error.hint
 
 
 @pytest.mark.slow

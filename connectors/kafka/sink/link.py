@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 UNKNOWN_S = 10.0
 """So long a topic may be unknown that was there before."""
+MADE_S = 1.0
+"""So long after a topic was made a broker may not know it yet."""
 START_S = 30.0
 """So long may it take until a topic is known."""
 
@@ -52,7 +54,8 @@ class Link:
         """Look for the topic, which nobody is to make, and know its leaders from now on."""
         found = await self._found(topic, wire)
         # A broker that has only just begun may not know yet what was there before.
-        until_s = asyncio.get_running_loop().time() + (UNKNOWN_S if topic in self._known else 0)
+        bear_s = UNKNOWN_S if topic in self._known else MADE_S
+        until_s = asyncio.get_running_loop().time() + bear_s
         while isinstance(found, kafka.UnknownTopicOrPartitionError):
             if asyncio.get_running_loop().time() >= until_s:
                 raise await self._unknown(topic, wire)

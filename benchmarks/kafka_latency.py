@@ -1,0 +1,152 @@
+"""How long a record takes through a broker, a filter and the broker again: p99, in milliseconds.
+
+10,000 records a second for 20 s, of which the first 3 do not count, from the moment at which a
+producer has each to that at which a consumer has it, both of librdkafka and processes of their own.
+The figure is that of at_least_once with its usual linger of 5 ms, less what a consumer of the input
+sees at the same time: the broker's own, on the way in; the way out has one more. On stderr all of
+them: without a pipeline, with no linger, and exactly_once with a checkpoint each second, where a
+record waits for the next one, up to a second.
+`python -m benchmarks.kafka_latency [SECONDS] [RATE]`
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from benchmarks.bids import bids
+from benchmarks.kafka_ends import stamped
+from benchmarks.kafka_work import PARTITIONS, headrace
+from benchmarks.timing import compile_all
+from tests.kafka.broker import Broker
+from tests.kafka.topics import LONGEST_S, Record, Topics
+
+WARM_S = 3
+PIPELINE = """
+name: latency
+settings: {{checkpoint: {{every: 1s}}}}
+sources:
+  bids:
+    kafka: {{brokers: "{address}", topic: {source}}}
+    schema: {{auction: bigint, bidder: bigint, price: bigint, channel: string, url: string,
+             ts: bigint}}
+steps: {{step: {{from: bids, where: price > 0}}}}
+sinks:
+  out:
+    from: step
+    kafka: {{brokers: "{address}", topic: {target}, delivery: {delivery}, linger: {linger}}}
+"""
+WAYS = {
+    "at least once": ("at_least_once", "5ms"),
+    "at least once, no linger": ("at_least_once", "0ms"),
+    "exactly once": ("exactly_once", "5ms"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """What a consumer saw, in milliseconds."""
+
+    p50: float
+    p99: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"p50 {self.p50:.1f} ms, p99 {self.p99:.1f} ms, the most {self.most:.1f} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A broker, and how much goes through it."""
+
+    address: str
+    folder: Path
+    rate: int
+    seconds: int
+
+    def through(self, name: str, delivery: str, linger: str) -> list[Latency]:
+        """What consumers of the input and of the output see."""
+        topics, source, target = Topics(self.address), f"in-{name}", f"out-{name}"
+        for topic in (source, target):
+            topics.create(topic, PARTITIONS)
+        said = {"source": source, "target": target, "delivery": delivery, "linger": linger}
+        text = PIPELINE.format(address=self.address, **said)
+        with running(headrace(self.folder, text)):
+            self._until_it_reads(source, target)
+            return self.measured(source, target, already=1)
+
+    def directly(self) -> Latency:
+        """What a consumer of the input sees where there is no pipeline."""
+        Topics(self.address).create("in", PARTITIONS)
+        return self.measured("in")[0]
+
+    def measured(self, *topics: str, already: int = 0) -> list[Latency]:
+        """Produce to the first of them, and consume all."""
+        counts = (str(self.rate * self.seconds + already), str(self.rate * WARM_S + already))
+        consumers = [self._end("consume", topic, *counts) for topic in topics]
+        for consumer in consumers:
+            assert consumer.stdout is not None and consumer.stdout.readline() == "ready\n"
+        producer = self._end("produce", topics[0], str(self.rate), str(self.seconds))
+        said = [consumer.communicate()[0] for consumer in consumers]
+        producer.communicate()
+        assert not any(each.returncode for each in (*consumers, producer))
+        return [Latency(*map(float, each.split())) for each in said]
+
+    def _until_it_reads(self, source: str, target: str) -> None:
+        """Give the pipeline a record, and wait for it: starting is not what is measured."""
+        topics = Topics(self.address)
+        topics.write(source, [Record(stamped(bids(1).rstrip()))])
+        deadline = time.monotonic() + LONGEST_S
+        while not written(topics, target):
+            assert time.monotonic() < deadline, "nothing comes out of the pipeline"
+            time.sleep(0.05)
+
+    def _end(self, which: str, topic: str, *numbers: str) -> subprocess.Popen[str]:
+        command = ["-m", "benchmarks.kafka_ends", which, self.address, topic, *numbers]
+        return subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True)
+
+
+def written(topics: Topics, topic: str) -> bool:
+    """Whether anything was committed there; a new topic's leader may not know of itself yet."""
+    with suppress(KafkaException):
+        return any(topics.ends(topic, committed=True).values())
+    return False
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[None]:
+    """Have it run meanwhile."""
+    with subprocess.Popen([sys.executable, *command]) as process:
+        try:
+            yield
+            assert process.poll() is None, "the pipeline is over"
+        finally:
+            process.terminate()
+
+
+def main(seconds: str = "20", rate: str = "10000") -> None:
+    """Print the figure."""
+    compile_all()
+    with tempfile.TemporaryDirectory() as name, Broker(Path(name) / "broker") as broker:
+        bench = Bench(broker.address, Path(name), int(rate), int(seconds))
+        print(f"the broker alone: {bench.directly()}", file=sys.stderr)
+        found: dict[str, list[Latency]] = {}
+        for at, (way, (delivery, linger)) in enumerate(WAYS.items()):
+            found[way] = bench.through(str(at), delivery, linger)
+            before, behind = found[way]
+            print(f"{way}: {behind}", file=sys.stderr)
+            print(f"  the input at the same time: {before}", file=sys.stderr)
+    before, behind = found["at least once"]
+    print(f"kafka_latency {behind.p99 - before.p99:.1f} ms")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

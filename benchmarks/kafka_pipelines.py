@@ -1,0 +1,178 @@
+"""Kafka to Kafka, each row once: what a filter moves, and what transactions cost windows.
+
+Bids of 146 bytes of JSON in four partitions, zstd on both sides; each run is a process, its
+starting included, and what it wrote is counted by an independent client.
+
+`filter` keeps the half of a million bids whose price is higher, with a checkpoint each second: the
+figure is million records a second exactly once, of the rounds the best; on stderr the same with two
+subtasks, at least once, and a loop in Python over librdkafka that commits each second. `w1` keeps
+11 %. `w3` makes windows of 10 s by auction of 6 million bids with a checkpoint every 5 s: the
+figure is the time exactly once over that at least once, of each the least of the rounds.
+`python -m benchmarks.kafka_pipelines [filter|w1|w3] [RECORDS] [ROUNDS]`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.kafka_work import PARTITIONS, Took, committed, fill, headrace, later, ran
+from benchmarks.timing import compile_all
+from benchmarks.works import STEPS, TIME
+from tests.kafka.broker import Broker
+from tests.kafka.topics import Topics
+
+RECORDS = {"filter": 1_000_000, "w1": 1_000_000, "w3": 6_000_000}
+SMALL = 1_000_000
+"""Windows of fewer records have their checkpoints each second, or there would be none."""
+LEAST_PRICE = 125_100
+"""Half of the bids are higher."""
+ONCE, AGAIN = "exactly_once", "at_least_once"
+PIPELINE = """
+name: {work}
+settings: {{checkpoint: {{every: {every}}}}}
+sources:
+  bids:
+    kafka: {{brokers: "{address}", topic: {source}, stop: latest}}
+    schema: {{auction: bigint, bidder: bigint, price: bigint, channel: string, url: string,
+             ts: {type}}}
+{time}
+steps:
+  step:
+    from: bids
+{step}
+sinks:
+  out:
+    from: step
+    kafka: {{brokers: "{address}", topic: {target}, delivery: {delivery}, compression: zstd}}
+"""
+FILTERS = {
+    "filter": (f"price > {LEAST_PRICE}", re.compile(rb'"price":(\d+)')),
+    "w1": ("url like '%item7%'", re.compile(rb"item7")),
+}
+
+
+@dataclass(slots=True)
+class Bench:
+    """A broker whose topic `bids` is full, and what was measured on it."""
+
+    work: str
+    records: int
+    address: str
+    folder: Path
+    took: dict[str, list[Took]] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+
+    def measure(self, name: str, command: Callable[[str], list[str]]) -> None:
+        """Run a command that writes to the topic it is given."""
+        took = self.took.setdefault(name, [])
+        target = f"out-{len(self.took)}-{len(took)}"
+        Topics(self.address).create(target, PARTITIONS)
+        took.append(ran(command(target)))
+        rows = committed(self.address, target)
+        assert self.rows.setdefault(name, rows) == rows, (name, rows, self.rows)
+        Topics(self.address).delete(target)
+
+    def pipeline(
+        self, delivery: str, parallelism: int = 1, source: str = "bids"
+    ) -> Callable[[str], list[str]]:
+        """The command of the pipeline."""
+        windowed = self.work == "w3"
+        step = STEPS["w3"] if windowed else f"    where: {FILTERS[self.work][0]}"
+        said = {
+            "type": "timestamp" if windowed else "bigint",
+            "every": "5s" if windowed and self.records > SMALL else "1s",
+            "time": TIME if windowed else "",
+        }
+
+        def command(target: str) -> list[str]:
+            named = {"address": self.address, "source": source, "target": target}
+            text = PIPELINE.format(work=self.work, delivery=delivery, step=step, **said, **named)
+            return headrace(self.folder, text, parallelism)
+
+        return command
+
+    def loop(self, target: str) -> list[str]:
+        """The command of the loop in Python."""
+        numbers = (self.work, str(self.records), str(LEAST_PRICE))
+        return ["-m", "benchmarks.kafka_loop", self.address, "bids", target, *numbers]
+
+    def least(self, name: str) -> Took:
+        """Of the rounds."""
+        took = self.took[name]
+        return Took(min(each.wall_s for each in took), min(each.cpu_s for each in took))
+
+    def tell(self, beside: str) -> None:
+        """What each way came to, and what of that `beside` did."""
+        other = self.least(beside)
+        for name, took in self.took.items():
+            rates = ", ".join(f"{self.records / each.wall_s / 1e6:.3f}" for each in took)
+            least = self.least(name)
+            cost = least.cpu_s / self.records * 1e6
+            ratio = f"{beside} takes {other.wall_s / least.wall_s:.2f} times as long"
+            more = f"{other.cpu_s / least.cpu_s:.2f} times the CPU"
+            print(f"{name}: {rates} M/s, {cost:.2f} us of CPU a record", file=sys.stderr)
+            print(f"  {least.wall_s:.2f} s; {ratio}, and {more}", file=sys.stderr)
+
+
+def main(work: str = "filter", records: str = "", rounds: str = "3") -> None:
+    """Print the figure."""
+    compile_all()
+    many = int(records) if records else RECORDS[work]
+    with tempfile.TemporaryDirectory() as name, Broker(Path(name) / "broker") as broker:
+        bench = Bench(work, many, broker.address, Path(name))
+        Topics(broker.address).create("bids", PARTITIONS)
+        asyncio.run(fill(broker.address, "bids", later(many)))
+        (windows if work == "w3" else filters)(bench, int(rounds))
+
+
+def filters(bench: Bench, rounds: int) -> None:
+    """A filter, and who else does it."""
+    Topics(bench.address).create("none", PARTITIONS)
+    ways: Mapping[str, Callable[[str], list[str]]] = {
+        "exactly once": bench.pipeline(ONCE),
+        "exactly once, two subtasks": bench.pipeline(ONCE, 2),
+        "at least once": bench.pipeline(AGAIN),
+        "the loop": bench.loop,
+    }
+    for _ in range(rounds):
+        for name, command in ways.items():
+            bench.measure(name, command)
+    bench.rows["the filter itself"] = expected(bench)
+    assert len({*bench.rows.values()}) == 1, bench.rows
+    bench.measure("a start, and nothing to read", bench.pipeline(ONCE, source="none"))
+    nothing = bench.took.pop("a start, and nothing to read")[0]
+    ours = bench.least("exactly once")
+    print(f"kafka_pipelines {bench.work} {bench.records / ours.wall_s / 1e6:.3f} M records/s")
+    said = f"{nothing.wall_s:.2f} s, {nothing.cpu_s:.2f} s of CPU"
+    print(f"a start, and nothing to read: {said}", file=sys.stderr)
+    bench.tell("the loop")
+
+
+def expected(bench: Bench) -> int:
+    """How many bids pass the filter."""
+    _, sought = FILTERS[bench.work]
+    found = (sought.search(value) for value in later(bench.records))
+    if bench.work == "w1":
+        return sum(each is not None for each in found)
+    return sum(each is not None and int(each[1]) > LEAST_PRICE for each in found)
+
+
+def windows(bench: Bench, rounds: int) -> None:
+    """Windows, with transactions and without."""
+    for _ in range(rounds):
+        bench.measure("exactly once", bench.pipeline(ONCE))
+        bench.measure("at least once", bench.pipeline(AGAIN))
+    assert len({*bench.rows.values()}) == 1, bench.rows
+    ours, other = bench.least("exactly once"), bench.least("at least once")
+    print(f"kafka_pipelines w3 {ours.wall_s / other.wall_s:.3f} times the time at least once")
+    bench.tell("at least once")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -39,6 +39,7 @@ sources:
     schema: {id: bigint, k: bigint}
 steps:
   good: {from: numbers, where: id % 10 <> 3, select: {id: id, k: k}}
+  shaky: {from: good, map: {python: shaky.py:shaky, returns: {id: bigint, k: bigint}}}
   windows:
     from: numbers
     key: {k: k}
@@ -49,7 +50,7 @@ steps:
     key: {k: k}
     aggregate: {n: count(*), last: max(id)}
 sinks:
-  good_out: {from: good, kafka: {TO, topic: NAME-good, key: k, compression: zstd}}
+  good_out: {from: shaky, kafka: {TO, topic: NAME-good, key: k, compression: zstd}}
   windows_out: {from: windows, kafka: {TO, topic: NAME-windows, key: k}}
   totals_out: {from: totals, kafka: {TO, topic: NAME-totals, key: k}}
   split_out:
@@ -59,6 +60,15 @@ sinks:
   lines_out: {from: lines, kafka: {TO, topic: NAME-lines, key: k}}
   late_out: {from: late, files: {path: late}}
   files_out: {from: good, files: {path: files}}
+"""
+
+SHAKY = """\
+import random
+
+def shaky(rows):
+    if random.random() < 0.003:
+        raise RuntimeError("as it happens")
+    return rows
 """
 
 
@@ -158,4 +168,4 @@ def in_files(folder: Path) -> list[int]:
     return [json.loads(line)["id"] for part in parts for line in part.read_bytes().splitlines()]
 
 
-__all__ = ["SINKS", "Seen", "in_files", "pipeline"]
+__all__ = ["SHAKY", "SINKS", "Seen", "in_files", "pipeline"]

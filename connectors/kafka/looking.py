@@ -21,23 +21,21 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.structs import TopicPartition
 
 from headrace.connectors.kafka.connection import REQUEST_S, KafkaOptions, connected, outage
+from headrace.connectors.kafka.errors import DENIED, refusal
 from headrace.connectors.kafka.options import KafkaSink, KafkaSource
-from headrace.connectors.kafka.sink.errors import refusal
+from headrace.connectors.kafka.patience import Patience
 from headrace.connectors.kafka.sink.link import Link
-from headrace.connectors.kafka.sink.patience import Patience
 from headrace.connectors.kafka.sink.sink import LONGEST
 from headrace.connectors.kafka.sink.transactions import too_long
 from headrace.connectors.kafka.sink.wire import BROKER, Wire
 from headrace.connectors.kafka.source import open_source
 from headrace.connectors.kafka.source.places import partition_of
-from headrace.core.contracts import ConnectorError, Surroundings
+from headrace.core.contracts import Surroundings
 from headrace.core.plan import nodes
 from headrace.core.rendering import count
 from headrace.core.types import Schema
 
-DENIED = TopicAuthorizationFailedError.errno
 ALL_REPLICAS = -1
-RIGHTS = "what may this user do there? look at security"
 
 T = TypeVar("T")
 
@@ -109,8 +107,7 @@ async def _read(client: AIOKafkaClient, partitions: Mapping[str, int]) -> None:
     for answer in await asyncio.gather(*answers):
         for topic, said in answer.topics:
             if any(each[1] == DENIED for each in said):
-                message = f'cannot read topic "{topic}": access is denied'
-                raise ConnectorError(message, RIGHTS, final=True)
+                raise refusal(TopicAuthorizationFailedError(), f'read topic "{topic}"')
 
 
 async def _write(client: AIOKafkaClient, topic: str) -> None:

@@ -54,8 +54,8 @@ def test_a_topic_that_is_not_there_is_told_with_the_nearest_one(
 ) -> None:
     topic = topics.create(fresh())
     error = refused(node(broker.address, topic=topic + "s"))
-    assert error.message == f"there is no topic {topic}s"
-    assert error.hint == f'did you mean "{topic}"?'
+    assert error.message == f'there is no topic "{topic}s"'
+    assert error.hint == f'did you mean "{topic}"?; headrace makes no topics'
     assert (error.exit_status, error.final) == (1, True)
     assert topic + "s" not in topics.names()
 
@@ -191,8 +191,8 @@ def test_who_may_not_read_is_told_at_once(secured: Secured, fresh: Fresh) -> Non
     later = run(reading)
     error = refused(as_bob(secured, topic))
     for each in (error, later):
-        assert each.message == f"topic {topic} may not be read"
-        assert each.hint == "what may this user read there? look at security"
+        assert each.message == f'cannot read topic "{topic}": access is denied'
+        assert each.hint == f'the user needs the right to read topic "{topic}"'
         assert each.final
 
 

@@ -7,7 +7,7 @@ next, a checkpoint names it, and when that is there, it is committed, by whoever
   `transactions` begins and ends them
 - `encoding` makes records of rows (`keys`, `murmur`), `batches` gathers them
 - `outbox` says what is sent next, `sending` sends it, `outflow` has rows and time
-- `wire` is what brokers are asked, `patience` how often, `errors` what they answer
+- `wire` is what brokers are asked, `link` the connection to them
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from headrace.connectors.formats import encoder
 from headrace.connectors.kafka.connection import REQUEST_S, connected, outage
 from headrace.connectors.kafka.fitting import in_records
 from headrace.connectors.kafka.options import KafkaSink
+from headrace.connectors.kafka.patience import Patience
 from headrace.connectors.kafka.sink.encoding import Recipe
 from headrace.connectors.kafka.sink.ids import Record
 from headrace.connectors.kafka.sink.link import Link
-from headrace.connectors.kafka.sink.patience import Patience
 from headrace.connectors.kafka.sink.pool import FIRST
 from headrace.connectors.kafka.sink.sink import KafkaOut
 from headrace.connectors.kafka.sink.transactions import Transactions

@@ -10,18 +10,16 @@ from typing import Any, TypeVar
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.sink.errors import refusal
-from headrace.connectors.kafka.sink.patience import BACKOFF_S, Patience, refreshed
+from headrace.connectors.kafka.errors import refusal
+from headrace.connectors.kafka.metadata import MADE_S, Topic, no_topic
+from headrace.connectors.kafka.patience import Patience, Pauses
 from headrace.connectors.kafka.sink.wire import Wire
 from headrace.core.contracts import ConnectorError
-from headrace.core.problems import did_you_mean
 
 T = TypeVar("T")
 
 UNKNOWN_S = 10.0
 """So long a topic may be unknown that was there before."""
-MADE_S = 1.0
-"""So long after a topic was made a broker may not know it yet."""
 START_S = 30.0
 """So long may it take until a topic is known."""
 
@@ -55,39 +53,32 @@ class Link:
         found = await self._found(topic, wire)
         # A broker that has only just begun may not know yet what was there before.
         bear_s = UNKNOWN_S if topic in self._known else MADE_S
-        until_s = asyncio.get_running_loop().time() + bear_s
-        while isinstance(found, kafka.UnknownTopicOrPartitionError):
+        until_s, pauses = asyncio.get_running_loop().time() + bear_s, Pauses()
+        while found.is_unknown:
             if asyncio.get_running_loop().time() >= until_s:
                 raise await self._unknown(topic, wire)
-            await asyncio.sleep(BACKOFF_S)
+            await pauses.pause()
             found = await self._found(topic, wire)
-        if isinstance(found, kafka.KafkaError):
-            raise refusal(found, f'write to topic "{topic}"')
+        if found.error is not None:
+            raise refusal(found.error, f'write to topic "{topic}"')
         while not wire.known(topic):
             await self._insist(partial(wire.follow, [topic]), topic, wire)
         self._known.add(topic)
 
-    async def _found(self, topic: str, wire: Wire) -> int | kafka.KafkaError:
-        return (await self._insist(partial(wire.partitions, [topic]), topic, wire))[topic]
+    async def _found(self, topic: str, wire: Wire) -> Topic:
+        return (await self._insist(partial(wire.topics, [topic]), topic, wire))[topic]
 
     async def _insist(self, ask: Callable[[], Coroutine[Any, Any, T]], topic: str, wire: Wire) -> T:
         try:
-            otherwise = partial(refreshed, wire)
-            return await self.patience.insist(ask, otherwise=otherwise, within_s=START_S)
+            return await self.patience.insist(ask, otherwise=wire.refreshed, within_s=START_S)
         except kafka.KafkaError as error:
             raise refusal(error, f'look for topic "{topic}"') from error
 
     async def _unknown(self, topic: str, wire: Wire) -> ConnectorError:
         try:
-            names = sorted(await self.patience.watched(wire.topics()))
+            return no_topic(topic, await self.patience.watched(wire.topics(None)))
         except kafka.KafkaError:
-            names = []
-        shown = f"there are {', '.join(names)}" if 0 < len(names) <= 10 else ""
-        hint = did_you_mean(topic, names) or shown
-        make = "headrace makes no topics"
-        return ConnectorError(
-            f'there is no topic "{topic}"', f"{hint}; {make}" if hint else make, final=True
-        )
+            return no_topic(topic, {})
 
     async def close(self) -> None:
         """Close the connection."""

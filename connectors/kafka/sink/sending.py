@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 
 from aiokafka import errors as kafka
 
+from headrace.connectors.kafka.errors import of_code, passes, refusal
+from headrace.connectors.kafka.patience import Patience
 from headrace.connectors.kafka.sink.batches import Batches, Place, Sealed, rows
-from headrace.connectors.kafka.sink.errors import GROUPED, of_code, passes, refusal
 from headrace.connectors.kafka.sink.link import UNKNOWN_S
 from headrace.connectors.kafka.sink.outbox import Outbox
-from headrace.connectors.kafka.sink.patience import BACKOFF_S, Patience, has_moved, refreshed
 from headrace.connectors.kafka.sink.wire import Wire
 from headrace.core.contracts import ConnectorError
 
+GROUPED = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError)
+"""A batch is too large: its rows may not be, each by itself."""
+BACKOFF_S = 0.1
 MOST = 32 << 20
 """So many bytes may wait to be written."""
 SHOWN = 120
@@ -122,10 +125,10 @@ class Sending:
         await self._pause()
         topics = self._outbox.unled(self.wire.leader)
         with suppress(kafka.KafkaError):
-            found = await self.patience.watched(self.wire.partitions(topics))
-            for topic, error in found.items():
-                if isinstance(error, kafka.UnknownTopicOrPartitionError):
-                    self._bear(error, topic)
+            found = await self.patience.watched(self.wire.topics(topics))
+            for name, topic in found.items():
+                if topic.is_unknown:
+                    self._bear(name)
 
     async def _send(self, node: int, batches: list[Sealed]) -> None:
         """One request, and what follows from its answer."""
@@ -160,10 +163,8 @@ class Sending:
 
         async def otherwise(error: kafka.KafkaError) -> None:
             if isinstance(error, kafka.UnknownTopicOrPartitionError):
-                self._bear(error, new[0][0])
-            if has_moved(error):
-                self.wire.forget(str(producer.id))
-            await refreshed(self.wire, error)
+                self._bear(new[0][0])
+            await self.wire.moved(str(producer.id), error)
 
         await self.patience.insist(lambda: self.wire.add(producer, new), otherwise=otherwise)
         self._joined.update(new)
@@ -183,16 +184,16 @@ class Sending:
         if not passes(error):
             raise refusal(error, f'write to topic "{batch.place[0]}"')
         if isinstance(error, kafka.UnknownTopicOrPartitionError):
-            self._bear(error, batch.place[0])
+            self._bear(batch.place[0])
         self._outbox.again(batch)
         return False
 
-    def _bear(self, error: kafka.KafkaError, topic: str) -> None:
+    def _bear(self, topic: str) -> None:
         """Bear it that a topic is not known, but not for ever."""
         now_s = asyncio.get_running_loop().time()
         self._unknown_s = self._unknown_s or now_s
         if now_s - self._unknown_s > UNKNOWN_S:
-            raise refusal(error, f'write to topic "{topic}"')
+            raise refusal(kafka.UnknownTopicOrPartitionError(), f'write to topic "{topic}"')
 
 
 def _named(batches: Sequence[Sealed]) -> str:

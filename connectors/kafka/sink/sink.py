@@ -108,7 +108,7 @@ class KafkaOut:
             "on_lost_transaction: warn goes on without them; an earlier savepoint writes them "
             "again; a longer transaction_timeout, or checkpoints more often, keep it from happening"
         )
-        raise ConnectorError(f"{self.name}: {message}", hint, final=True)
+        raise ConnectorError(message, hint, final=True)
 
     async def abort(self, handle: Handle) -> None:
         """Abort a transaction, so that no reader waits for it; what is gone is aborted."""

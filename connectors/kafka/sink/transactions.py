@@ -14,10 +14,10 @@ from functools import partial
 
 from aiokafka import errors as kafka
 
+from headrace.connectors.kafka.errors import LOST, refusal
+from headrace.connectors.kafka.patience import Patience
 from headrace.connectors.kafka.sink.batches import Producer
-from headrace.connectors.kafka.sink.errors import LOST, refusal
 from headrace.connectors.kafka.sink.ids import Record, read
-from headrace.connectors.kafka.sink.patience import Patience, has_moved, refreshed
 from headrace.connectors.kafka.sink.pool import Pool
 from headrace.connectors.kafka.sink.wire import Wire
 from headrace.core import faults
@@ -147,20 +147,13 @@ class Transactions:
         try:
             return await patience.insist(
                 partial(wire.init, id, self.timeout_ms),
-                otherwise=partial(moved, wire, id),
+                otherwise=partial(wire.moved, id),
                 within_s=within_s,
             )
         except kafka.InvalidTransactionTimeout:
             raise too_long(self.timeout_ms, None) from None
         except kafka.KafkaError as error:
             raise refusal(error, f"open the transaction {id}") from error
-
-
-async def moved(wire: Wire, id: str, error: kafka.KafkaError) -> None:
-    """Ask somebody else the next time, if that may help."""
-    if has_moved(error):
-        wire.forget(id)
-    await refreshed(wire, error)
 
 
 async def end(
@@ -172,7 +165,7 @@ async def end(
     try:
         await patience.insist(
             partial(wire.end, producer, commit=commit),
-            otherwise=partial(moved, wire, id),
+            otherwise=partial(wire.moved, id),
             within_s=within_s,
         )
     except LOST:
@@ -206,4 +199,4 @@ def too_long(timeout_ms: int, most_ms: int | None) -> ConnectorError:
     )
 
 
-__all__ = ["Transaction", "Transactions", "end", "lost", "moved", "too_long"]
+__all__ = ["Transaction", "Transactions", "end", "lost", "too_long"]

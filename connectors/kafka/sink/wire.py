@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
-from aiokafka.errors import KafkaError, NodeNotReadyError, RequestTimedOutError
+from aiokafka.errors import KafkaError, RequestTimedOutError
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.api import Request
 from aiokafka.protocol.coordination import FindCoordinatorRequest
-from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import (
     AddPartitionsToTxnRequest,
@@ -28,8 +28,9 @@ from aiokafka.protocol.transaction import (
 )
 from aiokafka.structs import TopicPartition
 
+from headrace.connectors.kafka.errors import has_moved, of_code
+from headrace.connectors.kafka.metadata import Topic, ask_any, ask_topics
 from headrace.connectors.kafka.sink.batches import Place, Producer, Sealed
-from headrace.connectors.kafka.sink.errors import of_code
 
 NONE_MS = 2**31 - 1
 """The timeout of a producer without transactions."""
@@ -51,19 +52,9 @@ class Wire:
         """Close the connections."""
         await self.client.close()
 
-    async def partitions(self, topics: Sequence[str]) -> Mapping[str, int | KafkaError]:
-        """How many partitions each topic has, or why that is not known; makes none of them."""
-        request = MetadataRequest(list(topics), allow_auto_topic_creation=False)
-        answer = await self._ask(request)
-        found: dict[str, int | KafkaError] = {}
-        for code, topic, _, partitions in answer.topics:
-            found[topic] = of_code(code) if code else len(partitions)
-        return found
-
-    async def topics(self) -> list[str]:
-        """The names of all topics that may be seen."""
-        answer = await self._ask(MetadataRequest(None, allow_auto_topic_creation=False))
-        return [topic for _, topic, internal, _ in answer.topics if not internal]
+    async def topics(self, names: Sequence[str] | None) -> Mapping[str, Topic]:
+        """The topics of these names, or all; none is made by asking."""
+        return await ask_topics(self.client, names)
 
     async def follow(self, topics: Sequence[str]) -> None:
         """Know the leaders and the number of partitions of these topics from now on."""
@@ -78,6 +69,18 @@ class Wire:
                 await self.client.force_metadata_update()
         except TimeoutError:
             raise RequestTimedOutError from None
+
+    async def refreshed(self, error: KafkaError) -> None:
+        """Learn anew who leads and coordinates what, if that may help."""
+        if has_moved(error):
+            with suppress(KafkaError):
+                await self.refresh()
+
+    async def moved(self, id: str, error: KafkaError) -> None:
+        """Ask somebody else for the transactions of that id, if that may help."""
+        if has_moved(error):
+            self.forget(id)
+        await self.refreshed(error)
 
     def known(self, topic: str) -> int:
         """How many partitions a topic has that is followed; 0 if nobody has told yet."""
@@ -151,10 +154,9 @@ class Wire:
 
     async def _ask(self, request: Request, node: int | None = None) -> Any:
         """An answer of that broker, or of any."""
-        asked = self.client.get_random_node() if node is None else node
-        if asked is None:
-            raise NodeNotReadyError("no broker is known")
-        return await self.client.send(asked, request)
+        if node is None:
+            return await ask_any(self.client, request)
+        return await self.client.send(node, request)
 
     async def _coordinate(self, id: str, request: Request) -> Any:
         """An answer of the coordinator of an id's transactions; it may have moved."""

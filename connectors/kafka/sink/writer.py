@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 from aiokafka import errors as kafka
 
+from headrace.connectors.kafka.errors import refusal
 from headrace.connectors.kafka.sink.batches import Batches, Producer, Records
 from headrace.connectors.kafka.sink.encoding import Encoding
-from headrace.connectors.kafka.sink.errors import refusal
 from headrace.connectors.kafka.sink.link import Link
 from headrace.connectors.kafka.sink.outflow import Outflow
 from headrace.connectors.kafka.sink.packing import CODECS
-from headrace.connectors.kafka.sink.patience import refreshed
 from headrace.connectors.kafka.sink.sending import Sending
-from headrace.connectors.kafka.sink.transactions import Transaction, Transactions, end, moved
+from headrace.connectors.kafka.sink.transactions import Transaction, Transactions, end
 from headrace.core import faults
 from headrace.core.bench import Bench
 from headrace.core.contracts import ConnectorError
@@ -101,8 +100,8 @@ class PlainWriter:
         link = self.output.link
         wire = await link.wire()
         try:
-            otherwise = partial(refreshed, wire)
-            return await link.patience.insist(partial(wire.init, None), otherwise=otherwise)
+            ask = partial(wire.init, None)
+            return await link.patience.insist(ask, otherwise=wire.refreshed)
         except kafka.KafkaError as error:
             raise refusal(error, "write") from error
 
@@ -171,7 +170,7 @@ class TransactionalWriter:
         wire = await link.wire()
         ask = partial(wire.add, transaction.producer, [outflow.sending.somewhere])
         try:
-            await link.patience.insist(ask, otherwise=partial(moved, wire, id))
+            await link.patience.insist(ask, otherwise=partial(wire.moved, id))
         except kafka.KafkaError as error:
             raise refusal(error, f"go on with the transaction {id}") from error
 

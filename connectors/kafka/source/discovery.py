@@ -7,26 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from aiokafka.errors import KafkaError
+
+from headrace.connectors.kafka.errors import Later, passes, refusal, said
+from headrace.connectors.kafka.metadata import MADE_S, UNKNOWN, Topic, no_topic
 from headrace.connectors.kafka.options import KafkaSource
-from headrace.connectors.kafka.source.cluster import (
-    COMMITTED,
-    DENIED,
-    NONE,
-    UNCOMMITTED,
-    UNKNOWN_TOPIC,
-    Cluster,
-    Refused,
-    Topic,
-    error_text,
-    is_passing,
-)
-from headrace.connectors.kafka.source.patience import Later
+from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster
 from headrace.connectors.kafka.source.places import Partition, Place
 from headrace.connectors.kafka.source.starts import Ends, Questions
-from headrace.core.contracts import ConnectorError
-from headrace.core.problems import did_you_mean
-
-SURE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +32,13 @@ class Discovery:
         return COMMITTED if self.options.isolation == "read_committed" else UNCOMMITTED
 
     async def partitions(self) -> dict[Partition, int]:
-        """The partitions with their leaders, in order. Raises Later, ConnectorError."""
+        """The partitions with their leaders, in order. Raises KafkaError, ConnectorError."""
         if self.options.pattern is not None:
             topics = self._matching(await self.cluster.topics(None))
         else:
             topics = await self.cluster.topics(self._names)
             for name in self._names:
-                await self._check(name, topics.get(name, Topic(UNKNOWN_TOPIC, {})))
+                await self._check(name, topics.get(name, UNKNOWN))
         found = {
             Partition(name, number): leader
             for name, topic in topics.items()
@@ -61,7 +49,7 @@ class Discovery:
     async def places(
         self, first: bool, partitions: Mapping[Partition, int]
     ) -> dict[Partition, Place]:
-        """Where reading each begins. Raises Later, ConnectorError."""
+        """Where reading each begins. Raises KafkaError, ConnectorError."""
         questions = Questions(self.options, first)
         ends = await self._ends(questions, partitions)
         return {partition: questions.place(partition, ends[partition]) for partition in partitions}
@@ -69,7 +57,7 @@ class Discovery:
     async def stopping(
         self, places: Mapping[Partition, Place], partitions: Mapping[Partition, int]
     ) -> dict[Partition, Place]:
-        """The same places, each with where reading stops now. Raises Later, ConnectorError."""
+        """The same places, each with where reading stops now. Raises KafkaError, ConnectorError."""
         questions = Questions(self.options, first=True)
         there = {each: leader for each, leader in partitions.items() if each in places}
         ends = await self._ends(questions, there)
@@ -85,8 +73,10 @@ class Discovery:
             for field, time in questions.times.items():
                 asked = dict.fromkeys(partitions, time)
                 found[field] = await self.cluster.offsets(asked, partitions, self.isolation)
-        except Refused as refused:
-            raise denied(f"{self.options.which}: {refused}") from None
+        except KafkaError as error:
+            if passes(error):
+                raise
+            raise refusal(error, f"read {self.options.which}") from error
         return {
             partition: Ends(**{field: offsets[partition] for field, offsets in found.items()})
             for partition in partitions
@@ -104,39 +94,27 @@ class Discovery:
         return {
             name: topic
             for name, topic in topics.items()
-            if not topic.is_internal and topic.error == NONE and pattern.fullmatch(name)
+            if not topic.is_internal and topic.error is None and pattern.fullmatch(name)
         }
 
     async def _check(self, name: str, topic: Topic) -> None:
-        if topic.error == NONE:
+        if topic.error is None:
             return
-        if topic.error == UNKNOWN_TOPIC:
+        if topic.is_unknown:
             if not self.lenient:
                 await self._sure(name)
             return
-        if topic.error == DENIED:
-            raise denied(f"topic {name} may not be read")
-        if is_passing(topic.error):
-            raise Later(f"topic {name}: {error_text(topic.error)}")
-        raise denied(f"topic {name}: {error_text(topic.error)}")
+        if passes(topic.error):
+            raise Later(f'topic "{name}": {said(topic.error)}')
+        raise refusal(topic.error, f'read topic "{name}"')
 
     async def _sure(self, name: str) -> None:
         """Raise that there is no such topic, if there still is none after a moment.
 
         A topic is not known to all brokers in the moment that it is made.
         """
-        await asyncio.sleep(SURE_S)
+        await asyncio.sleep(MADE_S)
         known = await self.cluster.topics(None)
         if name in known:
-            raise Later(f"topic {name} was just made")
-        names = [name for name, topic in known.items() if not topic.is_internal]
-        raise ConnectorError(
-            f"there is no topic {name}",
-            did_you_mean(name, names) or "a source makes no topics",
-            final=True,
-        )
-
-
-def denied(message: str) -> ConnectorError:
-    """The cluster will not let us."""
-    return ConnectorError(message, "what may this user read there? look at security", final=True)
+            raise Later(f'topic "{name}" was just made')
+        raise no_topic(name, known)

@@ -12,20 +12,14 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka.protocol.fetch import FetchRequest
 
-from headrace.connectors.kafka.source.cluster import (
-    COMMITTED,
-    DENIED,
-    NONE,
-    OUT_OF_RANGE,
-    error_text,
-    is_passing,
-)
-from headrace.connectors.kafka.source.discovery import denied
+from headrace.connectors.kafka.errors import OUT_OF_RANGE, of_code, passes, refusal, said
+from headrace.connectors.kafka.patience import Patience, Pauses
+from headrace.connectors.kafka.source.cluster import COMMITTED, found_again
 from headrace.connectors.kafka.source.leaders import Leaders
 from headrace.connectors.kafka.source.missing import Missing, other_record
-from headrace.connectors.kafka.source.patience import UNANSWERED, Patience, Pauses, found_again
 from headrace.connectors.kafka.source.places import Partition
 from headrace.connectors.kafka.source.tracks import Answer, OtherRecord, Track
 from headrace.core.contracts import ConnectorError
@@ -140,7 +134,7 @@ class Fetching:
         request = FetchRequest(wait_ms, 1, FETCH_BYTES, self.isolation, topics)
         try:
             answer = await self.patience.watched(self._reach.client.send(node, request))
-        except UNANSWERED:
+        except KafkaError:
             self._lose(asked)
             return
         self._take(answer, {track.partition: track for track in asked}, offsets)
@@ -150,14 +144,14 @@ class Fetching:
     ) -> None:
         now = asyncio.get_running_loop().time()
         for topic, partitions in answer.topics:
-            for number, error, *rest in partitions:
+            for number, code, *rest in partitions:
                 track = asked[Partition(topic, number)]
                 if track.next_fetch != offsets[track.partition]:
                     continue  # It was told to go on elsewhere meanwhile.
-                if error == NONE:
+                if not code:
                     self._came(track, _answer(rest, self.isolation, answer.API_VERSION), now)
                 else:
-                    self._refused(track, error)
+                    self._refused(track, code)
 
     def _came(self, track: Track, answer: Answer, now: float) -> None:
         try:
@@ -168,18 +162,19 @@ class Fetching:
             raise other_record(track, other) from None
         self._pauses.reset()
 
-    def _refused(self, track: Track, error: int) -> None:
-        if error == OUT_OF_RANGE and track.asks_for_last:
+    def _refused(self, track: Track, code: int) -> None:
+        error = of_code(code)
+        if code == OUT_OF_RANGE and track.asks_for_last:
             track.asks_for_last = False  # It need not be there any more.
-        elif error == OUT_OF_RANGE:
+        elif code == OUT_OF_RANGE:
             self._busy.add(track.partition)
-        elif error == DENIED:
-            raise denied(f"topic {track.partition.topic} may not be read")
-        elif is_passing(error):
+        elif isinstance(error, TopicAuthorizationFailedError):
+            raise refusal(error, f'read topic "{track.partition.topic}"')
+        elif passes(error):
             self._lose([track])
         else:
             raise ConnectorError(
-                f"the partition cannot be read: {error_text(error)}",
+                f"the partition cannot be read: {said(error)}",
                 split=track.split.name,
                 position=track.place.position,
             )

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from aiokafka.errors import TopicAuthorizationFailedError
+
+from headrace.connectors.kafka.errors import refusal
+from headrace.connectors.kafka.metadata import NO_LEADER, UNKNOWN, Topic
 from headrace.connectors.kafka.outage import PATIENCE_S
-from headrace.connectors.kafka.source.cluster import (
-    DENIED,
-    NO_LEADER,
-    NONE,
-    UNKNOWN_TOPIC,
-    Cluster,
-    Topic,
-)
-from headrace.connectors.kafka.source.discovery import denied
+from headrace.connectors.kafka.source.cluster import Cluster
 from headrace.connectors.kafka.source.places import Partition
 from headrace.core.contracts import ConnectorError
 
@@ -68,9 +65,7 @@ class Leaders:
     async def find(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The leaders there are; raises ConnectorError once a partition is gone for good."""
         names = sorted({partition.topic for partition in partitions})
-        ask = self.cluster.topics
-        patience, client = self.cluster.patience, self.cluster.client
-        topics = await patience.insisting(lambda: ask(names), client, None)
+        topics = await self.cluster.persist(partial(self.cluster.topics, names))
         now = asyncio.get_running_loop().time()
         absent = [each for each in partitions if _is_absent(each, topics)]
         if gone := self.vanishing.gone(absent, now):
@@ -83,17 +78,17 @@ class Leaders:
         found = {each: node for each, node in leaders.items() if node != NO_LEADER}
         without = [each for each in partitions if each not in found and each not in absent]
         for line in self.leaderless.lines(without, now):
-            patience.tell(line)
+            self.cluster.patience.tell(line)
         return found
 
 
 def _is_absent(partition: Partition, topics: Mapping[str, Topic]) -> bool:
-    topic = topics.get(partition.topic, Topic(UNKNOWN_TOPIC, {}))
-    if topic.error == DENIED:
-        raise denied(f"topic {partition.topic} may not be read")
-    if topic.error == NONE:
+    topic = topics.get(partition.topic, UNKNOWN)
+    if topic.error is None:
         return partition.number not in topic.leaders
-    return topic.error == UNKNOWN_TOPIC
+    if isinstance(topic.error, TopicAuthorizationFailedError):
+        raise refusal(topic.error, f'read topic "{partition.topic}"')
+    return topic.is_unknown
 
 
 def _gone(partition: Partition) -> ConnectorError:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from aiokafka.errors import KafkaError
+
+from headrace.connectors.kafka.errors import refusal
 from headrace.connectors.kafka.source.cluster import (
     EARLIEST,
     LATEST,
     UNCOMMITTED,
     Cluster,
-    Refused,
 )
-from headrace.connectors.kafka.source.discovery import denied
 from headrace.connectors.kafka.source.tracks import OtherRecord, Track
 from headrace.core.contracts import ConnectorError
 
@@ -29,7 +30,7 @@ class Missing:
 
     async def resolve(self, track: Track) -> None:
         """Look what is there, and go on at it or raise ConnectorError."""
-        at, patience = track.partition, self.cluster.patience
+        at = track.partition
         leaders = {at: track.leader if track.leader is not None else -1}
 
         async def ask() -> tuple[int, int]:
@@ -38,16 +39,16 @@ class Missing:
             return earliest[at], latest[at]
 
         try:
-            earliest, latest = await patience.insisting(ask, self.cluster.client, LONGEST_S)
-        except Refused as refused:
-            raise denied(f"partition {at}: {refused}") from None
+            earliest, latest = await self.cluster.persist(ask, LONGEST_S)
+        except KafkaError as error:
+            raise refusal(error, f"look what is in partition {at}") from error
         wanted = track.fetch_at
         if earliest <= wanted <= latest:
             return
         if self.policy == "fail":
             raise missing(track, earliest, latest)
         there = earliest if self.policy == "earliest" else latest
-        patience.tell(
+        self.cluster.patience.tell(
             f"{self.name}: partition {at} has no offset {wanted} ({range_text(earliest, latest)}): "
             f"going on at {there}"
         )

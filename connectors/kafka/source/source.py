@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+
+from aiokafka.errors import KafkaError
 
 from headrace.connectors.kafka.connection import connected, outage
+from headrace.connectors.kafka.errors import refusal, said
 from headrace.connectors.kafka.options import KafkaSource
+from headrace.connectors.kafka.patience import Patience, Pauses
 from headrace.connectors.kafka.source.chunks import Maker
-from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster, Refused
+from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster
 from headrace.connectors.kafka.source.discovery import Discovery
 from headrace.connectors.kafka.source.fetching import Fetching, Reach
 from headrace.connectors.kafka.source.leaders import Leaderless, Leaders
 from headrace.connectors.kafka.source.limit import Limit
 from headrace.connectors.kafka.source.missing import Missing
-from headrace.connectors.kafka.source.patience import UNANSWERED, Later, Patience, Pauses
 from headrace.connectors.kafka.source.places import Partition, Place, partition_of, place_at
 from headrace.connectors.kafka.source.reading import Partitions
 from headrace.core.contracts import ConnectorError, Reading, Surroundings
@@ -23,7 +27,7 @@ from headrace.core.messages import Progress, Split
 
 START_S = 10.0
 """How long the first discovery may take; later ones wait for brokers that are away."""
-COMMIT_S = 10.0
+COMMIT_S = 5.0
 
 
 @dataclass(slots=True)
@@ -63,9 +67,7 @@ class Topics:
         begins = self._cluster is None
         cluster = await self._opened()
         discovery = Discovery(self.options, cluster, lenient=not begins)
-        await self._patience.insisting(
-            lambda: self._look(discovery, first), cluster.client, START_S if begins else None
-        )
+        await self._ask(cluster, partial(self._look, discovery, first), START_S if begins else None)
         if not self._places:
             self._nothing()
         return [
@@ -91,12 +93,21 @@ class Topics:
             found.update(await discovery.stopping(open_, await discovery.partitions()))
 
         if open_:
-            await self._patience.insisting(look, self._cluster.client, START_S)
+            await self._ask(self._cluster, look, START_S)
         return {
             split: replace(progress, position=found[at].position) if at in found else progress
             for split, progress in splits.items()
             for at in [partition_of(split.name)]
         }
+
+    async def _ask(
+        self, cluster: Cluster, look: Callable[[], Awaitable[None]], within_s: float | None
+    ) -> None:
+        """Look, until brokers say what there is. Raises ConnectorError."""
+        try:
+            await cluster.persist(look, within_s)
+        except KafkaError as error:
+            raise refusal(error, f"look for {self.options.which}") from error
 
     async def _opened(self) -> Cluster:
         """What asks brokers. Raises ConnectorError where none is there at the start."""
@@ -166,30 +177,15 @@ class Topics:
         }
         if not offsets or self._cluster is None:
             return
+        commit = partial(self._cluster.commit, self.group, offsets)
         try:
-            async with asyncio.timeout(COMMIT_S):
-                await self._commit(self._cluster, offsets)
-        except (Refused, Later, *UNANSWERED) as error:
-            self._cannot_commit(error)
-
-    async def _commit(self, cluster: Cluster, offsets: Mapping[Partition, int]) -> None:
-        pauses = Pauses()
-        while True:
-            try:
-                return await cluster.commit(self.group, offsets)
-            except (Later, *UNANSWERED):
-                await pauses.pause()
-                last = pauses.next_s >= 1.0
-            if last:
-                return await cluster.commit(self.group, offsets)
-
-    def _cannot_commit(self, error: Exception) -> None:
-        why = str(error) or "no broker answers"
-        self._tell_once(
-            "group",
-            f"positions are not committed to the group {self.group} ({why}): tools show no lag, "
-            "nothing else depends on it",
-        )
+            await self._cluster.persist(commit, COMMIT_S)
+        except KafkaError as error:
+            self._tell_once(
+                "group",
+                f"positions are not committed to the group {self.group} ({said(error)}): tools "
+                "show no lag, nothing else depends on it",
+            )
 
     def _tell_once(self, what: str, line: str) -> None:
         if what not in self._told:

@@ -9,8 +9,8 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol import produce, transaction
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+from headrace.connectors.kafka.errors import UNNAMED, of_code
 from headrace.connectors.kafka.sink.batches import Batches, Producer, Records, rows
-from headrace.connectors.kafka.sink.errors import UNNAMED, of_code
 
 
 def versions(request: type) -> set[int]:

@@ -19,7 +19,7 @@ MOVED = (
     kafka.NotCoordinatorError,
     kafka.CoordinatorLoadInProgressError,
 )
-"""Somebody else coordinates a transaction now, or soon."""
+"""Somebody else coordinates a transaction or a group now, or soon."""
 LOST = (
     kafka.InvalidProducerEpoch,
     kafka.ProducerFenced,
@@ -27,8 +27,8 @@ LOST = (
     kafka.InvalidProducerIdMapping,
 )
 """The transaction is not open any more, and was not committed by whoever asks."""
-GROUPED = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError)
-"""A batch is too large: its rows may not be, each by itself."""
+OUT_OF_RANGE, DENIED = 1, 29
+"""Codes in answers for a partition."""
 
 
 class InvalidRecordError(kafka.BrokerResponseError):  # type: ignore[misc] # it has no types
@@ -38,7 +38,53 @@ class InvalidRecordError(kafka.BrokerResponseError):  # type: ignore[misc] # it 
     message = "INVALID_RECORD"
 
 
-UNNAMED = {87: InvalidRecordError, 90: kafka.ProducerFenced}
+class FencedLeaderEpochError(kafka.BrokerResponseError):  # type: ignore[misc]
+    """aiokafka does not know it, nor the two behind it."""
+
+    errno = 74
+    message = "FENCED_LEADER_EPOCH"
+    retriable = True
+
+
+class UnknownLeaderEpochError(kafka.BrokerResponseError):  # type: ignore[misc]
+    """The broker has not heard of the leader yet."""
+
+    errno = 75
+    message = "UNKNOWN_LEADER_EPOCH"
+    retriable = True
+
+
+class OffsetNotAvailableError(kafka.BrokerResponseError):  # type: ignore[misc]
+    """A new leader does not know the end yet."""
+
+    errno = 78
+    message = "OFFSET_NOT_AVAILABLE"
+    retriable = True
+
+
+UNNAMED = {
+    74: FencedLeaderEpochError,
+    75: UnknownLeaderEpochError,
+    78: OffsetNotAvailableError,
+    87: InvalidRecordError,
+    90: kafka.ProducerFenced,
+}
+
+
+class NobodyAnswers(kafka.KafkaError):  # type: ignore[misc] # it has no types
+    """Not within the time that there was."""
+
+    def __str__(self) -> str:
+        return "nobody has answered in time"
+
+
+class Later(kafka.KafkaError):  # type: ignore[misc] # it has no types
+    """Brokers answer, but not yet what was asked: a partition moves, or a topic is just made."""
+
+    retriable = True
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def of_code(code: int) -> kafka.KafkaError:
@@ -48,21 +94,34 @@ def of_code(code: int) -> kafka.KafkaError:
 
 def passes(error: kafka.KafkaError) -> bool:
     """Whether it may go better the next time."""
-    return isinstance(error, (*AWAY, *MOVED, kafka.ConcurrentTransactions)) or bool(
-        getattr(error, "retriable", False)
-    )
+    again = (*AWAY, *MOVED, kafka.ConcurrentTransactions, kafka.ReplicaNotAvailableError)
+    return isinstance(error, again) or bool(getattr(error, "retriable", False))
+
+
+def has_moved(error: kafka.KafkaError) -> bool:
+    """Whether somebody else may be the one to ask."""
+    return isinstance(error, (*AWAY, *MOVED))
 
 
 def refusal(error: kafka.KafkaError, what: str) -> ConnectorError:
-    """Why a broker will not do something, which `what` says: "write to topic x"."""
-    text, hint, final = _why(error)
+    """Why a broker will not do something, which `what` says: `write to topic "x"`."""
+    text, hint, final = _why(error, what)
     return ConnectorError(f"cannot {what}: {text}", hint, final=final)
 
 
-def _why(error: kafka.KafkaError) -> tuple[str, str, bool]:
+def said(error: kafka.KafkaError) -> str:
+    """What a broker says that nobody has better words for, or that none does."""
+    if isinstance(error, AWAY):
+        return "no broker answers"
+    if isinstance(error, kafka.BrokerResponseError):
+        return f"the broker says {error.message} ({error.errno})"
+    return str(error)
+
+
+def _why(error: kafka.KafkaError, what: str) -> tuple[str, str, bool]:
     match error:
         case kafka.TopicAuthorizationFailedError():
-            return "access is denied", "the user needs the right to write to the topic", True
+            return "access is denied", f"the user needs the right to {what}", True
         case kafka.TransactionalIdAuthorizationFailed():
             hint = "the user needs the rights to write and describe transactional ids headrace-*"
             return "access to transactional ids is denied", hint, True
@@ -86,7 +145,4 @@ def _why(error: kafka.KafkaError) -> tuple[str, str, bool]:
         case _ if isinstance(error, LOST):
             hint = "transaction_timeout says how long it may be open"
             return "the broker has ended the transaction", hint, False
-    name = getattr(error, "message", type(error).__name__)
-    code = f" ({error.errno})" if getattr(error, "errno", -1) > 0 else ""
-    said = str(error) or getattr(error, "description", "")
-    return f"{name}{code}: {said}" if said else f"{name}{code}", "", False
+    return said(error), "", False

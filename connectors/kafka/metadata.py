@@ -1,0 +1,71 @@
+"""Topics as brokers know them: asked for without making any, and what is told of one not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError, NodeNotReadyError, UnknownTopicOrPartitionError
+from aiokafka.protocol.api import Request
+from aiokafka.protocol.metadata import MetadataRequest
+
+from headrace.connectors.kafka.errors import of_code
+from headrace.core.contracts import ConnectorError
+from headrace.core.problems import did_you_mean
+
+NO_LEADER = -1
+MADE_S = 1.0
+"""So long after a topic was made a broker may not know it yet."""
+FEW = 10
+"""So many topics are named where none is near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What is known of a topic: why nothing is, or the leader of each partition."""
+
+    error: KafkaError | None
+    leaders: Mapping[int, int]
+    is_internal: bool = False
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it is not there, as far as the broker knows."""
+        return isinstance(self.error, UnknownTopicOrPartitionError)
+
+
+UNKNOWN = Topic(UnknownTopicOrPartitionError(), {})
+
+
+async def ask_any(client: AIOKafkaClient, request: Request) -> Any:
+    """An answer of any broker. Raises KafkaError."""
+    node = client.get_random_node()
+    if node is None:
+        raise NodeNotReadyError("no broker is known")
+    return await client.send(node, request)
+
+
+async def ask_topics(client: AIOKafkaClient, names: Sequence[str] | None) -> dict[str, Topic]:
+    """The topics of these names, or all that may be seen. Raises KafkaError."""
+    asked = None if names is None else list(names)
+    answer = await ask_any(client, MetadataRequest(asked, allow_auto_topic_creation=False))
+    return {
+        name: Topic(
+            of_code(code) if code else None,
+            {found[1]: found[2] for found in partitions},
+            is_internal,
+        )
+        for code, name, is_internal, partitions in answer.topics
+    }
+
+
+def no_topic(name: str, known: Mapping[str, Topic]) -> ConnectorError:
+    """What is told of a topic that is not among those that may be seen."""
+    names = sorted(name for name, topic in known.items() if not topic.is_internal)
+    few = f"there are {', '.join(names)}" if 0 < len(names) <= FEW else ""
+    hint, make = did_you_mean(name, names) or few, "headrace makes no topics"
+    return ConnectorError(
+        f'there is no topic "{name}"', f"{hint}; {make}" if hint else make, final=True
+    )

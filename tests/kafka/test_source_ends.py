@@ -1,0 +1,79 @@
+"""A job that goes on is given an end that it had not, and loses one that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.core.beginning import discovered
+from headrace.core.ends import Ends
+from headrace.core.manifest import Checkpoint
+from headrace.core.messages import Progress, Restored, Split
+from tests.kafka.broker import Broker
+from tests.kafka.opened import NAME, Opened, node, opened, run
+from tests.kafka.topics import Record, Topics
+
+Fresh = Callable[..., str]
+Left = Mapping[Split, Progress]
+
+
+def two(begin: int, count: int) -> list[Record]:
+    """Records of two partitions, in turn."""
+    return [Record(b"%d" % at, partition=at % 2) for at in range(begin, begin + count)]
+
+
+async def going_on(it: Opened, left: Left) -> Left:
+    """Have the reading go on where a run before has left; what it begins with."""
+    restored = Checkpoint(1, False, Restored({NAME: left}))
+    begins, _ = await discovered(Ends({NAME: it.source}), restored)
+    assert begins is not None
+    begun = begins.splits[NAME]
+    assignments = [(each, at.position) for each, at in begun.items() if not at.ended]
+    it.reading.assign(assignments, last=it.source.rediscover_s is None)
+    return begun
+
+
+def left_by(it: Opened, begun: Left) -> Left:
+    """What a checkpoint says of the splits now."""
+    came = it.came
+    return {
+        split: Progress(
+            came.positions.get(split.name, before.position),
+            ended=before.ended or split.name in came.ended,
+        )
+        for split, before in begun.items()
+    }
+
+
+def test_a_job_that_goes_on_is_given_an_end_and_loses_it_again(
+    broker: Broker, topics: Topics, fresh: Fresh
+) -> None:
+    topic = topics.create(fresh(), 2)
+
+    async def first() -> Left:
+        async with opened(node(broker.address, topic=topic)) as it:
+            await it.first(10)
+            return left_by(it, {split: Progress(split.start) for split in it.splits})
+
+    async def to_the_end(left: Left) -> tuple[list[int], Left]:
+        async with opened(node(broker.address, topic=topic, stop="latest"), discovered=False) as it:
+            begun = await going_on(it, left)
+            topics.write(topic, two(begin=100, count=4))  # behind the end that it was given
+            came = await it.to_the_end()
+            return sorted(map(int, came.values)), left_by(it, begun)
+
+    async def without(left: Left, count: int) -> list[int]:
+        async with opened(node(broker.address, topic=topic), discovered=False) as it:
+            begun = await going_on(it, left)
+            assert not any(each.ended for each in begun.values())
+            assert not any("stop=" in str(each.position) for each in begun.values())
+            return sorted(map(int, (await it.first(count)).values))
+
+    topics.write(topic, two(begin=0, count=10))
+    left: Any = run(first)
+    topics.write(topic, two(begin=10, count=6))
+    values, ended = run(lambda: to_the_end(left))
+    assert values == [*range(10, 16)]
+    assert all(each.ended and "stop=8" in str(each.position) for each in ended.values())
+    assert run(lambda: to_the_end(ended)) == ([], ended)
+    assert run(lambda: without(ended, 8)) == [100, 100, 101, 101, 102, 102, 103, 103]

@@ -25,11 +25,11 @@ from benchmarks.bids import SCHEMA, bids
 from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import JsonEncoder
-from headrace.connectors.kafka.options import KafkaSink
 from headrace.connectors.kafka.sink import open_sink
 from headrace.connectors.kafka.sink.batches import Batches, Producer
 from headrace.connectors.kafka.sink.encoding import Encoding, Recipe
 from headrace.connectors.kafka.sink.packing import CODECS
+from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.core.bench import Bench
 from headrace.core.contracts import Commits, Surroundings
 from headrace.core.pipeline.text import Text
@@ -106,7 +106,7 @@ async def sink(address: str, topic: str, frames: Sequence[pl.DataFrame], deliver
     options = KafkaSink.model_validate(given)
     node = nodes.Sink("out", "bids", "kafka", options, nodes.Format("json", None), 1)
     with ThreadPoolExecutor(2) as threads:
-        commits = Commits(5.0, 600.0, 3, 60.0)
+        commits = Commits(5.0, 600.0, 60.0)
         where = Surroundings(Path(), uuid.uuid4().hex, Bench(threads), commits=commits)
         out = open_sink(node, SCHEMA, where)
         await out.check()

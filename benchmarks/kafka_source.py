@@ -28,10 +28,10 @@ from confluent_kafka import TopicPartition as Partition
 from benchmarks.bids import SCHEMA, bids
 from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.connectors.kafka.options import KafkaSource
 from headrace.connectors.kafka.source import open_source
 from headrace.connectors.kafka.source.batches import batches
 from headrace.connectors.kafka.source.records import VALUES
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.bench import Bench
 from headrace.core.contracts import Chunk, Surroundings
 from headrace.core.pipeline.formats import JsonOptions

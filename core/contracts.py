@@ -190,8 +190,6 @@ class Commits:
     """How long it is from one checkpoint to the next; None: only the end takes one."""
     timeout_s: float
     """How long a checkpoint may take."""
-    tolerable: int
-    """How many in a row may fail."""
     restart_s: float
     """The longest pause before another attempt."""
 

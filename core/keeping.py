@@ -106,7 +106,7 @@ class Keeping:
         """When output is committed."""
         rhythm = self.rhythm
         longest_s = self.restarts.longest_s
-        return Commits(rhythm.every_s, rhythm.timeout_s, rhythm.tolerable, longest_s)
+        return Commits(rhythm.every_s, rhythm.timeout_s, longest_s)
 
     def document(self, number: int) -> Manifest:
         """What a checkpoint says, without output that is known to be visible."""

@@ -9,7 +9,8 @@ from headrace.connectors.kafka.fitting import (
     fits,
     in_records,
 )
-from headrace.connectors.kafka.options import KafkaSink, KafkaSource
+from headrace.connectors.kafka.sink_options import KafkaSink
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.contracts import (
     Connector,
     Sink,

@@ -23,10 +23,11 @@ from aiokafka.conn import AIOKafkaConnection, get_ip_port_afi
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
-from headrace.connectors.kafka.options import KafkaSink, KafkaSource
 from headrace.connectors.kafka.outage import Outage
 from headrace.connectors.kafka.reasons import Why, nothing_known, why
 from headrace.connectors.kafka.security import Security
+from headrace.connectors.kafka.sink_options import KafkaSink
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.kafka.tls import tls_context
 from headrace.core.contracts import ConnectorError
 from headrace.core.pipeline.text import Text

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from headrace.connectors.kafka.options import KafkaSink, KafkaSource
+from headrace.connectors.kafka.sink_options import KafkaSink
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.contracts import Beside, ColumnOption, ExpressionOption, Misfit, Outgoing
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text

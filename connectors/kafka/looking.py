@@ -22,14 +22,15 @@ from aiokafka.structs import TopicPartition
 
 from headrace.connectors.kafka.connection import REQUEST_S, KafkaOptions, connected, outage
 from headrace.connectors.kafka.errors import DENIED, refusal
-from headrace.connectors.kafka.options import KafkaSink, KafkaSource
 from headrace.connectors.kafka.patience import Patience
 from headrace.connectors.kafka.sink.link import Link
 from headrace.connectors.kafka.sink.sink import LONGEST
 from headrace.connectors.kafka.sink.transactions import too_long
 from headrace.connectors.kafka.sink.wire import BROKER, Wire
+from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source import open_source
 from headrace.connectors.kafka.source.places import partition_of
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.contracts import Surroundings
 from headrace.core.plan import nodes
 from headrace.core.rendering import count

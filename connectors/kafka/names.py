@@ -1,29 +1,34 @@
-"""How brokers, topics and records are named in a pipeline: read, and checked for their form."""
+"""How brokers and topics are named in a pipeline: read, and checked for their form."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated
 
-from pydantic import Field
-
-from headrace.core.pipeline.complaints import KEY, Gathered, Unread, wanted, wrong
-from headrace.core.pipeline.fields import OneOrMany, attempt
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.complaints import Gathered, Unread, wrong
+from headrace.core.pipeline.fields import OneOrMany
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import SCALAR, Json, Reading, Reads, Unfit
+
+BROKERS = (
+    "One broker or more, as `host:port`: a list, or a text with commas. One that answers is enough."
+)
+
+# What other clients call them.
+HABITS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("bootstrap_servers", "bootstrap.servers", "bootstrap", "servers", "hosts"), "brokers"
+    ),
+    **dict.fromkeys(("sasl", "ssl", "tls", "auth", "username", "password"), "security"),
+}
 
 BROKER = re.compile(r"(\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9_.-]+):(\d{1,5})", re.ASCII)
 HOST = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+_.-]*://")
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 LETTERS = "a topic has letters, digits, dots, _ and -, at most 249"
-OFFSET = re.compile(r"\d{1,18}", re.ASCII)
 MAX_PORT = 65535
-MAX_PARTITION = 2**31 - 1
 
 
 def _broker(text: Text) -> Text:
@@ -96,166 +101,3 @@ Brokers = Annotated[tuple[Text, ...], BrokersReading()]
 TopicName = Annotated[Text, topic]
 TopicNames = Annotated[tuple[Text, ...], OneOrMany(topic, "a topic, or a list of topics")]
 TopicPattern = Annotated[Text, pattern]
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The first record of each partition that is not older than this.
-
-    >>> str(Moment(datetime(2026, 1, 31, 8, tzinfo=UTC)))
-    '{timestamp = 2026-01-31T08:00:00+00:00}'
-    """
-
-    at: datetime
-
-    @property
-    def ms(self) -> int:
-        """In milliseconds since the epoch, as brokers count."""
-        return round(self.at.timestamp() * 1000)
-
-    def __str__(self) -> str:
-        return f"{{timestamp = {self.at.isoformat()}}}"
-
-
-@dataclass(frozen=True, slots=True)
-class Offsets:
-    """The records of these offsets; of partitions that are not named, nothing is said.
-
-    >>> offsets = Offsets({"": {0: 17}})
-    >>> offsets.of("any", 0), offsets.of("any", 1), str(offsets)
-    (17, None, '{offsets = {0: 17}}')
-    """
-
-    by_topic: Mapping[str, Mapping[int, int]]
-    """By topic and partition; under the name "" those of the one topic there is."""
-    keys: tuple[Text, ...] = field(default=(), compare=False)
-    """The topics, as written."""
-
-    def of(self, topic: str, partition: int) -> int | None:
-        """The offset in a partition, if it is named."""
-        return self.by_topic.get(topic, self.by_topic.get("", {})).get(partition)
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """The topics that are named; none where the one topic there is goes without a name."""
-        return tuple(name for name in self.by_topic if name)
-
-    def __str__(self) -> str:
-        whole = {name: dict(offsets) for name, offsets in self.by_topic.items()}
-        said = str(whole.get("", whole)).replace("'", "")
-        return f"{{offsets = {said}}}"
-
-
-def _moment(text: Text) -> Moment:
-    """ISO-8601; without a zone it is UTC."""
-    if OFFSET.fullmatch(text):
-        raise Unfit("as in 2026-01-31T08:00:00Z")
-    try:
-        at = datetime.fromisoformat(text.reveal())
-        return Moment(at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC))
-    except (ValueError, OverflowError):
-        raise Unfit from None
-
-
-def _offset(text: Text) -> int:
-    if not OFFSET.fullmatch(text):
-        raise Unfit
-    return int(text)
-
-
-def _partition(text: Text) -> int:
-    if not OFFSET.fullmatch(text) or int(text) > MAX_PARTITION:
-        raise Unfit
-    return int(text)
-
-
-moment = Reads("a time such as 2026-01-31T08:00:00Z", _moment)
-offset = Reads("an offset (a whole number from 0)", _offset, {"type": "integer", "minimum": 0})
-partition = Reads("the number of a partition", _partition, {"type": "integer", "minimum": 0})
-
-
-class OffsetsReading(Reading):
-    """Partitions and offsets, as in {0: 17}; with several topics, those by topic."""
-
-    def __init__(self) -> None:
-        self.wanted = "partitions and offsets, as in {0: 17}, or by topic {orders: {0: 17}}"
-        each: Json = {"type": "object", "additionalProperties": offset.json, "minProperties": 1}
-        by_topic: Json = {"type": "object", "additionalProperties": each, "minProperties": 1}
-        self.json = {"anyOf": [each, by_topic]}
-
-    def read(self, value: object) -> Offsets:
-        if not isinstance(value, dict) or not value:
-            raise wanted(value, self.wanted)
-        gathered = Gathered()
-        if not any(isinstance(inner, dict) for inner in value.values()):
-            found = {"": _by_partition(value, gathered)}
-            gathered.check()
-            return Offsets(found)
-        found = {}
-        for name, inner in value.items():
-            attempt(gathered, topic, name, name, KEY)
-            if not isinstance(inner, dict) or not inner:
-                gathered.add(wanted(inner, "partitions and offsets, as in {0: 17}"), name)
-                continue
-            found[str(name)] = _by_partition(inner, gathered, name)
-        gathered.check()
-        return Offsets(found, tuple(value))
-
-
-def _by_partition(value: Mapping[Text, object], gathered: Gathered, *at: Text) -> dict[int, int]:
-    found = {}
-    for key, text in value.items():
-        number = attempt(gathered, partition, key, *at, key, KEY)
-        first = attempt(gathered, offset, text, *at, key)
-        if isinstance(number, int) and isinstance(first, int):
-            found[number] = first
-    return found
-
-
-Edge: TypeAlias = Literal["earliest", "latest"]
-
-
-class At(Part):
-    """Where in each partition: one of these."""
-
-    one_of = ("timestamp", "offsets")
-    timestamp: Annotated[Moment | None, moment] = Field(
-        None, description="At the first record that is not older; a time without a zone is in UTC."
-    )
-    offsets: Annotated[Offsets | None, OffsetsReading()] = Field(
-        None, description="At these offsets, by partition; with several topics, by topic."
-    )
-
-
-class PlaceReading(Reading):
-    """A word, `{timestamp: ...}` or `{offsets: ...}`."""
-
-    part = At
-
-    def __init__(self, *words: Edge) -> None:
-        self.words = words
-        self.wanted = f"{', '.join(words)}, {{timestamp: ...}} or {{offsets: ...}}"
-        self.json = {"enum": list(words)}
-
-    def read(self, value: object) -> Edge | Moment | Offsets:
-        if isinstance(value, dict):
-            at = At.model_validate(value)
-            given = [each for each in (at.timestamp, at.offsets) if each is not None]
-            if len(given) != 1:
-                came = "both" if given else "none"
-                raise wrong(value, f"wanted one of {' and '.join(At.one_of)}, got {came}")
-            return given[0]
-        if isinstance(value, Text) and not value.secret:
-            for word in self.words:
-                if value == word:
-                    return word
-        raise wanted(value, self.wanted, self._longer(value))
-
-    def _longer(self, value: object) -> str:
-        if not isinstance(value, Text) or value.secret:
-            return ""
-        try:
-            moment.read(value)
-        except Unread:
-            return ""
-        return f'write {{timestamp: "{value}"}}'

@@ -17,6 +17,7 @@ from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import SCALAR, Reads, Unfit, Words, choice
 
+SECURITY = "How brokers are reached, and as whom."
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 OF_TLS = ("ca", "cert", "key", "key_password")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.kafka.names import Moment, Offsets
-from headrace.connectors.kafka.options import KafkaSink, KafkaSource
+from headrace.connectors.kafka.edges import Moment, Offsets
+from headrace.connectors.kafka.sink_options import KafkaSink
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
 from headrace.core.pipeline.load import Loaded, load
 from headrace.core.plan import build

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.connectors.kafka.options import KafkaSource
 from headrace.connectors.kafka.source import open_source
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.bench import Bench
 from headrace.core.contracts import BadRecord, Chunk, Ended, Reading, Source, Surroundings
 from headrace.core.messages import Position, Split

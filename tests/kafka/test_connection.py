@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.kafka.connection import LONGEST_S, connected, reached
-from headrace.connectors.kafka.options import KafkaSource
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
 from headrace.core.contracts import ConnectorError
 from headrace.core.pipeline.load import load

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.connectors.kafka.names import Moment, Offsets
-from headrace.connectors.kafka.options import KafkaSource
+from headrace.connectors.kafka.edges import Moment, Offsets
 from headrace.connectors.kafka.source.beside import Beside
 from headrace.connectors.kafka.source.chunks import Maker
 from headrace.connectors.kafka.source.leaders import GONE_S, Leaderless, Vanishing
@@ -19,6 +18,7 @@ from headrace.connectors.kafka.source.places import Partition, Place, Seen
 from headrace.connectors.kafka.source.starts import Ends, Questions
 from headrace.connectors.kafka.source.tracks import Answer, OtherRecord, Track
 from headrace.connectors.kafka.source.values import Raw
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.messages import Split
 from headrace.core.pipeline.text import Text
 from headrace.core.types import BINARY, Field, Schema

@@ -19,7 +19,6 @@ from functools import partial
 from headrace.connectors.formats import encoder
 from headrace.connectors.kafka.connection import REQUEST_S, connected, outage
 from headrace.connectors.kafka.fitting import in_records
-from headrace.connectors.kafka.options import KafkaSink
 from headrace.connectors.kafka.patience import Patience
 from headrace.connectors.kafka.sink.encoding import Recipe
 from headrace.connectors.kafka.sink.ids import Record
@@ -29,6 +28,7 @@ from headrace.connectors.kafka.sink.sink import KafkaOut
 from headrace.connectors.kafka.sink.transactions import Transactions
 from headrace.connectors.kafka.sink.wire import Wire
 from headrace.connectors.kafka.sink.writer import Habits
+from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.core.contracts import Sink, Surroundings
 from headrace.core.elements import DELETE, EVENT_TIME
 from headrace.core.expressions import to_expr, type_expression

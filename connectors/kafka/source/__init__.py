@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import decoder
 from headrace.connectors.formats.opening import decoded
-from headrace.connectors.kafka.options import KafkaSource
 from headrace.connectors.kafka.source.beside import Beside
 from headrace.connectors.kafka.source.chunks import Maker
 from headrace.connectors.kafka.source.values import Raw, ValuesReader, csv_lines, json_lines
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.contracts import Source, Surroundings
 from headrace.core.plan import nodes
 

@@ -11,10 +11,10 @@ from aiokafka.errors import KafkaError
 
 from headrace.connectors.kafka.errors import Later, passes, refusal, said
 from headrace.connectors.kafka.metadata import MADE_S, UNKNOWN, Topic, no_topic
-from headrace.connectors.kafka.options import KafkaSource
 from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster
 from headrace.connectors.kafka.source.places import Partition, Place
 from headrace.connectors.kafka.source.starts import Ends, Questions
+from headrace.connectors.kafka.source_options import KafkaSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from aiokafka.errors import KafkaError
 
 from headrace.connectors.kafka.connection import connected, outage
 from headrace.connectors.kafka.errors import refusal, said
-from headrace.connectors.kafka.options import KafkaSource
 from headrace.connectors.kafka.patience import Patience, Pauses
 from headrace.connectors.kafka.source.chunks import Maker
 from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster
@@ -22,6 +21,7 @@ from headrace.connectors.kafka.source.limit import Limit
 from headrace.connectors.kafka.source.missing import Missing
 from headrace.connectors.kafka.source.places import Partition, Place, partition_of, place_at
 from headrace.connectors.kafka.source.reading import Partitions
+from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.contracts import ConnectorError, Reading, Surroundings
 from headrace.core.messages import Progress, Split
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from headrace.connectors.kafka.names import Moment, Offsets
-from headrace.connectors.kafka.options import KafkaSource
+from headrace.connectors.kafka.edges import Moment, Offsets
 from headrace.connectors.kafka.source.cluster import EARLIEST, LATEST
 from headrace.connectors.kafka.source.places import Partition, Place
+from headrace.connectors.kafka.source_options import KafkaSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from headrace.connectors.kafka.options import KafkaSink
 from headrace.connectors.kafka.sink import open_sink
+from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.core.bench import Bench
 from headrace.core.contracts import Commits, Sink, Surroundings, Writer
 from headrace.core.messages import Handle
@@ -30,7 +30,7 @@ NAME = "out"
 LONGEST_S = 60.0
 """Nothing takes so long: what does, fails."""
 ROWS = Schema((Field("k", STRING), Field("n", BIGINT)))
-EVERY_SECOND = Commits(1.0, 10.0, 3, 5.0)
+EVERY_SECOND = Commits(1.0, 10.0, 5.0)
 
 
 @dataclass(slots=True)

@@ -298,7 +298,7 @@ def test_a_timeout_beyond_the_brokers_is_refused(
 ) -> None:
     topic = topics.create(fresh())
     with pytest.raises(ConnectorError, match=r"3600 s, which allows 900 s at most"):
-        checking(broker.address, topic, Commits(1, 10, 3, 5), transaction_timeout="1h")
+        checking(broker.address, topic, Commits(1, 10, 5), transaction_timeout="1h")
 
 
 def test_a_timeout_that_ends_every_transaction_is_refused(
@@ -306,7 +306,7 @@ def test_a_timeout_that_ends_every_transaction_is_refused(
 ) -> None:
     topic = topics.create(fresh())
     with pytest.raises(ConnectorError, match="timeout is 30 s, and a checkpoint every 60 s"):
-        checking(broker.address, topic, Commits(60, 10, 3, 5), transaction_timeout="30s")
+        checking(broker.address, topic, Commits(60, 10, 5), transaction_timeout="30s")
 
 
 def test_where_all_is_committed_at_the_end_no_time_is_too_long_to_know(
@@ -320,6 +320,6 @@ def test_a_timeout_that_may_end_a_transaction_is_told(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())
-    assert checking(broker.address, topic, Commits(5, 600, 3, 60)) == []
-    (line,) = checking(broker.address, topic, Commits(300, 600, 3, 60))
+    assert checking(broker.address, topic, Commits(5, 600, 60)) == []
+    (line,) = checking(broker.address, topic, Commits(300, 600, 60))
     assert "a transaction may be open for 960 s" in line

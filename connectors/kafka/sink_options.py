@@ -1,0 +1,163 @@
+"""The options of `kafka:` as a sink, as users write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from headrace.connectors.kafka.names import BROKERS, HABITS, Brokers, topic
+from headrace.connectors.kafka.security import SECURITY, Security
+from headrace.core.pipeline.complaints import KEY, Complaint, Unread, wanted
+from headrace.core.pipeline.fields import Assignment, Assignments, ColumnNames
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.settings import positive
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import (
+    ColumnName,
+    Duration,
+    Expression,
+    Reading,
+    Reads,
+    Unfit,
+    choice,
+)
+
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+OnLost = Literal["fail", "warn"]
+
+SINK_HABITS: Mapping[str, str] = {
+    **HABITS,
+    **dict.fromkeys(("keys", "key_by", "message_key"), "key"),
+    **dict.fromkeys(("compression_type", "compression.type"), "compression"),
+    **dict.fromkeys(("linger_ms", "linger.ms"), "linger"),
+    **dict.fromkeys(("guarantee", "semantic", "delivery_guarantee"), "delivery"),
+    **dict.fromkeys(("transaction_timeout_ms", "transaction.timeout.ms"), "transaction_timeout"),
+}
+
+
+class Placed(Reading):
+    """One of some words, which knows where it stands."""
+
+    def __init__(self, *words: str) -> None:
+        self._choice = choice(*words)
+        self.wanted = self._choice.wanted
+        self.json = self._choice.json
+
+    def read(self, value: object) -> object:
+        self._choice.read(value)
+        return value
+
+
+class RowTopic(Part):
+    """A topic for each row."""
+
+    expr: Expression = Field(description="An expression (a string) over the columns of a row.")
+
+
+class TopicReading(Reading):
+    """The name of a topic, or `{expr: ...}`."""
+
+    part = RowTopic
+
+    def __init__(self) -> None:
+        self.wanted = "the name of a topic, or {expr: ...}"
+        self.json = topic.json
+
+    def read(self, value: object) -> object:
+        if isinstance(value, dict):
+            return RowTopic.model_validate(value)
+        if not isinstance(value, Text):
+            raise wanted(value, self.wanted)
+        return topic.read(value)
+
+
+def _header(text: Text) -> Text:
+    if not text.strip():
+        raise Unfit
+    return text
+
+
+header = Reads("the name of a header", _header)
+
+
+class KafkaSink(Part):
+    """A record for each row; of changes, a record for each change, and deletes as tombstones."""
+
+    origin = ("topic",)
+    habits = SINK_HABITS
+
+    brokers: Brokers = Field(description=BROKERS)
+    topic: Annotated[Text | RowTopic, TopicReading()] = Field(
+        description="The topic to write to, which is there already; or `{expr: ...}`, an "
+        "expression that names the topic of each row."
+    )
+    key: ColumnNames | None = Field(
+        None,
+        description="The column, or columns, that become the record's key: a string as it is, "
+        "other types as text, null as no key; several as a JSON object. Of a stream of changes it "
+        "is the stream's key, and need not be said.",
+    )
+    headers: Annotated[
+        tuple[Assignment, ...] | None,
+        Assignments("headers and expressions, as in {origin: source}", header),
+    ] = Field(
+        None,
+        description="Headers of each record: names, and expressions (of type string or binary) "
+        "over the columns of a row; a null is no header.",
+    )
+    partition_by: ColumnNames | None = Field(
+        None,
+        description="Columns whose rows go to one partition where they are equal; by default the "
+        "key. Partitions are chosen as Java's clients choose them.",
+    )
+    timestamp: ColumnName | None = Field(
+        None,
+        description="The record's timestamp: `event_time`, or a column of type timestamp; by "
+        "default the time at which it is written.",
+    )
+    delivery: Annotated[Text, Placed("at_least_once", "exactly_once")] = Field(
+        Text("at_least_once"),
+        description="`exactly_once` writes in transactions, which a checkpoint commits: readers "
+        "that are `read_committed` see each row once, whatever fails.",
+    )
+    compression: Annotated[Compression, choice("none", "gzip", "snappy", "lz4", "zstd")] = Field(
+        "none", description="How batches of records are compressed."
+    )
+    linger: Duration = Field(
+        timedelta(milliseconds=5),
+        description="How long a batch of records waits for more, unless it is full.",
+    )
+    transaction_timeout: Annotated[timedelta, positive] = Field(
+        timedelta(minutes=15),
+        description="With `exactly_once`: the broker aborts a transaction that is open for longer. "
+        "At most what the broker allows (`transaction.max.timeout.ms`).",
+    )
+    on_lost_transaction: Annotated[OnLost, choice("fail", "warn")] = Field(
+        "fail",
+        description="What to do when the broker aborted a transaction that a checkpoint holds: "
+        "`fail`, which names what is lost, or `warn`, and go on without it.",
+    )
+    security: Security = Field(Security(), description=SECURITY)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> KafkaSink:
+        if self.delivery == "exactly_once":
+            return self
+        keys = ("transaction_timeout", "on_lost_transaction")
+        complaints = [_transactional(key) for key in keys if key in self.model_fields_set]
+        if complaints:
+            raise Unread(*complaints, partial=self)
+        return self
+
+    @property
+    def row_topic(self) -> Text | None:
+        """The expression that names the topic of a row, if it is one."""
+        return self.topic.expr if isinstance(self.topic, RowTopic) else None
+
+
+def _transactional(key: str) -> Complaint:
+    message = f'"{key}" is of transactions, and there are none'
+    return Complaint(message=message, hint="say delivery: exactly_once", at=(key, KEY))

@@ -1,26 +1,34 @@
 """A loop in Python that consumes, filters and produces in transactions: what users would write.
 
-librdkafka under both ends, the positions in the transaction, which is committed each second; the
-values that pass go on as they are, so nothing is encoded. A process of its own:
-`python -m benchmarks.kafka_loop BROKERS FROM TO filter|w1 RECORDS LEAST_PRICE`
+librdkafka under both ends, the positions in the transaction, which is committed each second.
+`tuned` reads many at once with larger queues, decodes with orjson, and sends the values that pass
+on as they are, so nothing is encoded; `plain` is how it stands in tutorials: a record at a time,
+decoded and encoded with json, with the usual settings. A process of its own:
+`python -m benchmarks.kafka_loop tuned|plain BROKERS FROM TO filter|w1 RECORDS LEAST_PRICE`
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import orjson
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from benchmarks.kafka_work import PARTITIONS, READING
 
 Row: TypeAlias = "dict[str, Any]"
+Passes: TypeAlias = Callable[[Row], bool]
 
 EVERY_S = 1.0
 AT_ONCE = 10_000
+USUAL: dict[str, str | int | bool] = {
+    name: READING[name] for name in ("enable.auto.commit", "isolation.level")
+}
 LONGEST_S = 60.0
 WRITING: dict[str, str | int] = {
     "transactional.id": "loop",
@@ -31,11 +39,12 @@ WRITING: dict[str, str | int] = {
 }
 
 
-def loop(address: str, source: str, target: str, work: str, records: int, least: int) -> None:
+def loop(how: str, address: str, source: str, target: str, passes: Passes, records: int) -> None:
     """Until so many records were read."""
-    passes = by_url if work == "w1" else by_price(least)
+    tuned = how == "tuned"
     at = {"bootstrap.servers": address}
-    consumer = Consumer(READING | at | {"group.id": target})
+    consumer = Consumer((READING if tuned else USUAL) | at | {"group.id": target})
+    received = partial(consumer.consume, AT_ONCE, 0.1) if tuned else partial(one, consumer)
     places = [TopicPartition(source, partition, 0) for partition in range(PARTITIONS)]
     consumer.assign(places)
     producer = Producer(WRITING | at)
@@ -43,12 +52,13 @@ def loop(address: str, source: str, target: str, work: str, records: int, least:
     producer.begin_transaction()
     read, due = 0, time.monotonic() + EVERY_S
     while read < records:
-        for message in consumer.consume(AT_ONCE, 0.1):
-            assert message.error() is None, message.error()
-            read += 1
+        for message in received():
             value = message.value()
-            if value is not None and passes(orjson.loads(value)):
-                producer.produce(target, value)
+            assert message.error() is None and value is not None, message.error()
+            read += 1
+            row = orjson.loads(value) if tuned else json.loads(value)
+            if passes(row):
+                producer.produce(target, value if tuned else json.dumps(row).encode())
         producer.poll(0)
         if time.monotonic() > due or read == records:
             producer.send_offsets_to_transaction(
@@ -61,7 +71,13 @@ def loop(address: str, source: str, target: str, work: str, records: int, least:
     consumer.close()
 
 
-def by_price(least: int) -> Callable[[Row], bool]:
+def one(consumer: Consumer) -> list[Message[bytes, bytes]]:
+    """The next record, if there is any."""
+    message = consumer.poll(0.1)
+    return [] if message is None else [message]
+
+
+def by_price(least: int) -> Passes:
     """Those whose price is higher."""
     return lambda row: row["price"] > least
 
@@ -72,5 +88,6 @@ def by_url(row: Row) -> bool:
 
 
 if __name__ == "__main__":
-    _, address, source, target, work, records, least = sys.argv
-    loop(address, source, target, work, int(records), int(least))
+    _, how, address, source, target, work, records, least = sys.argv
+    passes = by_url if work == "w1" else by_price(int(least))
+    loop(how, address, source, target, passes, int(records))

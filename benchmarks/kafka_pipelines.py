@@ -5,9 +5,10 @@ starting included, and what it wrote is counted by an independent client.
 
 `filter` keeps the half of a million bids whose price is higher, with a checkpoint each second: the
 figure is million records a second exactly once, of the rounds the best; on stderr the same with two
-subtasks, at least once, and a loop in Python over librdkafka that commits each second. `w1` keeps
-11 %. `w3` makes windows of 10 s by auction of 6 million bids with a checkpoint every 5 s: the
-figure is the time exactly once over that at least once, of each the least of the rounds.
+subtasks, at least once, and loops in Python over librdkafka that commit each second: a tuned one,
+and, once, a plain one. `w1` keeps 11 %. `w3` makes windows of 10 s by auction of 6 million bids
+with a checkpoint every 5 s: the figure is the time exactly once over that at least once, of each
+the least of the rounds.
 `python -m benchmarks.kafka_pipelines [filter|w1|w3] [RECORDS] [ROUNDS]`
 """
 
@@ -19,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from benchmarks.kafka_work import PARTITIONS, Took, committed, fill, headrace, later, ran
@@ -97,10 +99,10 @@ class Bench:
 
         return command
 
-    def loop(self, target: str) -> list[str]:
+    def loop(self, how: str, target: str) -> list[str]:
         """The command of the loop in Python."""
         numbers = (self.work, str(self.records), str(LEAST_PRICE))
-        return ["-m", "benchmarks.kafka_loop", self.address, "bids", target, *numbers]
+        return ["-m", "benchmarks.kafka_loop", how, self.address, "bids", target, *numbers]
 
     def least(self, name: str) -> Took:
         """Of the rounds."""
@@ -138,8 +140,9 @@ def filters(bench: Bench, rounds: int) -> None:
         "exactly once": bench.pipeline(ONCE),
         "exactly once, two subtasks": bench.pipeline(ONCE, 2),
         "at least once": bench.pipeline(AGAIN),
-        "the loop": bench.loop,
+        "the loop": partial(bench.loop, "tuned"),
     }
+    bench.measure("the plain loop", partial(bench.loop, "plain"))
     for _ in range(rounds):
         for name, command in ways.items():
             bench.measure(name, command)

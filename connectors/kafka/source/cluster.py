@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.offset import OffsetRequest
 
-from headrace.connectors.kafka.errors import Later, of_code, passes, said
+from headrace.connectors.kafka.errors import Later, of_code, passes, refusal, said
 from headrace.connectors.kafka.metadata import NO_LEADER, Topic, ask_topics
 from headrace.connectors.kafka.patience import Patience
 from headrace.connectors.kafka.source.places import Partition
@@ -40,9 +40,18 @@ class Cluster:
     client: AIOKafkaClient
     patience: Patience
 
-    async def persist(self, work: Callable[[], Awaitable[T]], within_s: float | None = None) -> T:
-        """What comes of requests that are asked until they are answered. Raises KafkaError."""
-        return await self.patience.persist(work, otherwise=self._found_again, within_s=within_s)
+    async def persist(
+        self, work: Callable[[], Awaitable[T]], what: str, within_s: float | None = None
+    ) -> T:
+        """What comes of requests that are asked until they are answered.
+
+        Raises ConnectorError, if not: cannot `what`.
+        """
+        otherwise = self._found_again
+        try:
+            return await self.patience.persist(work, otherwise=otherwise, within_s=within_s)
+        except KafkaError as error:
+            raise refusal(error, what) from error
 
     async def _found_again(self, _: KafkaError) -> None:
         if self.patience.outage.told:

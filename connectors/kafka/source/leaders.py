@@ -65,7 +65,8 @@ class Leaders:
     async def find(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The leaders there are; raises ConnectorError once a partition is gone for good."""
         names = sorted({partition.topic for partition in partitions})
-        topics = await self.cluster.persist(partial(self.cluster.topics, names))
+        what = f"look for {', '.join(names)}"
+        topics = await self.cluster.persist(partial(self.cluster.topics, names), what)
         now = asyncio.get_running_loop().time()
         absent = [each for each in partitions if _is_absent(each, topics)]
         if gone := self.vanishing.gone(absent, now):

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from aiokafka.errors import KafkaError
-
-from headrace.connectors.kafka.errors import refusal
 from headrace.connectors.kafka.source.cluster import (
     EARLIEST,
     LATEST,
@@ -38,10 +35,8 @@ class Missing:
             latest = await self.cluster.offsets({at: LATEST}, leaders, UNCOMMITTED)
             return earliest[at], latest[at]
 
-        try:
-            earliest, latest = await self.cluster.persist(ask, LONGEST_S)
-        except KafkaError as error:
-            raise refusal(error, f"look what is in partition {at}") from error
+        what = f'read topic "{at.topic}"'
+        earliest, latest = await self.cluster.persist(ask, what, LONGEST_S)
         wanted = track.fetch_at
         if earliest <= wanted <= latest:
             return

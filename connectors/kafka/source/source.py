@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from aiokafka.errors import KafkaError
 
 from headrace.connectors.kafka.connection import connected, outage
-from headrace.connectors.kafka.errors import refusal, said
+from headrace.connectors.kafka.errors import said
 from headrace.connectors.kafka.patience import Patience, Pauses
 from headrace.connectors.kafka.source.chunks import Maker
 from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster
@@ -67,7 +67,9 @@ class Topics:
         begins = self._cluster is None
         cluster = await self._opened()
         discovery = Discovery(self.options, cluster, lenient=not begins)
-        await self._ask(cluster, partial(self._look, discovery, first), START_S if begins else None)
+        look = partial(self._look, discovery, first)
+        what = f"look for {self.options.which}"
+        await cluster.persist(look, what, START_S if begins else None)
         if not self._places:
             self._nothing()
         return [
@@ -93,21 +95,12 @@ class Topics:
             found.update(await discovery.stopping(open_, await discovery.partitions()))
 
         if open_:
-            await self._ask(self._cluster, look, START_S)
+            await self._cluster.persist(look, f"look for {self.options.which}", START_S)
         return {
             split: replace(progress, position=found[at].position) if at in found else progress
             for split, progress in splits.items()
             for at in [partition_of(split.name)]
         }
-
-    async def _ask(
-        self, cluster: Cluster, look: Callable[[], Awaitable[None]], within_s: float | None
-    ) -> None:
-        """Look, until brokers say what there is. Raises ConnectorError."""
-        try:
-            await cluster.persist(look, within_s)
-        except KafkaError as error:
-            raise refusal(error, f"look for {self.options.which}") from error
 
     async def _opened(self) -> Cluster:
         """What asks brokers. Raises ConnectorError where none is there at the start."""
@@ -179,7 +172,7 @@ class Topics:
             return
         commit = partial(self._cluster.commit, self.group, offsets)
         try:
-            await self._cluster.persist(commit, COMMIT_S)
+            await self._patience.insist(commit, within_s=COMMIT_S)
         except KafkaError as error:
             self._tell_once(
                 "group",

@@ -233,6 +233,7 @@ def _run(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start
     from headrace.core.launch import Interrupted
     from headrace.core.signals import INTERRUPTED
     from headrace.core.snapshots import SnapshotError
+    from headrace.core.telling import refusal
     from headrace.core.user_code import UserCodeError
 
     report.start(plan)
@@ -241,7 +242,7 @@ def _run(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start
             return _unkept(plan, checked.pipeline.settings, how, report)
         return _kept(plan, checked, how, report, start)
     except (ConnectorError, SnapshotError) as error:
-        report.refusal(error.message, error.hint, error.exit_status)
+        report.refusal(refusal(error), error.hint, error.exit_status)
         return error.exit_status
     except UserCodeError as error:
         report.refusal(error.message, error.hint, 2)

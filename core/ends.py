@@ -42,15 +42,16 @@ def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundin
     """Every source and sink of the plan, opened but not yet read or written."""
     ends = Ends()
     for part in plan:
-        if isinstance(part, nodes.Source):
-            reads = connectors[part.connector].source
-            assert reads is not None and reads.open is not None, part.connector
-            ends.sources[part.name] = reads.open(part, surroundings)
-        elif isinstance(part, nodes.Sink):
-            writes = connectors[part.connector].sink
-            assert writes is not None and writes.open is not None, part.connector
-            schema = plan.streams[part.input].written
-            ends.sinks[part.name] = writes.open(part, schema, surroundings)
+        with blamed(part.name):
+            if isinstance(part, nodes.Source):
+                reads = connectors[part.connector].source
+                assert reads is not None and reads.open is not None, part.connector
+                ends.sources[part.name] = reads.open(part, surroundings)
+            elif isinstance(part, nodes.Sink):
+                writes = connectors[part.connector].sink
+                assert writes is not None and writes.open is not None, part.connector
+                schema = plan.streams[part.input].written
+                ends.sinks[part.name] = writes.open(part, schema, surroundings)
     return ends
 
 
@@ -58,8 +59,9 @@ async def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
     """Whether a new job would be refused what it reads and writes: raises ConnectorError then."""
     ends = open_ends(plan, connectors, Surroundings(folder, uuid.uuid4().hex, Bench()))
     try:
-        for source in ends.sources.values():
-            await source.discover(first=True)
+        for name, source in ends.sources.items():
+            with blamed(name):
+                await source.discover(first=True)
         await ends.check_sinks()
     finally:
         await ends.close()

@@ -11,6 +11,22 @@ from headrace.core.snapshots import SnapshotError
 from headrace.core.user_code import UserCodeError
 
 
+def refusal(error: ConnectorError | SnapshotError) -> str:
+    """What was refused before anything was read, and which part of the pipeline it is of.
+
+    >>> from headrace.core.blame import blamed
+    >>> try:
+    ...     with blamed("bids"):
+    ...         raise ConnectorError("there is no topic")
+    ... except ConnectorError as error:
+    ...     refusal(error)
+    'bids: there is no topic'
+    """
+    part = part_of(error)
+    named = part is None or error.message.startswith(f"{part}: ")
+    return error.message if named else f"{part}: {error.message}"
+
+
 def failure(error: BaseException, *parts: str) -> Failure:
     """The failure that an exception is. Of `parts` it came, unless it is known of which."""
     where = part_of(error) or " > ".join(parts)

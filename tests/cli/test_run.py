@@ -120,8 +120,10 @@ def test_json_tells_what_is_wrong_with_the_pipeline(headrace: Headrace) -> None:
 def test_an_input_that_matches_nothing_is_refused_with_2(headrace: Headrace) -> None:
     ran = headrace("run", write("p.yaml", ORDERS))
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith("p.yaml: ")
+    assert ran.err.startswith("p.yaml: orders: ")
     assert "in/*.jsonl" in ran.err
+    anew = headrace("run", "p.yaml", "--fresh")  # looks before it forgets anything
+    assert (anew.status, anew.err) == (2, ran.err)
     assert not Path("out").exists()
 
 

@@ -9,9 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from headrace.cli.validate import validate
+from tests.cli.conftest import headrace
+from tests.cli.ran import Headrace
 from tests.kafka.broker import Broker
 from tests.kafka.secured import OTHER, OTHER_PASSWORD, USER, Secured
 from tests.kafka.topics import Topics
+
+__all__ = ["headrace"]
 
 Fresh = Callable[..., str]
 
@@ -98,3 +102,19 @@ def test_brokers_that_are_not_there_are_told_of_each(tmp_path: Path) -> None:
     assert status == 1
     assert "source s: the broker 127.0.0.1:1 cannot be reached: nothing listens there" in told
     assert "sink o: the broker 127.0.0.1:2 cannot be reached" in told
+
+
+def test_a_run_that_is_refused_says_of_which_part(
+    headrace: Headrace, broker: Broker, topics: Topics, fresh: Fresh
+) -> None:
+    read, there = topics.create(fresh("in")), f"brokers: '{broker.address}'"
+    nowhere = f"{there}, topic: {read}x"
+    for source, sink, said in (
+        ("brokers: '127.0.0.1:1', topic: x", nowhere, "s: the broker 127.0.0.1:1 cannot be"),
+        (nowhere, nowhere, f's: there is no topic "{read}x"'),
+        (f"{there}, topic: {read}", nowhere, f'o: there is no topic "{read}x"'),
+    ):
+        Path("p.yaml").write_text(document(source, sink))
+        ran = headrace("run", "p.yaml")
+        assert ran.status == 1
+        assert f"p.yaml: {said}" in ran.err

@@ -139,7 +139,7 @@ class Fired:
 
     def _judge_end(self, how: str, status: int, troubled: bool) -> None:
         too_early = "KeyboardInterrupt" in self.said  # Python itself was only just beginning
-        away = troubled and status == 1 and AWAY.search(self.said)
+        away = (troubled or self.through) and status == 1 and AWAY.search(self.said)
         assert "Traceback" not in self.said or too_early, self.said
         assert too_early or away or status in (*ENDS.get(how, (-9,)), 0), self.said
         assert not OUGHT_NOT.search(self.said), self.said

@@ -22,7 +22,8 @@ Harm: TypeAlias = Literal["", "cut", "unheard", "late", "slow"]
 goes through after that; or it takes its time."""
 
 PRODUCE, FETCH = 0, 1
-TRANSACTIONS = (22, 24, 26)
+INITIALISE = 22
+TRANSACTIONS = (INITIALISE, 24, 26)
 """InitProducerId, AddPartitionsToTxn, EndTxn."""
 HARMS: tuple[Harm, ...] = ("cut", "unheard", "late", "slow")
 

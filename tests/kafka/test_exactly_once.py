@@ -14,11 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tests.cli.processes import RUN, ended, finished, limited, start, stop_behind
 from tests.kafka.broker import Broker
+from tests.kafka.proxy import INITIALISE, LISTENERS, Harm, Proxied, between
 from tests.kafka.topics import Topics
 
 ROWS = 20_000
@@ -45,6 +47,7 @@ sinks:
     from: numbers
     kafka: {brokers: "BROKER", topic: TOPIC-2, key: k, delivery: exactly_once}
 """
+FASTER = ("--set", "sources.numbers.generate.rate=6000/s")
 AT_ONCE = ("--set", "sources.numbers.generate.rate=10000000/s")
 
 
@@ -204,6 +207,22 @@ def test_two_jobs_in_a_chain_give_each_row_once(made: Made) -> None:
     made.asks("stop", "follower", "--drain")
     ended(follower)
     assert sorted(made.ids()) == sorted(made.ids(end)) == list(range(ROWS))
+
+
+def test_an_initialisation_that_comes_late_ends_no_transaction(
+    tmp_path: Path, fresh: Callable[..., str]
+) -> None:
+    chance = Random(1)
+
+    def decide(kind: int) -> Harm:
+        return "late" if kind == INITIALISE and chance.random() < 0.3 else ""
+
+    with Proxied(tmp_path / "broker", LISTENERS) as broker, between(broker, decide, late_s=0.6):
+        made = Made(tmp_path, broker, Topics(broker.address), fresh("made"))
+        through = ("--set", f"sinks.out.kafka.brokers={broker.through}")
+        done = finished(tmp_path, "p.yaml", *through, *FASTER)
+        assert (done.returncode, " lost" in done.stderr) == (0, False), done.stderr
+        assert sorted(made.ids()) == list(range(ROWS))
 
 
 @pytest.fixture

@@ -2,6 +2,10 @@
 
 Committing needs no writer: an EndTxn with the id, the producer and the epoch of the handle does it
 from any process, as often as is wanted, until the id is initialised again.
+
+An initialisation that nobody answered may come to the broker later than the next one of that id:
+behind a broker that stood still, or a network that did. It would abort what was opened meanwhile,
+perhaps when a checkpoint names it already. So such an id is initialised again, and left alone then.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from functools import partial
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.errors import LOST, refusal
+from headrace.connectors.kafka.errors import AWAY, LOST, refusal
 from headrace.connectors.kafka.patience import Patience
 from headrace.connectors.kafka.sink.batches import Producer
 from headrace.connectors.kafka.sink.ids import Record, read
@@ -65,6 +69,8 @@ class Transactions:
     bench: Bench
     timeout_ms: int
     _pools: dict[int, Pool] = field(default_factory=dict)
+    _doubtful: set[str] = field(default_factory=set)
+    """Ids that may be initialised once more, by a request that is still on its way."""
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -108,12 +114,19 @@ class Transactions:
 
     async def begin(self, subtask: int, wire: Wire, patience: Patience) -> Transaction:
         """Open one, on an id that nobody will commit any more."""
-        slot = await self._slot(subtask)
-        producer = await self._init(self.record.id(subtask, slot), wire, patience)
-        self._pools[subtask] = self._pools[subtask].opened(slot)
+        producer = None
+        while producer is None:
+            slot = await self._slot(subtask)
+            producer = await self._surely(self.record.id(subtask, slot), wire, patience)
+            self._pools[subtask] = self._pools[subtask].opened(slot)
         faults.point("sink.opened")
         opened_at = datetime.now(UTC).isoformat(" ", "seconds").removesuffix("+00:00")
         return Transaction(subtask, slot, producer, opened_at)
+
+    async def _surely(self, id: str, wire: Wire, patience: Patience) -> Producer | None:
+        """A producer that nobody will fence but its next; None where that cannot be told."""
+        producer = None if id in self._doubtful else await self._init(id, wire, patience)
+        return None if id in self._doubtful else producer
 
     async def _slot(self, subtask: int) -> int:
         pool = self._pools.setdefault(subtask, Pool.of(self.record.slots))
@@ -144,10 +157,15 @@ class Transactions:
     async def _init(
         self, id: str, wire: Wire, patience: Patience, within_s: float | None = None
     ) -> Producer:
+        async def otherwise(error: kafka.KafkaError) -> None:
+            if isinstance(error, AWAY):
+                self._doubtful.add(id)
+            await wire.moved(id, error)
+
         try:
             return await patience.insist(
                 partial(wire.init, id, self.timeout_ms),
-                otherwise=partial(wire.moved, id),
+                otherwise=otherwise,
                 within_s=within_s,
             )
         except kafka.InvalidTransactionTimeout:

@@ -37,6 +37,7 @@ KafkaOptions: TypeAlias = "KafkaSource | KafkaSink"
 CLIENT = "headrace"
 LONGEST_S = 10.0
 REQUEST_S = 30.0
+CLOSING_S = 1.0
 """How long a request may take while the job runs."""
 
 # What it has to say goes to nobody: outages are told by `Outage`, and errors are raised.
@@ -99,8 +100,7 @@ async def connected(options: KafkaOptions, folder: Path) -> AIOKafkaClient:
     await reached(options, folder)
     client = AIOKafkaClient(**arguments)
     try:
-        async with asyncio.timeout(LONGEST_S):
-            await client.bootstrap()
+        await _bootstrapped(client)
     except (KafkaError, OSError, TimeoutError) as error:
         await client.close()
         raise _nobody([Refusal(addresses(options), why(error, options.security))]) from None
@@ -108,6 +108,19 @@ async def connected(options: KafkaOptions, folder: Path) -> AIOKafkaClient:
         await client.close()
         raise
     return client
+
+
+async def _bootstrapped(client: AIOKafkaClient) -> None:
+    """Have it know the cluster. Given up in the middle it would leave a connection that it lost."""
+    task = asyncio.create_task(client.bootstrap())
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            await asyncio.shield(task)
+    finally:
+        if not task.done():
+            await asyncio.wait([task], timeout=CLOSING_S)
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def reached(options: KafkaOptions, folder: Path, longest_s: float = LONGEST_S) -> None:

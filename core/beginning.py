@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.core import faults
-from headrace.core.blame import blamed
-from headrace.core.contracts import Surroundings
+from headrace.core.blame import blamed, part_of
+from headrace.core.contracts import ConnectorError, Surroundings
 from headrace.core.ends import Ends
 from headrace.core.keeping import Keeping
 from headrace.core.manifest import Checkpoint
@@ -20,15 +20,31 @@ async def commit_again(
 ) -> None:
     """Commit what the checkpoint names: whoever took it may not have come to that.
 
-    It is noted before sinks are looked at: they may use again then what they had for it.
+    It is noted before sinks are looked at: they may use again then what they had for it. What
+    cannot be committed keeps nothing else from being seen: it is raised behind all of it.
     """
+    trouble: list[ConnectorError] = []
     for sink, handle in restored.handles:
-        with blamed(sink):
-            await ends.sinks[sink].commit(handle)
+        try:
+            with blamed(sink):
+                await ends.sinks[sink].commit(handle)
+        except ConnectorError as error:
+            trouble.append(error)
+    if trouble:
+        raise _together(trouble)
     if restored.handles:
         faults.point("noting again")
         await note_visible(restored.number, keeping, surroundings)
         faults.point("noted again")
+
+
+def _together(trouble: Sequence[ConnectorError]) -> ConnectorError:
+    """The first, with the messages of all: where several commits fail, each is told."""
+    first, *others = trouble
+    for other in others:
+        first.message += f"; {part_of(other)}: {other.message}"
+        first.final = first.final or other.final
+    return first
 
 
 async def discovered(

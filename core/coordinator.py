@@ -12,11 +12,11 @@ shell that carries them, and hands in the time.
 | failing  | -             | -            | -           | -           | > failed  |
 
 1: the last checkpoint is taken. 2: Halt, and a checkpoint behind it; to drain the job it is Stop,
-which leads by way of "all finished". 3: Cancel. 4: Cancel, and
-Abort of what no manifest can name; the other is decided at the next start. The first failure is
-the one that is told. "Committed": the checkpoint that was begun when nothing was to come any more
-is there, and it is noted that all output that it names is visible. Behind a stop nothing is
-assigned any more.
+which leads by way of "all finished". 3: Cancel. 4: Cancel, and Abort of what no manifest can name,
+also of what was on its way then; the other is decided at the next start. The first failure is the
+one that is told. "Committed": the checkpoint that was begun when nothing was to come any more is
+there, and it is noted that all output that it names is visible. Behind a stop nothing is assigned
+any more.
 
 A job that cannot go on from a checkpoint, because one of its sources cannot be read again, takes
 none (`checkpoints` is None): all is committed at its end, and a stop lets it finish what it has
@@ -52,6 +52,7 @@ from headrace.core.messages import (
     Noted,
     NotKept,
     Restored,
+    Snapshot,
     Split,
     Stop,
     SubtaskId,
@@ -165,6 +166,8 @@ class Coordinator:
             case Committed(subtask):
                 self._committing -= 1
                 self._prepared.pop(subtask, None)
+        if self.state == "failing":
+            return self._too_late(message)
         if self.state not in ("running", "stopping", "ending"):
             return []
         answers = self._answered(message, now)
@@ -185,6 +188,17 @@ class Coordinator:
         self.state, self.failure = "failing", failure
         unnamed = self.checkpoints.unnamed if self.checkpoints else sorted(self._prepared.items())
         return [Cancel(), *(Abort(subtask, handle) for subtask, handle in unnamed)]
+
+    def _too_late(self, message: ToCoordinator) -> list[ToAnybody]:
+        """What a subtask has prepared that was on its way when the job failed: in no manifest."""
+        match message:
+            case Acknowledged(subtask, _, Snapshot(handle=handle)) if handle is not None:
+                return [Abort(subtask, handle)]
+            case Abandoned(subtask, handle=handle) if handle is not None:
+                return [Abort(subtask, handle)]
+            case Finished(subtask, Snapshot(handle=handle)) if handle is not None:
+                return [Abort(subtask, handle)]
+        return []
 
     def _answered(self, message: ToCoordinator, now: float) -> list[ToAnybody]:
         """What a message means to the checkpoint that is being taken."""

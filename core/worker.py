@@ -33,6 +33,8 @@ from headrace.core.messages import (
 )
 from headrace.core.telling import failure
 
+COMMITS_S = 2.0
+"""So long is waited at the end for commits that are on their way."""
 ABORT_S = 10.0
 """So long is waited for what is to be aborted: it is no output in any case."""
 
@@ -136,7 +138,13 @@ class Worker:
         return self.subtasks[subtask].task.parts[-1]
 
     async def cancel(self) -> None:
-        """End every subtask, whatever it is doing, and wait until none runs any more."""
+        """End every subtask, whatever it is doing, and wait until none runs any more.
+
+        What a checkpoint has said is to be seen is committed if that can be done soon: where one
+        commit has failed for good, nobody may come back for the others in time.
+        """
+        if self._committing:
+            await asyncio.wait(self._committing.values(), timeout=COMMITS_S)
         tasks = [*self._tasks, *self._committing.values()]
         for task in tasks:
             task.cancel()

@@ -289,6 +289,16 @@ def test_a_failure_aborts_only_what_no_manifest_can_name() -> None:
     ]
 
 
+def test_what_was_prepared_and_on_its_way_when_the_job_failed_is_aborted() -> None:
+    coordinator = job()
+    coordinator.tick(110)
+    coordinator.fail(Failure("lost", "s"))
+    late = coordinator.receive(Acknowledged(SINK, 1, wrote("a")), 112)
+    assert late == [Abort(SINK, {"file": "a"})]
+    assert coordinator.receive(Finished(SINK, wrote("b")), 113) == [Abort(SINK, {"file": "b"})]
+    assert coordinator.receive(Finished(SOURCE, READ), 113) == []
+
+
 def test_numbers_go_on_from_those_that_are_there() -> None:
     checkpoints = Checkpoints((SOURCE,), Rhythm(), number=7)
     assert checkpoints.begin(0) == [Trigger(8)]

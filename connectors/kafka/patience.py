@@ -72,7 +72,7 @@ class Patience:
         finally:
             if not task.done():
                 task.cancel()
-                await asyncio.wait([task])
+                await asyncio.gather(task, return_exceptions=True)
         try:
             answer = task.result()
         except AWAY:

@@ -129,14 +129,15 @@ class Transactions:
         return None if id in self._doubtful else producer
 
     async def _slot(self, subtask: int) -> int:
-        pool = self._pools.setdefault(subtask, Pool.of(self.record.slots))
-        if pool.free is None:
+        if self._pools.setdefault(subtask, Pool.of(self.record.slots)).free is None:
             async with self._writing:
-                if len(pool.slots) == self.record.slots:
+                if len(self._pools[subtask].slots) == self.record.slots:
                     await self._write(self.record.grown())
-            pool = self._pools[subtask] = pool.grown()
-        assert pool.free is not None
-        return pool.free
+            # Meanwhile some may have been committed.
+            self._pools[subtask] = self._pools[subtask].grown()
+        free = self._pools[subtask].free
+        assert free is not None
+        return free
 
     def barrier(self, subtask: int) -> None:
         """A barrier has come to the subtask."""

@@ -152,10 +152,10 @@ class TransactionalWriter:
         faults.point("sink.flushed")
         await self._alive(outflow, transaction)
         self.transactions.prepared(transaction)
-        self._open = None
         handle = transaction.handle(sorted(outflow.sending.topics), outflow.rows)
         await self.output.close()
         faults.point("sink.prepared")
+        self._open = None  # Who is cancelled before has told nobody of it: it is to be aborted.
         return handle
 
     async def _alive(self, outflow: Outflow, transaction: Transaction) -> None:

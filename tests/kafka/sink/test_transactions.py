@@ -7,17 +7,22 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.core.contracts import Commits, ConnectorError
+from headrace.connectors.kafka.sink.pool import FIRST
+from headrace.connectors.kafka.sink.writer import TransactionalWriter
+from headrace.core.contracts import Commits, ConnectorError, Writer
 from headrace.core.messages import Handle
+from headrace.core.state import Document
 from tests.kafka.broker import Broker
 from tests.kafka.opened import soon
-from tests.kafka.sink.opened import Kept, node, numbers, opened, rows, run
+from tests.kafka.sink.opened import LONGEST_S, Kept, node, numbers, opened, rows, run
 from tests.kafka.topics import Topics
 
 pytestmark = pytest.mark.kafka
@@ -25,6 +30,32 @@ pytestmark = pytest.mark.kafka
 Fresh = Callable[..., str]
 EXACTLY: dict[str, Any] = {"delivery": "exactly_once"}
 ROOT = Path(__file__).parents[3]
+
+
+@dataclass(slots=True)
+class Gate(Kept):
+    """Notes that are written when somebody opens; `waits` says that one is to be."""
+
+    opens: threading.Event = field(default_factory=threading.Event)
+    waits: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.opens.set()
+
+    def write(self, name: str, document: Document) -> None:
+        """Keep it, when somebody has opened."""
+        if not self.opens.is_set():
+            self.waits.set()
+        assert self.opens.wait(LONGEST_S)
+        Kept.write(self, name, document)
+
+
+async def one(writer: Writer, number: int) -> Handle:
+    """The handle of a transaction with one row."""
+    await writer.write(rows(1, first=number))
+    handle = await writer.prepare()
+    assert handle is not None
+    return handle
 
 
 @pytest.fixture
@@ -125,6 +156,49 @@ def test_what_a_dead_attempt_left_open_is_aborted_at_any_parallelism_and_by_anot
     run(follows())
     assert numbers(topics.values(topic)) == [0, 1, 2]
     assert [json.loads(note)["subtasks"] for note in notes.order] == [2, 1]
+
+
+def test_what_is_committed_while_the_record_grows_is_free_at_the_next_barrier(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic, notes = topics.create(fresh()), Gate()
+
+    async def work() -> tuple[object, object]:
+        async with opened(node(broker.address, topic, **EXACTLY), job=job, notes=notes) as out:
+            writer = out.writer()
+            first, *_ = [await one(writer, at) for at in range(FIRST)]
+            notes.opens.clear()
+            writing = asyncio.create_task(writer.write(rows(1, first=FIRST)))
+            await asyncio.to_thread(notes.waits.wait)
+            await out.sink.commit(first)
+            notes.opens.set()
+            await writing
+            await writer.prepare()
+            return first["id"], (await one(writer, FIRST + 1))["id"]
+
+    before, after = run(work())
+    assert before == after
+
+
+def test_who_is_cancelled_while_it_prepares_leaves_nothing_open(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic = topics.create(fresh())
+
+    async def work() -> None:
+        async with opened(node(broker.address, topic, **EXACTLY), job=job) as out:
+            writer = out.writer()
+            assert isinstance(writer, TransactionalWriter)
+            await writer.write(rows(10))
+            preparing = asyncio.create_task(writer.prepare())
+            while writer.output.outflow is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            preparing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await preparing
+
+    run(work())
+    assert topics.values(topic) == []
 
 
 SCRIPT = """

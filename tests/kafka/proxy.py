@@ -21,7 +21,8 @@ Harm: TypeAlias = Literal["", "cut", "unheard", "late", "slow"]
 """The connection ends before the request has gone through, or before its answer; or the request
 goes through after that; or it takes its time."""
 
-PRODUCE, FETCH = 0, 1
+OTHERS: Mapping[int, float] = {0: 0.01, 1: 0.002}
+"""Produce and Fetch."""
 INITIALISE = 22
 TRANSACTIONS = (INITIALISE, 24, 26)
 """InitProducerId, AddPartitionsToTxn, EndTxn."""
@@ -63,10 +64,13 @@ def harmless(kind: int) -> Harm:
 
 
 def at_random(chance: Random) -> Callable[[int], Harm]:
-    """Harm to a few; those that matter most are met most often."""
+    """Harm to a few; those that matter most are met most often.
+
+    Whether a broker is there is asked once, at the start, and who hears nothing then goes away.
+    """
 
     def decide(kind: int) -> Harm:
-        often = 0.03 if kind in TRANSACTIONS else 0.01 if kind == PRODUCE else 0.002
+        often = 0.03 if kind in TRANSACTIONS else OTHERS.get(kind, 0.0)
         return chance.choice(HARMS) if chance.random() < often else ""
 
     return decide

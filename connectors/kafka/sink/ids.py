@@ -1,9 +1,12 @@
 """The record of the transactional ids that a sink may use: durable before any of them is.
 
 So whoever begins after a crash knows all that a dead attempt may have left open, also at another
-parallelism, and aborts it by initialising the ids: a transaction that nobody ends keeps readers
-waiting until the broker gives it up. The record outlives the job, so `--fresh` does that for the
-job before it.
+parallelism, and ends it: a transaction that nobody ends keeps readers waiting until the broker
+gives it up. The record outlives the job, so `--fresh` does that for the job before it.
+
+Each attempt has ids of its own: they are of its generation, which stands in the record. A broker
+may say that a transaction is aborted, and have told none of its partitions; what the same producer
+writes there next would be one with it, and commit it.
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ class Record:
     sink: str
     subtasks: int
     slots: int
+    generation: int = 0
 
     def id(self, subtask: int, slot: int) -> str:
-        """A transactional id, which no other slot, sink or job has."""
-        return f"headrace-{self.job}-{self.sink}-{subtask}-{slot}"
+        """A transactional id, which no other slot, attempt, sink or job has."""
+        return f"headrace-{self.job}-{self.sink}-{self.generation}-{subtask}-{slot}"
 
     def ids(self) -> Iterator[str]:
         """All of them."""
@@ -37,6 +41,10 @@ class Record:
         """With a slot more for each subtask."""
         return replace(self, slots=self.slots + 1)
 
+    def behind(self, last: Record) -> Record:
+        """For an attempt that comes after the one that wrote `last`."""
+        return replace(self, generation=last.generation + 1)
+
     def document(self) -> Document:
         """As it is noted."""
         return {
@@ -44,6 +52,7 @@ class Record:
             "sink": self.sink,
             "subtasks": self.subtasks,
             "slots": self.slots,
+            "generation": self.generation,
         }
 
 
@@ -54,4 +63,5 @@ def read(document: Document) -> Record:
         str(document["sink"]),
         int(str(document["subtasks"])),
         int(str(document["slots"])),
+        int(str(document.get("generation", 0))),
     )

@@ -8,6 +8,7 @@ from typing import Literal
 
 from aiokafka import errors as kafka
 
+from headrace.connectors.kafka.sink.batches import Place
 from headrace.connectors.kafka.sink.encoding import Encoding, Recipe
 from headrace.connectors.kafka.sink.link import Link
 from headrace.connectors.kafka.sink.transactions import Transactions, end, lost, too_long
@@ -44,11 +45,17 @@ class KafkaOut:
     async def check(self) -> None:
         """The topic is there, and nothing is open that a run before has left."""
         wire = await self.link.wire()
-        if self.recipe.row_topic is None:
-            await self.link.partitions(self.recipe.topic)
+        places = await self._places()
         if self.transactions.opens:
             await self._check_time(self.transactions.timeout_ms, wire)
-        await self.transactions.recover(wire, self.link.patience)
+        await self.transactions.recover(wire, self.link.patience, places)
+
+    async def _places(self) -> Sequence[Place]:
+        """The partitions of the topic, if it is one for all rows."""
+        if self.recipe.row_topic is not None:
+            return []
+        topic = self.recipe.topic
+        return [(topic, number) for number in range(await self.link.partitions(topic))]
 
     async def _check_time(self, timeout_ms: int, wire: Wire) -> None:
         """A transaction may stay open until it is committed, if all goes as it may."""

@@ -18,9 +18,9 @@ from functools import partial
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.errors import AWAY, LOST, refusal
+from headrace.connectors.kafka.errors import AWAY, LOST, NobodyAnswers, refusal
 from headrace.connectors.kafka.patience import Patience
-from headrace.connectors.kafka.sink.batches import Producer
+from headrace.connectors.kafka.sink.batches import Place, Producer
 from headrace.connectors.kafka.sink.ids import Record, read
 from headrace.connectors.kafka.sink.pool import Pool
 from headrace.connectors.kafka.sink.wire import Wire
@@ -33,6 +33,10 @@ START_S = 30.0
 """So long may it take to end what was left open."""
 AT_ONCE = 16
 """So many ids are initialised at the same time."""
+
+
+class Gone(kafka.KafkaError):  # type: ignore[misc] # it has no types
+    """A partition is not there any more, and nobody waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +82,32 @@ class Transactions:
         """Whether any is to be opened; else there are only those of before to be ended."""
         return self.record.subtasks > 0
 
-    async def recover(self, wire: Wire, patience: Patience) -> None:
+    async def recover(self, wire: Wire, patience: Patience, places: Sequence[Place] = ()) -> None:
         """End all that was left open by anybody who wrote the record, and write ours.
 
-        They may be of a run that wrote exactly once, when this one does not.
+        They may be of a run that wrote exactly once, when this one does not. In `places` nothing
+        is open of theirs behind it, whatever the broker has forgotten to end.
         """
         noted = await self.bench.blocking(partial(self.notes.read, self.record.sink))
         if noted is not None:
-            await self._initialise(list(read(noted).ids()), wire, patience)
+            last = read(noted)
+            await self._end_all(list(last.ids()), wire, patience, places)
             faults.point("sink.initialised")
+            self.record = self.record.behind(last)
         if noted is not None or self.opens:
             await self._write(self.record)
         self._pools.clear()
 
-    async def _initialise(self, ids: Sequence[str], wire: Wire, patience: Patience) -> None:
+    async def _end_all(
+        self, ids: Sequence[str], wire: Wire, patience: Patience, places: Sequence[Place]
+    ) -> None:
         some = asyncio.Semaphore(AT_ONCE)
 
         async def one(id: str) -> None:
             async with some:
-                await self._init(id, wire, patience, START_S)
+                producer = await self._init(id, wire, patience, START_S)
+                if producer.epoch and places:
+                    await mark(producer, wire, patience, places)
 
         tasks = [asyncio.create_task(one(id)) for id in ids]
         try:
@@ -175,12 +186,43 @@ class Transactions:
             raise refusal(error, f"open the transaction {id}") from error
 
 
+async def mark(producer: Producer, wire: Wire, patience: Patience, places: Sequence[Place]) -> None:
+    """Have a marker written to partitions that ends whatever of the producer is open there.
+
+    A broker may have noted an abort as complete, and have told no partition. What cannot be marked,
+    because a topic is gone or access denied, does not keep the job from its start. A producer of
+    epoch 0 was never used: it needs none.
+    """
+    id = str(producer.id)
+
+    async def add() -> None:
+        try:
+            await wire.add(producer, places)
+        except kafka.UnknownTopicOrPartitionError:
+            raise Gone from None
+
+    try:
+        await patience.insist(add, otherwise=partial(wire.moved, id), within_s=START_S)
+    except (*AWAY, NobodyAnswers) as error:
+        raise refusal(error, f"end the transaction {id}") from error
+    except kafka.KafkaError:
+        return
+    await _end(producer, wire, patience, commit=False, within_s=START_S)
+
+
 async def end(
     handle: Handle, wire: Wire, patience: Patience, *, commit: bool, within_s: float | None = None
 ) -> bool:
     """Commit or abort the transaction of a handle; whether it was there."""
     id = str(handle["id"])
     producer = Producer(int(str(handle["producer"])), int(str(handle["epoch"])), id)
+    return await _end(producer, wire, patience, commit=commit, within_s=within_s)
+
+
+async def _end(
+    producer: Producer, wire: Wire, patience: Patience, *, commit: bool, within_s: float | None
+) -> bool:
+    id = str(producer.id)
     try:
         await patience.insist(
             partial(wire.end, producer, commit=commit),

@@ -3,10 +3,15 @@
 As a real broker does, it knows a transaction by the id, the producer and the epoch, and by nothing
 else: InitProducerId aborts what is open under an id and raises the epoch, EndTxn may be repeated
 until then, and whoever comes with an older epoch is fenced.
+
+And as a real broker that stood still may do, a `forgetful` one says that it has aborted what was
+open, and tells no partition: the rows hang there until the next marker of the same producer comes,
+which decides of them too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -26,6 +31,7 @@ class Held:
     epoch: int
     state: State = "empty"
     rows: tuple[Row, ...] = ()
+    hanging: tuple[Row, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +40,24 @@ class Broker:
 
     ids: tuple[tuple[str, Held], ...] = ()
     visible: tuple[Row, ...] = ()
+    forgetful: bool = False
 
     def init(self, id: str) -> Broker:
         """InitProducerId."""
         held = dict(self.ids).get(id)
-        return self._with(id, Held(held.epoch + 1 if held else 0))
+        if held is None:
+            return self._with(id, Held(0))
+        forgotten = held.rows if self.forgetful and held.state == "open" else ()
+        return self._with(id, Held(held.epoch + 1, hanging=(*held.hanging, *forgotten)))
+
+    def mark(self, id: str) -> Broker:
+        """AddPartitionsToTxn of all that there are, and EndTxn that aborts."""
+        return self._with(id, Held(dict(self.ids)[id].epoch, "aborted"))
+
+    def without(self, ids: Iterable[str]) -> Broker:
+        """Of these nobody will ask any more; who does loses."""
+        gone = set(ids)
+        return replace(self, ids=tuple(each for each in self.ids if each[0] not in gone))
 
     def epoch(self, id: str) -> int:
         """What InitProducerId has answered."""
@@ -49,7 +68,7 @@ class Broker:
         held = self._of(id, epoch)
         if held.state not in ("empty", "open"):
             raise Lost(id)
-        return self._with(id, Held(epoch, "open", (*held.rows, row)))
+        return self._with(id, Held(epoch, "open", (*held.rows, row), held.hanging))
 
     def end(self, id: str, epoch: int, *, commit: bool) -> Broker:
         """EndTxn."""
@@ -59,7 +78,8 @@ class Broker:
             return self
         if held.state != "open":
             raise Lost(id)
-        there = (*self.visible, *held.rows) if commit else self.visible
+        rows = (*held.hanging, *held.rows)
+        there = (*self.visible, *rows) if commit else self.visible
         ended = replace(self, visible=tuple(sorted(there)))
         return ended._with(id, Held(epoch, after))
 
@@ -67,6 +87,11 @@ class Broker:
     def open(self) -> list[str]:
         """The ids whose transactions keep readers waiting."""
         return [id for id, held in self.ids if held.state == "open"]
+
+    @property
+    def hanging(self) -> list[str]:
+        """The ids of which it has forgotten to end something."""
+        return [id for id, held in self.ids if held.hanging]
 
     def _of(self, id: str, epoch: int) -> Held:
         held = dict(self.ids).get(id)

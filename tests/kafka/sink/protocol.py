@@ -34,6 +34,8 @@ RULES = {
     "first record, then use": "the pool grows before that is on record",
     "initialise at the start": "what a dead attempt has left open is left to the broker",
     "ids of every parallelism": "only ids that this parallelism has are initialised",
+    "mark every partition": "what the broker forgot to abort is left in its partitions",
+    "ids of its own for each attempt": "and the same producer writes there again",
     "first commit, then trigger": "the next checkpoint does not wait for the last one's commits",
 }
 
@@ -105,6 +107,10 @@ class Steps:
     crashes: int = 2
     failures: int = 1
     broken: frozenset[str] = field(default_factory=frozenset)
+    forgetful: bool = False
+    """Whether the broker says of what it aborts that it has, and tells no partition."""
+    marks: bool = True
+    """Whether all partitions are known that may have been written to: not with topics of rows."""
 
     @property
     def all(self) -> tuple[Row, ...]:
@@ -151,11 +157,10 @@ class Steps:
         """The next step of a beginning, of which the order is fixed."""
         if process.phase == "initialise" and process.todo:
             first, *todo = process.todo
-            return replace(
-                world,
-                broker=world.broker.init(first),
-                process=replace(process, todo=tuple(todo)),
-            )
+            broker = world.broker.init(first)
+            if self.marks and "mark every partition" not in self.broken:
+                broker = broker.mark(first)
+            return replace(world, broker=broker, process=replace(process, todo=tuple(todo)))
         late = "first commit, then initialise" in self.broken
         if process.phase == "initialise" and late and process.commits:
             return replace(world, process=replace(process, phase="commit"))
@@ -172,11 +177,14 @@ class Steps:
 
     def _ready(self, world: World, process: Process) -> World:
         """The record is written, and rows are read from where the manifest says."""
-        record = Record("job", "sink", process.subtasks, SLOTS)
+        record, broker = Record("job", "sink", process.subtasks, SLOTS), world.broker
+        if world.record is not None and "ids of its own for each attempt" not in self.broken:
+            record = record.behind(world.record)
+            broker = broker.without(set(world.record.ids()).difference(broker.open, broker.hanging))
         at = world.manifest.at if world.manifest else (0,) * len(self.rows)
         writers = (Writer(Pool.of(SLOTS)),) * process.subtasks
         ready = Process(process.subtasks, "run", writers=writers, at=at)
-        return replace(world, record=record, process=ready)
+        return replace(world, broker=broker, record=record, process=ready)
 
     def _running(self, world: World, process: Process) -> Iterator[World]:
         for number in range(process.subtasks):

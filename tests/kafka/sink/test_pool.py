@@ -29,5 +29,14 @@ def test_no_step_is_taken_from_where_it_does_not_lead(step: str) -> None:
 
 def test_a_record_names_every_id_and_reads_back() -> None:
     record = Record("job", "sink-1", 2, 1).grown()
-    assert list(record.ids()) == [f"headrace-job-sink-1-{n}-{m}" for n in (0, 1) for m in (0, 1)]
+    assert list(record.ids()) == [f"headrace-job-sink-1-0-{n}-{m}" for n in (0, 1) for m in (0, 1)]
     assert read(record.document()) == record
+
+
+def test_no_attempt_has_an_id_of_one_before() -> None:
+    first = Record("job", "sink", 2, 3)
+    second = first.behind(read(first.document()))
+    third = Record("job", "sink", 3, 3).behind(read(second.document()))
+    every = [*first.ids(), *second.ids(), *third.ids()]
+    assert len(set(every)) == len(every) == 21
+    assert read(third.document()) == third

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kafka.sink.coordinator import Lost
+from tests.kafka.sink.coordinator import Broker, Lost
 from tests.kafka.sink.protocol import RULES, Steps, World
+
+FORGETFUL = {"mark every partition", "ids of its own for each attempt"}
+"""Rules that are kept for brokers that forget."""
 
 
 class Violation(Exception):
@@ -17,7 +20,7 @@ class Violation(Exception):
 
 def explored(steps: Steps) -> Iterator[World]:
     """Every world there can be, nearest first, once it has been looked at."""
-    first = World()
+    first = World(Broker(forgetful=steps.forgetful))
     seen, left = {first}, deque([first])
     while left:
         world = left.popleft()
@@ -41,6 +44,8 @@ def look(world: World, steps: Steps) -> None:
         raise Violation(f"seen twice: {visible}")
     if process is None:
         return
+    if process.phase == "run" and steps.marks and world.broker.hanging:
+        raise Violation(f"{world.broker.hanging} hangs")
     if process.phase == "done" and (visible != steps.all or world.broker.open):
         raise Violation(f"at the end {visible} is seen, and {world.broker.open} open")
     if process.phase == "run" and record is not None:
@@ -56,6 +61,8 @@ def look(world: World, steps: Steps) -> None:
         Steps((2,), (1,), crashes=2, failures=1),
         Steps((1, 1), (1, 2, 1), crashes=2, failures=0),
         Steps((1, 1), (2, 1), crashes=1, failures=1),
+        Steps((2,), (1,), crashes=2, failures=1, forgetful=True),
+        Steps((2,), (1,), crashes=2, failures=1, forgetful=True, marks=False),
     ],
     ids=str,
 )
@@ -72,7 +79,10 @@ def test_any_number_of_checkpoints_may_fail() -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_without_any_one_rule_a_row_is_lost_doubled_or_held_up(rule: str) -> None:
-    steps = Steps((2, 1), (2, 1, 2), crashes=2, failures=1, broken=frozenset([rule]))
+    marks = rule != "ids of its own for each attempt"
+    steps = Steps(
+        (2, 1), (2, 1, 2), 2, 1, broken=frozenset([rule]), forgetful=rule in FORGETFUL, marks=marks
+    )
     with pytest.raises(Violation):
         for _ in explored(steps):
             pass

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from headrace.connectors.kafka.sink.pool import FIRST
+from headrace.connectors.kafka.sink.sink import KafkaOut
 from headrace.connectors.kafka.sink.writer import TransactionalWriter
 from headrace.core.contracts import Commits, ConnectorError, Writer
 from headrace.core.messages import Handle
@@ -30,6 +31,60 @@ pytestmark = pytest.mark.kafka
 Fresh = Callable[..., str]
 EXACTLY: dict[str, Any] = {"delivery": "exactly_once"}
 ROOT = Path(__file__).parents[3]
+
+
+def attempt(address: str, topic: str, job: str, notes: Kept) -> Handle:
+    """What somebody has prepared who is dead now: nobody ends it."""
+
+    async def work() -> Handle:
+        async with opened(node(address, topic, **EXACTLY), job=job, notes=notes) as out:
+            return await out.written(rows(1))
+
+    return run(work())
+
+
+def test_no_attempt_uses_an_id_of_one_before(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic, notes = topics.create(fresh()), Kept()
+    handles = [attempt(broker.address, topic, job, notes) for _ in range(3)]
+    assert [json.loads(note)["generation"] for note in notes.order] == [0, 1, 2]
+    assert len({handle["id"] for handle in handles}) == 3
+    assert len({handle["producer"] for handle in handles}) == 3
+
+
+def test_whatever_a_dead_attempt_has_left_in_any_partition_gets_a_marker(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic, notes = topics.create(fresh(), partitions=4), Kept()
+    attempt(broker.address, topic, job, notes)
+    assert sorted(topics.ends(topic).values()) == [0, 0, 0, 1]
+
+    async def begins() -> None:
+        async with opened(node(broker.address, topic, **EXACTLY), job=job, notes=notes):
+            # Where the row is, one ends it, and one comes for what may have been forgotten.
+            await soon(lambda: sorted(topics.ends(topic).values()) == [1, 1, 1, 3])
+
+    run(begins())
+    assert topics.values(topic) == []
+
+
+def test_a_topic_that_is_gone_keeps_nobody_from_ending_what_was_open(
+    broker: Broker, topics: Topics, fresh: Fresh, job: str
+) -> None:
+    topic, notes = topics.create(fresh()), Kept()
+    attempt(broker.address, topic, job, notes)
+
+    async def ends() -> None:
+        async with opened(
+            node(broker.address, topic, **EXACTLY), job=job, notes=notes, checked=False
+        ) as out:
+            assert isinstance(out.sink, KafkaOut)
+            wire, patience = await out.sink.link.wire(), out.sink.link.patience
+            await out.sink.transactions.recover(wire, patience, [(topic, 0), (fresh(), 0)])
+
+    run(ends())
+    assert topics.values(topic) == []
 
 
 @dataclass(slots=True)
@@ -270,7 +325,7 @@ def test_a_transaction_that_is_gone_is_named_and_ends_the_job(
         losing(broker.address, topic, job)
     assert error.value.final
     assert f"10 rows to topic {topic} are lost" in error.value.message
-    assert f"headrace-{job}-out-0-0, opened at 20" in error.value.message
+    assert f"headrace-{job}-out-0-0-0, opened at 20" in error.value.message
 
 
 def test_a_transaction_that_is_gone_is_only_told_where_that_was_asked_for(

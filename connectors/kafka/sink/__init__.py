@@ -44,7 +44,9 @@ def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> S
     assert isinstance(options, KafkaSink)
     name = str(sink.name)
     patience = Patience(outage(name, options), surroundings.tell)
-    subtasks = sink.parallelism if options.delivery == "exactly_once" else 0
+    exactly_once = options.delivery == "exactly_once"
+    limited = exactly_once and surroundings.limit is not None
+    subtasks = sink.parallelism if exactly_once and not limited else 0
     record = Record(surroundings.job, name, subtasks, FIRST)
     timeout_ms = options.transaction_timeout // MILLISECOND
     transactions = Transactions(record, surroundings.notes, surroundings.bench, timeout_ms)
@@ -57,6 +59,7 @@ def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> S
         transactions,
         surroundings.commits,
         options.on_lost_transaction,
+        limited,
     )
 
 

@@ -41,6 +41,8 @@ class KafkaOut:
     transactions: Transactions
     commits: Commits | None = None
     on_lost: Literal["fail", "warn"] = "fail"
+    limited: bool = False
+    """Whether it would write exactly once, were there checkpoints that commit."""
 
     async def check(self) -> None:
         """The topic is there, and nothing is open that a run before has left."""
@@ -49,6 +51,11 @@ class KafkaOut:
         if self.transactions.opens:
             await self._check_time(self.transactions.timeout_ms, wire)
         await self.transactions.recover(wire, self.link.patience, places)
+        if self.limited:
+            self.link.patience.tell(
+                f"{self.name}: with --limit rows are written at least once: there are no "
+                "checkpoints to commit with"
+            )
 
     async def _places(self) -> Sequence[Place]:
         """The partitions of the topic, if it is one for all rows."""
@@ -64,7 +71,7 @@ class KafkaOut:
             raise too_long(timeout_ms, most_ms)
         commits, timeout_s = self.commits, timeout_ms / 1000
         if commits is None or commits.every_s is None:
-            return  # All is committed at the end, as with --limit.
+            return  # All is committed at the end.
         every_s = commits.every_s
         if timeout_s <= every_s:
             message = (

@@ -103,6 +103,7 @@ async def opened(
     notes: Kept | None = None,
     commits: Commits | None = EVERY_SECOND,
     checked: bool = True,
+    limit: int | None = None,
 ) -> AsyncIterator[Opened]:
     """The sink, checked."""
     told: list[str] = []
@@ -111,6 +112,7 @@ async def opened(
             Path(),
             job,
             Bench(executor),
+            limit,
             notes=notes or Kept(),
             tell=told.append,
             commits=commits,

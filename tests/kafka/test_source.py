@@ -253,6 +253,19 @@ def test_reading_starts_and_stops_where_it_is_told(
     assert numbers(start={"offsets": {0: 48}}, stop={"offsets": {0: 1000, 1: 1}}) == [1, 96, 98]
 
 
+@pytest.mark.parametrize(("edge", "partitions"), [("start", 1), ("stop", 3)])
+def test_an_offset_of_a_partition_that_is_not_there_is_refused(
+    broker: Broker, topics: Topics, fresh: Fresh, edge: str, partitions: int
+) -> None:
+    topic = topics.create(fresh(), partitions)
+    named: dict[str, Any] = {edge: {"offsets": {0: 0, 7: 1}}}
+    with pytest.raises(ConnectorError) as error:
+        read(broker, topic=topic, **named)
+    assert error.value.message == f'{edge}: there is no partition 7 of topic "{topic}"'
+    assert error.value.hint in ("it has only partition 0", "it has the partitions 0 to 2")
+    assert error.value.final
+
+
 def test_no_more_rows_are_read_than_are_wanted(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:

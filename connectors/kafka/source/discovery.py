@@ -13,8 +13,9 @@ from headrace.connectors.kafka.errors import Later, passes, refusal, said
 from headrace.connectors.kafka.metadata import MADE_S, UNKNOWN, Topic, no_topic
 from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster
 from headrace.connectors.kafka.source.places import Partition, Place
-from headrace.connectors.kafka.source.starts import Ends, Questions
+from headrace.connectors.kafka.source.starts import Ends, Questions, absent
 from headrace.connectors.kafka.source_options import KafkaSource
+from headrace.core.contracts import ConnectorError
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,17 @@ class Discovery:
         questions = Questions(self.options, first)
         ends = await self._ends(questions, partitions)
         return {partition: questions.place(partition, ends[partition]) for partition in partitions}
+
+    def check_edges(self, there: Mapping[Partition, int]) -> None:
+        """Raises ConnectorError if `start` or `stop` names a partition that is not there."""
+        if found := absent(self.options, there):
+            word, (topic, number) = found
+            last = max(each.number for each in there if each.topic == topic)
+            raise ConnectorError(
+                f'{word}: there is no partition {number} of topic "{topic}"',
+                f"it has the partitions 0 to {last}" if last else "it has only partition 0",
+                final=True,
+            )
 
     async def stopping(
         self, places: Mapping[Partition, Place], partitions: Mapping[Partition, int]

@@ -113,6 +113,8 @@ class Topics:
 
     async def _look(self, discovery: Discovery, first: bool) -> None:
         found = await discovery.partitions()
+        if first:
+            discovery.check_edges(found)
         new = {each: leader for each, leader in found.items() if each not in self._places}
         self._places |= await discovery.places(first, new)
 

@@ -8,7 +8,7 @@ nothing to be read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from headrace.connectors.kafka.edges import Moment, Offsets
@@ -28,6 +28,19 @@ class Ends:
     latest: int
     start: int = -1
     stop: int = -1
+
+
+def absent(options: KafkaSource, there: Collection[Partition]) -> tuple[str, Partition] | None:
+    """A partition that `start` or `stop` names, as the first says, and that its topic has not."""
+    topics = list(dict.fromkeys(partition.topic for partition in there))
+    for word, edge in (("start", options.start), ("stop", options.stop)):
+        if not isinstance(edge, Offsets):
+            continue
+        for topic in topics:
+            for number in edge.by_topic.get(topic, edge.by_topic.get("", {})):
+                if Partition(topic, number) not in there:
+                    return word, Partition(topic, number)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,8 +140,10 @@ class Fired:
     def _judge_end(self, how: str, status: int, troubled: bool) -> None:
         too_early = "KeyboardInterrupt" in self.said  # Python itself was only just beginning
         away = (troubled or self.through) and status == 1 and AWAY.search(self.said)
+        # A step that fails while the job is asked to end is not begun again.
+        fell = how in (*ENDS, "saved") and status == 1 and "as it happens" in self.said
         assert "Traceback" not in self.said or too_early, self.said
-        assert too_early or away or status in (*ENDS.get(how, (-9,)), 0), self.said
+        assert too_early or away or fell or status in (*ENDS.get(how, (-9,)), 0), self.said
         assert not OUGHT_NOT.search(self.said), self.said
 
     def _end(self, how: str, process: subprocess.Popen[str]) -> None:

@@ -96,8 +96,10 @@ class Topics:
             client.close()
 
     def write(self, topic: str, records: Iterable[Record], **settings: str | int) -> None:
-        """Append them, each to its partition; return when all are there."""
-        producer = Producer(self._settings | dotted(settings))
+        """Append them, each to its partition and in this order; return when all are there."""
+        # Else what is sent again, as to a topic that was just made, comes behind what follows it.
+        ordered = {"enable.idempotence": True}
+        producer = Producer(self._settings | ordered | dotted(settings))
         send(producer, topic, records)
 
     def transaction(self, topic: str, records: Iterable[Record], *, commit: bool) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 import polars as pl
 
 from headrace.connectors.memory import Memory, MemoryOptions
-from headrace.core.contracts import Arrival, Chunk, Connector, Reading, SourceSide
+from headrace.core.connector import Connector, SourceSide
+from headrace.core.contracts import Arrival, Chunk, Reading
 from headrace.core.job import Outcome
 from headrace.core.launch import Launch, Watcher, launch
 from headrace.core.messages import Position, Progress, Split

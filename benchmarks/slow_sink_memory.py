@@ -25,7 +25,8 @@ from benchmarks.bids import bids as lines
 from headrace.connectors.memory import MemoryOptions
 from headrace.connectors.registry import REGISTRY
 from headrace.connectors.threaded import Threaded
-from headrace.core.contracts import Chunk, Connector, Reading, SinkSide, SourceSide, Surroundings
+from headrace.core.connector import Connector, SinkSide, SourceSide
+from headrace.core.contracts import Chunk, Reading, Surroundings
 from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.state import Document
 

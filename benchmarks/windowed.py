@@ -18,7 +18,8 @@ from benchmarks.bids import SCHEMA, bids
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.memory import MemoryOptions
 from headrace.connectors.threaded import Threaded
-from headrace.core.contracts import Chunk, Connector, Reading, SinkSide, SourceSide, Surroundings
+from headrace.core.connector import Connector, SinkSide, SourceSide
+from headrace.core.contracts import Chunk, Reading, Surroundings
 from headrace.core.launch import Watcher
 from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.state import Document

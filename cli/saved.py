@@ -16,7 +16,7 @@ from headrace.core.snapshots import RefusedSnapshot
 
 if TYPE_CHECKING:
     from headrace.cli.resuming import Start
-    from headrace.core.contracts import Connectors
+    from headrace.core.connector import Connectors
     from headrace.core.plan import Plan
     from headrace.core.snapshots import SnapshotStore
     from headrace.state.savepoints.savepoint import Savepoint

@@ -12,7 +12,7 @@ from headrace.cli.completion import PipelineFile
 from headrace.cli.pipelines import Checked, check, painted, set_option
 
 if TYPE_CHECKING:
-    from headrace.core.contracts import SinkSide, SourceSide
+    from headrace.core.connector import SinkSide, SourceSide
     from headrace.core.pipeline.model import Pipeline
     from headrace.core.problems import Problem
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from headrace.connectors.blocking import SinkInThreads
-from headrace.core.contracts import Connector, Sink, SinkSide, Surroundings
+from headrace.core.connector import Connector, SinkSide
+from headrace.core.contracts import Sink, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
 from headrace.core.types import Schema

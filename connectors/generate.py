@@ -10,13 +10,8 @@ from pydantic import Field
 from headrace.connectors.blocking import SourceInThreads
 from headrace.connectors.formats.opening import decoded
 from headrace.connectors.numbered import NumberedSource, Numbers
-from headrace.core.contracts import (
-    Connector,
-    ExpressionOption,
-    Source,
-    SourceSide,
-    Surroundings,
-)
+from headrace.core.connector import Connector, ExpressionOption, SourceSide
+from headrace.core.contracts import Source, Surroundings
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.pipeline.fields import Computed
 from headrace.core.pipeline.part import Part

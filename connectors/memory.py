@@ -17,17 +17,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from headrace.connectors.formats.opening import decoded
 from headrace.connectors.formats.required import sound
-from headrace.core.contracts import (
-    Arrival,
-    Chunk,
-    Connector,
-    Ended,
-    Reading,
-    SinkSide,
-    SourceSide,
-    Surroundings,
-    Writer,
-)
+from headrace.core.connector import Connector, SinkSide, SourceSide
+from headrace.core.contracts import Arrival, Chunk, Ended, Reading, Surroundings, Writer
 from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import positive

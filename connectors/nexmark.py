@@ -9,7 +9,8 @@ from pydantic import Field
 from headrace.connectors.blocking import SourceInThreads
 from headrace.connectors.nexmark_events import Events, events_for_rows
 from headrace.connectors.numbered import NumberedSource, Numbers
-from headrace.core.contracts import Connector, Source, SourceSide, Surroundings
+from headrace.core.connector import Connector, SourceSide
+from headrace.core.contracts import Source, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.values import Count, RowRate, choice, whole
 from headrace.core.plan import nodes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headrace.core.contracts import Connector, Connectors
+from headrace.core.connector import Connector, Connectors
 
 NAMES = ("files", "kafka", "nexmark", "generate", "console", "stdin", "stdout")
 

@@ -13,14 +13,7 @@ from headrace.connectors.files.reader import LONGEST, begun, first_records
 from headrace.connectors.formats import decoder
 from headrace.connectors.formats.contract import Decoder
 from headrace.connectors.incoming import Incoming
-from headrace.core.contracts import (
-    Arrival,
-    Chunk,
-    ConnectorError,
-    Ended,
-    Reading,
-    Surroundings,
-)
+from headrace.core.contracts import Arrival, Chunk, ConnectorError, Ended, Reading, Surroundings
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
 from headrace.core.waiting import Waiting

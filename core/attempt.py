@@ -18,7 +18,8 @@ from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
 from headrace.core.checkpoints import Checkpoints
 from headrace.core.compile import Setting
-from headrace.core.contracts import Connectors, Source, Surroundings
+from headrace.core.connector import Connectors
+from headrace.core.contracts import Source, Surroundings
 from headrace.core.coordinator import Coordinator
 from headrace.core.ends import Ends, drifts, open_ends, readers, subtasks
 from headrace.core.keeping import Keeping

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from headrace.core.bench import Bench
 from headrace.core.blame import blamed
-from headrace.core.contracts import Connectors, Sink, Source, Surroundings
+from headrace.core.connector import Connectors
+from headrace.core.contracts import Sink, Source, Surroundings
 from headrace.core.dealing import Dealing
 from headrace.core.drift import Drift
 from headrace.core.messages import SubtaskId

@@ -14,7 +14,8 @@ from headrace.core.attempt import Attempt
 from headrace.core.change import Change
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
-from headrace.core.contracts import ConnectorError, Connectors, Surroundings
+from headrace.core.connector import Connectors
+from headrace.core.contracts import ConnectorError, Surroundings
 from headrace.core.keeping import Keeping
 from headrace.core.manifest import Checkpoint
 from headrace.core.messages import Failure, SubtaskId

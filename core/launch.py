@@ -19,7 +19,8 @@ from typing import TypeAlias
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
-from headrace.core.contracts import Connectors, NoNotes, Surroundings
+from headrace.core.connector import Connectors
+from headrace.core.contracts import NoNotes, Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.keeping import Keeping
 from headrace.core.manifest import Checkpoint

@@ -9,15 +9,8 @@ from headrace.connectors.blocking import SinkInThreads, SourceInThreads
 from headrace.connectors.files.matching import is_magic
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.connectors.files.overlap import read_back
-from headrace.core.contracts import (
-    ColumnOption,
-    Connector,
-    Sink,
-    SinkSide,
-    Source,
-    SourceSide,
-    Surroundings,
-)
+from headrace.core.connector import ColumnOption, Connector, SinkSide, SourceSide
+from headrace.core.contracts import Sink, Source, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
 from headrace.core.types import BINARY, DOUBLE, FLOAT, Array, Schema, Struct, Type

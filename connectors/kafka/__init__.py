@@ -11,14 +11,8 @@ from headrace.connectors.kafka.fitting import (
 )
 from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.contracts import (
-    Connector,
-    Sink,
-    SinkSide,
-    Source,
-    SourceSide,
-    Surroundings,
-)
+from headrace.core.connector import Connector, SinkSide, SourceSide
+from headrace.core.contracts import Sink, Source, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
 from headrace.core.types import Schema

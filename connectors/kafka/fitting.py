@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.contracts import Beside, ColumnOption, ExpressionOption, Misfit, Outgoing
+from headrace.core.connector import Beside, ColumnOption, ExpressionOption, Misfit, Outgoing
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.nodes import Upsert

@@ -11,7 +11,7 @@ from inspect import getdoc
 from itertools import combinations
 from typing import Any
 
-from headrace.core.contracts import Connectors
+from headrace.core.connector import Connectors
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.keyed_rules import KEYED
 from headrace.core.pipeline.later import BESIDE, CLAUSES

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from headrace.core.contracts import Connector, Connectors, SinkSide, SourceSide
+from headrace.core.connector import Connector, Connectors, SinkSide, SourceSide
 from headrace.core.pipeline.data import BROKEN, NOTHING, described
 from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.later import LATER_CONNECTORS, in_end, of_connector

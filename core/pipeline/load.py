@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.core.contracts import Connectors
+from headrace.core.connector import Connectors
 from headrace.core.pipeline.compose import compose
 from headrace.core.pipeline.file import File
 from headrace.core.pipeline.findings import Findings

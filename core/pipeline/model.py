@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headrace.core.contracts import Connector
+from headrace.core.connector import Connector
 from headrace.core.pipeline.fields import (
     Assignment,
     ColumnNames,

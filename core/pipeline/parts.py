@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from headrace.core.contracts import Connectors
+from headrace.core.connector import Connectors
 from headrace.core.pipeline.data import NOTHING, described
 from headrace.core.pipeline.ends import EndReader
 from headrace.core.pipeline.fields import OnError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from inspect import getdoc
 
-from headrace.core.contracts import Connector, Connectors
+from headrace.core.connector import Connector, Connectors
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.formats import FORMATS, LATER_FORMATS, CsvOptions, JsonOptions
 from headrace.core.pipeline.keyed import Dedup, Top, Ttl, Window

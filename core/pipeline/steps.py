@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from headrace.core.contracts import Connectors
+from headrace.core.connector import Connectors
 from headrace.core.pipeline import keyed_rules
 from headrace.core.pipeline.later import BESIDE, CLAUSES, LATER_CLAUSES, in_step
 from headrace.core.pipeline.model import Function, Step, StepKeys

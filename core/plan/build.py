@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headrace.core.contracts import Outgoing
+from headrace.core.connector import Outgoing
 from headrace.core.pipeline.load import Loaded
 from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
 from headrace.core.pipeline.steps import does_nothing

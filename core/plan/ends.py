@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from headrace.core.contracts import ColumnOption, ExpressionOption, Outgoing
+from headrace.core.connector import ColumnOption, ExpressionOption, Outgoing
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Sink, Source
 from headrace.core.pipeline.part import Part

@@ -22,7 +22,8 @@ from headrace.connectors.registry import REGISTRY
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
-from headrace.core.contracts import Chunk, Connectors, Reader, Surroundings
+from headrace.core.connector import Connectors
+from headrace.core.contracts import Chunk, Reader, Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.contracts import Connector, Connectors, ExpressionOption, SinkSide, SourceSide
+from headrace.core.connector import Connector, Connectors, ExpressionOption, SinkSide, SourceSide
 from headrace.core.pipeline.fields import ColumnNames, Computed
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import positive

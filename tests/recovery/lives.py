@@ -20,7 +20,8 @@ from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.checkpoints import Rhythm
 from headrace.core.compile import Setting
-from headrace.core.contracts import Connectors, Surroundings
+from headrace.core.connector import Connectors
+from headrace.core.contracts import Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.keeping import Keeping
 from headrace.core.messages import CheckpointFailed, CheckpointTaken

@@ -15,15 +15,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from headrace.core.contracts import (
-    Arrival,
-    Chunk,
-    Connector,
-    Connectors,
-    Reading,
-    Source,
-    Surroundings,
-)
+from headrace.core.connector import Connector, Connectors
+from headrace.core.contracts import Arrival, Chunk, Reading, Source, Surroundings
 from headrace.core.messages import Position, Progress, Split
 from headrace.core.plan import nodes
 

@@ -15,7 +15,8 @@ from headrace.connectors.memory import Memory
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.compile import Setting
-from headrace.core.contracts import Connectors, Surroundings
+from headrace.core.connector import Connectors
+from headrace.core.contracts import Surroundings
 from headrace.core.job import Job, Outcome
 from headrace.core.pipeline.load import load
 from headrace.core.plan import Plan, build

@@ -89,17 +89,15 @@ class Topics:
         await self.discover(first=False)
         assert self._cluster is not None
         discovery = Discovery(self.options, self._cluster)
-        found: dict[Partition, Place] = {}
 
         async def look() -> None:
-            found.update(await discovery.stopping(open_, await discovery.partitions()))
+            places.update(await discovery.stopping(open_, await discovery.partitions()))
 
         if open_:
             await self._cluster.persist(look, f"look for {self.options.which}", START_S)
         return {
-            split: replace(progress, position=found[at].position) if at in found else progress
+            split: replace(progress, position=places[partition_of(split.name)].position)
             for split, progress in splits.items()
-            for at in [partition_of(split.name)]
         }
 
     async def _opened(self) -> Cluster:

@@ -31,6 +31,7 @@ LONGEST_S = 60.0
 """Nothing takes so long: what does, fails."""
 ROWS = Schema((Field("k", STRING), Field("n", BIGINT)))
 EVERY_SECOND = Commits(1.0, 10.0, 5.0)
+EXACTLY: dict[str, Any] = {"delivery": "exactly_once"}
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Rows exactly once, on a real broker: what is prepared, committed, aborted and lost."""
+"""Rows exactly once, on a real broker: what is prepared, committed and aborted."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from headrace.connectors.kafka.sink.pool import FIRST
 from headrace.connectors.kafka.sink.sink import KafkaOut
 from headrace.connectors.kafka.sink.writer import TransactionalWriter
-from headrace.core.contracts import Commits, ConnectorError, Writer
+from headrace.core.contracts import Writer
 from headrace.core.messages import Handle
 from headrace.core.state import Document
 from tests.kafka.broker import Broker
 from tests.kafka.opened import soon
-from tests.kafka.sink.opened import LONGEST_S, Kept, node, numbers, opened, rows, run
+from tests.kafka.sink.opened import EXACTLY, LONGEST_S, Kept, node, numbers, opened, rows, run
 from tests.kafka.topics import Topics
 
 pytestmark = pytest.mark.kafka
 
 Fresh = Callable[..., str]
-EXACTLY: dict[str, Any] = {"delivery": "exactly_once"}
 ROOT = Path(__file__).parents[3]
 
 
@@ -111,12 +109,6 @@ async def one(writer: Writer, number: int) -> Handle:
     handle = await writer.prepare()
     assert handle is not None
     return handle
-
-
-@pytest.fixture
-def job(fresh: Fresh) -> str:
-    """The id of a job that nobody else has."""
-    return fresh().replace("-", "").ljust(32, "0")
 
 
 def test_rows_are_seen_when_their_handle_is_committed_and_once(
@@ -323,76 +315,6 @@ def test_with_a_limit_there_is_no_checkpoint_to_commit_with_and_rows_are_seen_at
     assert not notes.order
 
 
-def losing(address: str, topic: str, job: str, **options: Any) -> list[str]:
-    """Commit what somebody has ended; what was told."""
-
-    async def work() -> list[str]:
-        described = node(address, topic, **EXACTLY, **options)
-        async with opened(described, job=job) as out:
-            handle = await out.written(rows(10))
-            await out.sink.abort(handle)
-            await out.sink.commit(handle)
-            return out.told
-
-    return run(work())
-
-
-def test_a_transaction_that_is_gone_is_named_and_ends_the_job(
-    broker: Broker, topics: Topics, fresh: Fresh, job: str
-) -> None:
-    topic = topics.create(fresh())
-    with pytest.raises(ConnectorError) as error:
-        losing(broker.address, topic, job)
-    assert error.value.final
-    assert error.value.message.startswith(f"10 rows to topic {topic} are lost")
-    assert f"headrace-{job}-out-0-0-0, opened at 20" in error.value.message
-
-
-def test_a_transaction_that_is_gone_is_only_told_where_that_was_asked_for(
-    broker: Broker, topics: Topics, fresh: Fresh, job: str
-) -> None:
-    topic = topics.create(fresh())
-    (line,) = losing(broker.address, topic, job, on_lost_transaction="warn")
-    assert line.startswith(f"out: 10 rows to topic {topic} are lost")
-
-
-@pytest.mark.slow
-def test_a_transaction_that_the_broker_gave_up_is_lost(
-    broker: Broker, topics: Topics, fresh: Fresh, job: str
-) -> None:
-    topic = topics.create(fresh())
-
-    async def work() -> None:
-        described = node(broker.address, topic, transaction_timeout="2s", **EXACTLY)
-        async with opened(described, job=job) as out:
-            handle = await out.written(rows(10))
-            await asyncio.to_thread(topics.settled, topic)
-            await out.sink.commit(handle)
-
-    with pytest.raises(ConnectorError, match=r"10 rows .* are lost"):
-        run(work())
-    assert topics.values(topic) == []
-
-
-def test_a_transaction_that_the_broker_gave_up_before_it_was_prepared_is_written_again(
-    broker: Broker, topics: Topics, fresh: Fresh, job: str
-) -> None:
-    topic = topics.create(fresh())
-
-    async def work() -> None:
-        described = node(broker.address, topic, transaction_timeout="2s", **EXACTLY)
-        async with opened(described, job=job) as out:
-            writer = out.writer()
-            await writer.write(rows(10))
-            await soon(lambda: sum(topics.ends(topic).values()) >= 10)
-            await asyncio.to_thread(topics.settled, topic)
-            await writer.prepare()
-
-    with pytest.raises(ConnectorError, match="the broker has ended the transaction") as error:
-        run(work())
-    assert not error.value.final
-
-
 def test_a_commit_waits_for_a_broker_that_is_away(
     broker: Broker, topics: Topics, fresh: Fresh, job: str
 ) -> None:
@@ -430,45 +352,3 @@ def test_a_commit_that_waits_can_be_cancelled(
         run(work())
     finally:
         broker.resume()
-
-
-def checking(address: str, topic: str, commits: Commits | None, **options: Any) -> list[str]:
-    """Look at a sink; what was told."""
-
-    async def work() -> list[str]:
-        async with opened(node(address, topic, **EXACTLY, **options), commits=commits) as out:
-            return out.told
-
-    return run(work())
-
-
-def test_a_timeout_beyond_the_brokers_is_refused(
-    broker: Broker, topics: Topics, fresh: Fresh
-) -> None:
-    topic = topics.create(fresh())
-    with pytest.raises(ConnectorError, match=r"3600 s, which allows 900 s at most"):
-        checking(broker.address, topic, Commits(1, 10, 5), transaction_timeout="1h")
-
-
-def test_a_timeout_that_ends_every_transaction_is_refused(
-    broker: Broker, topics: Topics, fresh: Fresh
-) -> None:
-    topic = topics.create(fresh())
-    with pytest.raises(ConnectorError, match="timeout is 30 s, and a checkpoint every 60 s"):
-        checking(broker.address, topic, Commits(60, 10, 5), transaction_timeout="30s")
-
-
-def test_where_all_is_committed_at_the_end_no_time_is_too_long_to_know(
-    broker: Broker, topics: Topics, fresh: Fresh
-) -> None:
-    topic = topics.create(fresh())
-    assert checking(broker.address, topic, None, transaction_timeout="30s") == []
-
-
-def test_a_timeout_that_may_end_a_transaction_is_told(
-    broker: Broker, topics: Topics, fresh: Fresh
-) -> None:
-    topic = topics.create(fresh())
-    assert checking(broker.address, topic, Commits(5, 600, 60)) == []
-    (line,) = checking(broker.address, topic, Commits(300, 600, 60))
-    assert "a transaction may be open for 960 s" in line

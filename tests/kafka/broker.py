@@ -9,6 +9,7 @@ do: it comes at the death of the thread that started it.)
 from __future__ import annotations
 
 import base64
+import os
 import random
 import signal
 import socket
@@ -143,7 +144,9 @@ class Broker(AbstractContextManager["Broker"]):
 
     def pause(self) -> None:
         """Have it answer nobody, though its connections stand."""
-        self._running.send_signal(signal.SIGSTOP)
+        process = self._running
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # some of its threads still run until then
 
     def resume(self) -> None:
         """Have it go on."""

@@ -9,14 +9,15 @@
 `signature` explains how an overload is written. Its form is handed the compiled arguments in order,
 constant ones as plain Python values; a constant that is NULL makes the result NULL without the form
 being asked. What a signature cannot say is said beside it: `returns` computes the result type,
-`build` makes the form from what was bound, `check` refuses what has no exact translation.
+`build` makes the form from what was bound, `check` refuses what has no exact translation, `spark`
+is said where Spark is to run something else than what was written, or nothing (`Apply.spark`).
 Functions whose typing is their own (`case`, `named_struct`) give `resolve` instead of overloads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.expressions.signature import (
@@ -27,7 +28,17 @@ from headrace.core.expressions.signature import (
     legend,
     parse_signature,
 )
-from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Span, Typed
+from headrace.core.expressions.typed import (
+    AS_WRITTEN,
+    OURS,
+    Apply,
+    Constant,
+    ExpressionError,
+    Form,
+    Span,
+    Typed,
+    walk,
+)
 from headrace.core.types import Type
 
 if TYPE_CHECKING:
@@ -54,6 +65,7 @@ class Overload:
     returns: Callable[[Bound], Type] | None
     check: Callable[[Bound], None] | None
     nulls: Nulls
+    spark: str | Callable[[Bound], str]
 
     def apply(self, call: Call, bound: Bound) -> Typed:
         """The typed node of a call whose arguments this overload takes."""
@@ -67,7 +79,18 @@ class Overload:
         )
         bound = Bound(bound.arguments, bound.constants, bound.letters, result)
         form = _with_constants(self.build(bound), bound) if bound.constants else self.build(bound)
-        return Apply(result, nullable, call.span, call.name, bound.columns, form)
+        spark = self._spark(call, bound)
+        return Apply(result, nullable, call.span, call.name, bound.columns, form, spark)
+
+    def _spark(self, call: Call, bound: Bound) -> str:
+        if any(_is_ours(call.arguments[i]) for i in bound.constants):
+            return OURS
+        return self.spark(bound) if callable(self.spark) else self.spark
+
+
+def _is_ours(typed: Typed) -> bool:
+    """Whether Spark is not to compute all of it; of a constant argument nothing else tells that."""
+    return any(isinstance(node, Apply) and node.spark == OURS for node in walk(typed))
 
 
 def _with_constants(form: Form, bound: Bound) -> Form:
@@ -90,18 +113,19 @@ def overload(
     returns: Callable[[Bound], Type] | None = None,
     check: Callable[[Bound], None] | None = None,
     nulls: Nulls = "some",
+    spark: str | Callable[[Bound], str] = AS_WRITTEN,
 ) -> Overload:
     """A row's overload: give `polars`, or `build` where the form depends on types or constants."""
     if polars is not None:
         form = polars
-        return Overload(parse_signature(signature), lambda bound: form, returns, check, nulls)
+        build = lambda bound: form  # noqa: E731
     assert build is not None, signature
-    return Overload(parse_signature(signature), build, returns, check, nulls)
+    return Overload(parse_signature(signature), build, returns, check, nulls, spark)
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A row of the table. `spark` is the text Spark runs where it differs from what was written."""
+    """A row of the table. `spark` is for a row of its own typing what it is for an overload."""
 
     name: str
     family: str
@@ -111,12 +135,15 @@ class Function:
     aliases: tuple[str, ...]
     resolve_own: Callable[[Call], Typed] | None
     signatures: tuple[str, ...]
-    spark: str | None
+    spark: str
 
     def resolve(self, call: Call) -> Typed:
         """The typed node of a call, or an ExpressionError that says what was wanted."""
         if self.resolve_own:
-            return self.resolve_own(call)
+            typed = self.resolve_own(call)
+            if self.spark and isinstance(typed, Apply):
+                return replace(typed, spark=self.spark)
+            return typed
         index, bound = choose(call, [candidate.signature for candidate in self.overloads])
         return self.overloads[index].apply(call, bound)
 
@@ -167,7 +194,7 @@ def function(
     aliases: tuple[str, ...] = (),
     resolve: Callable[[Call], Typed] | None = None,
     signatures: tuple[str, ...] = (),
-    spark: str | None = None,
+    spark: str = AS_WRITTEN,
 ) -> Function:
     """A row of the table; each example is an expression and the value it has, as Spark shows it."""
     texts = signatures or tuple(overload.signature.text for overload in overloads)

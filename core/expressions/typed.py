@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Value: TypeAlias = bool | int | float | PythonDecimal | str | bytes | date | datetime | None
 Form: TypeAlias = "Callable[..., pl.Expr]"
 
+AS_WRITTEN, OURS = "", "ours"
+"""What Spark runs of a function: what was written; or nothing, for it would give something else."""
+
 PROCESSING_TIME = "__now"
 """The hidden column in which an executor hands a batch its processing time, when one is needed."""
 
@@ -83,11 +86,16 @@ class Constant(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Apply(Typed):
-    """A function of columns: `form(*compiled arguments)` is its Polars expression."""
+    """A function of columns: `form(*compiled arguments)` is its Polars expression.
+
+    `spark` is what Spark runs: `AS_WRITTEN`, `OURS`, or a text in which `{0}`, `{1}` stand for the
+    arguments as they were written.
+    """
 
     function: str
     arguments: tuple[Typed, ...]
     form: Form
+    spark: str = field(default=AS_WRITTEN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,16 @@ Spark's casts with ANSI off: what cannot be done is null, integers wrap, doubles
 
 from __future__ import annotations
 
-from headrace.core.expressions.casts.rules import may_be_null, refusal
-from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Span, Typed
+from headrace.core.expressions.casts.rules import may_be_null, refusal, same_in_spark
+from headrace.core.expressions.typed import (
+    OURS,
+    Apply,
+    Constant,
+    ExpressionError,
+    Form,
+    Span,
+    Typed,
+)
 from headrace.core.types import DATE, NULL, TIMESTAMP, Type
 
 
@@ -23,7 +31,8 @@ def cast(typed: Typed, target: Type, span: Span, *, try_: bool = False) -> Typed
     nullable = typed.nullable or may_be_null(typed.type, target)
     name = "try_cast" if try_ else "cast"
     form = cast_form(typed.type, target, try_=try_)
-    return Apply(target, nullable, span, name, (typed,), form)
+    spark = "" if same_in_spark(typed.type, target) else OURS
+    return Apply(target, nullable, span, name, (typed,), form, spark)
 
 
 def cast_form(source: Type, target: Type, *, try_: bool = False) -> Form:

@@ -119,3 +119,15 @@ def may_be_null(source: Type, target: Type) -> bool:
     if isinstance(target, Decimal):
         return target.precision - target.scale < _DIGITS.get(source, MAX_DIGITS + 1)
     return target != BINARY
+
+
+def same_in_spark(source: Type, target: Type) -> bool:
+    """Whether Spark casts all values to the same; a midnight out of range fails its job, and it
+    reads times with the name of a zone, or without a day."""
+    match source, target:
+        case Array(a), Array(b):
+            return same_in_spark(a, b)
+        case Struct(a), Struct(b):
+            pairs = zip(a, b, strict=True)
+            return all(same_in_spark(x.type, y.type) for x, y in pairs)
+    return not (target == TIMESTAMP and source in (DATE, STRING))

@@ -13,7 +13,7 @@ from headrace.core.expressions.function import Function, function, overload
 from headrace.core.expressions.functions.arguments import literal_int, repeating
 from headrace.core.expressions.functions.units import THURSDAY, first_day, next_weekday
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import ExpressionError, Form
+from headrace.core.expressions.typed import OURS, ExpressionError, Form
 from headrace.core.types import BIGINT, DATE
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ DATES: tuple[Function, ...] = (
         "add_months",
         FAMILY,
         "The same day so many months later, or the last of its month; NULL out of all range.",
-        overload("add_months(start: date, months: int) -> date", build=add_months),
+        overload("add_months(start: date, months: int) -> date", build=add_months, spark=OURS),
         example=("add_months(date '2024-01-31', 1)", "2024-02-29"),
     ),
     function(
@@ -225,7 +225,11 @@ DATES: tuple[Function, ...] = (
         "make_date",
         FAMILY,
         "The date of a year, a month and a day; NULL where there is none.",
-        overload("make_date(year: int, month: int, day: int) -> date", build=_make_date_form),
+        overload(
+            "make_date(year: int, month: int, day: int) -> date",
+            build=_make_date_form,
+            spark=OURS,
+        ),
         example=("make_date(2024, 2, 29)", "2024-02-29"),
         more=(("make_date(2023, 2, 29)", "NULL"),),
     ),

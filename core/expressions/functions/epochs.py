@@ -8,7 +8,7 @@ from headrace.core.expressions import calendar
 from headrace.core.expressions.function import Function, Overload, function, overload
 from headrace.core.expressions.functions.arguments import repeating
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Form
+from headrace.core.expressions.typed import AS_WRITTEN, OURS, Form
 from headrace.core.types import DOUBLE, Decimal, to_polars
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def _floating_seconds(seconds: pl.Expr) -> pl.Expr:
 
 
 def _timestamp_of(name: str, unit: int) -> Overload:
-    return overload(f"{name}(number: I) -> timestamp", _times(unit))
+    spark = AS_WRITTEN if unit == 1 else OURS
+    return overload(f"{name}(number: I) -> timestamp", _times(unit), spark=spark)
 
 
 EPOCHS: tuple[Function, ...] = (
@@ -74,10 +75,11 @@ EPOCHS: tuple[Function, ...] = (
         "The timestamp so many seconds after 1970 began; a decimal with more than six decimals"
         " is NULL, a double is cut off.",
         _timestamp_of("timestamp_seconds", calendar.SECOND_US),
-        overload("timestamp_seconds(number: D) -> timestamp", build=_decimal_seconds),
+        overload("timestamp_seconds(number: D) -> timestamp", build=_decimal_seconds, spark=OURS),
         overload(
             "timestamp_seconds(number: F) -> timestamp",
             build=repeating(lambda seconds: _floating_seconds(seconds.cast(to_polars(DOUBLE)))),
+            spark=OURS,
         ),
         example=("timestamp_seconds(1.5)", "1970-01-01 00:00:01.5"),
     ),

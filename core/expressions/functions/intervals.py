@@ -15,7 +15,7 @@ from headrace.core.expressions.function import Overload, overload
 from headrace.core.expressions.functions.arguments import literal_int, repeating
 from headrace.core.expressions.functions.dates import minus_days, no_bigint, plus_days
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import ExpressionError, Form
+from headrace.core.expressions.typed import AS_WRITTEN, OURS, ExpressionError, Form
 from headrace.core.types import DOUBLE, FLOATS, YEAR_MONTH, Decimal, Type
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _months_later(sign: int, move: Callable[..., pl.Expr]) -> Callable[[Bound], 
 
 
 def _both_ways(
-    time: str, interval: str, result: str, build: Callable[[Bound], Form]
+    time: str, interval: str, result: str, build: Callable[[Bound], Form], spark: str = OURS
 ) -> tuple[Overload, Overload]:
     """A sum, and the same with its sides changed."""
     check = no_bigint if interval == "I" else None
@@ -73,14 +73,27 @@ def _both_ways(
         return lambda a, b: form(b, a)
 
     return (
-        overload(f"+(left: {time}, right: {interval}) -> {result}", build=build, check=check),
-        overload(f"+(left: {interval}, right: {time}) -> {result}", build=swapped, check=check),
+        overload(
+            f"+(left: {time}, right: {interval}) -> {result}",
+            build=build,
+            check=check,
+            spark=spark,
+        ),
+        overload(
+            f"+(left: {interval}, right: {time}) -> {result}",
+            build=swapped,
+            check=check,
+            spark=spark,
+        ),
     )
 
 
-def _minus(left: str, right: str, result: str, build: Callable[[Bound], Form]) -> Overload:
+def _minus(
+    left: str, right: str, result: str, build: Callable[[Bound], Form], spark: str = OURS
+) -> Overload:
     check = no_bigint if right == "I" else None
-    return overload(f"-(left: {left}, right: {right}) -> {result}", build=build, check=check)
+    signature = f"-(left: {left}, right: {right}) -> {result}"
+    return overload(signature, build=build, check=check, spark=spark)
 
 
 def _to_midnight(form: Form) -> Form:
@@ -112,12 +125,14 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
         overload(
             f"+(left: {name}, right: {name}) -> {name}",
             lambda a, b: calendar.to_interval(_sum(a, b)),
+            spark=OURS,
         )
         for name in (_DAY, _TIME)
     ),
     overload(
         f"+(left: {_MONTHS}, right: {_MONTHS}) -> {_MONTHS}",
         lambda a, b: calendar.to_int(calendar.bigint(a) + b),
+        spark=OURS,
     ),
     *_both_ways("exact timestamp", _TIME, "timestamp", _plain(_time_plus)),
     *_both_ways("exact date", _TIME, "timestamp", _plain(_to_midnight(_time_plus))),
@@ -125,7 +140,7 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
         *("exact date", "exact interval day", "date"),
         _plain(lambda date, interval: plus_days(date, _days(interval))),
     ),
-    *_both_ways("exact date", "I", "date", _plain(plus_days)),
+    *_both_ways("exact date", "I", "date", _plain(plus_days), AS_WRITTEN),
     *_both_ways("exact date", _MONTHS, "date", _months_later(1, calendar.plus_months)),
     *_both_ways(
         "exact timestamp", _MONTHS, "timestamp", _months_later(1, calendar.time_plus_months)
@@ -133,10 +148,14 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
 )
 
 MINUS_OVERLOADS: tuple[Overload, ...] = (
-    *(overload(f"-(left: {name}, right: {name}) -> {name}", _between) for name in (_DAY, _TIME)),
+    *(
+        overload(f"-(left: {name}, right: {name}) -> {name}", _between, spark=OURS)
+        for name in (_DAY, _TIME)
+    ),
     overload(
         f"-(left: {_MONTHS}, right: {_MONTHS}) -> {_MONTHS}",
         lambda a, b: calendar.to_int(calendar.bigint(a) - b),
+        spark=OURS,
     ),
     _minus("exact date", "exact date", _DAY, _plain(_days_between)),
     _minus("exact timestamp", "exact timestamp", _TIME, _plain(_between)),
@@ -151,7 +170,7 @@ MINUS_OVERLOADS: tuple[Overload, ...] = (
         *("exact date", "exact interval day", "date"),
         _plain(lambda date, interval: minus_days(date, _days(interval))),
     ),
-    _minus("exact date", "I", "date", _plain(minus_days)),
+    _minus("exact date", "I", "date", _plain(minus_days), AS_WRITTEN),
     _minus("exact date", _MONTHS, "date", _months_later(-1, calendar.plus_months)),
     _minus("exact timestamp", _MONTHS, "timestamp", _months_later(-1, calendar.time_plus_months)),
 )
@@ -238,8 +257,12 @@ def _times(interval: str, result: str) -> tuple[Overload, Overload]:
         return form
 
     return (
-        overload(f"*(left: {interval}, right: N) -> {result}", build=build, check=_short),
-        overload(f"*(left: N, right: {interval}) -> {result}", build=build, check=_short),
+        overload(
+            f"*(left: {interval}, right: N) -> {result}", build=build, check=_short, spark=OURS
+        ),
+        overload(
+            f"*(left: N, right: {interval}) -> {result}", build=build, check=_short, spark=OURS
+        ),
     )
 
 
@@ -250,6 +273,7 @@ DIVIDE_OVERLOADS: tuple[Overload, ...] = tuple(
         f"/(left: {interval}, right: N) -> {interval}",
         build=lambda bound: repeating(_scaled(bound, _quotient))(bound),
         check=_short,
+        spark=OURS,
     )
     for interval in (_TIME, _MONTHS)
 )
@@ -259,12 +283,14 @@ NEGATIVE_OVERLOADS: tuple[Overload, ...] = (
         overload(
             f"negative(value: {name}) -> {name}",
             lambda value: calendar.to_interval(0 - calendar.wide(calendar.micros(value))),
+            spark=OURS,
         )
         for name in (_DAY, _TIME)
     ),
     overload(
         f"negative(value: {_MONTHS}) -> {_MONTHS}",
         lambda value: calendar.to_int(-calendar.bigint(value)),
+        spark=OURS,
     ),
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from headrace.core.expressions.function import Call, Function, function, overload
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Constant, ExpressionError, Form, Typed
+from headrace.core.expressions.typed import OURS, Constant, ExpressionError, Form, Typed
 from headrace.core.types import DOUBLE, INTERVALS, STRING
 
 _FAMILY = "numbers"
@@ -30,7 +30,7 @@ def _logarithm(name: str) -> Function:
             _FAMILY,
             f"The logarithm to base {base}, NULL unless above 0; within 1e-15 of Spark's.",
         ),
-        overload(f"{name}(value: double) -> double", build=build),
+        overload(f"{name}(value: double) -> double", build=build, spark=OURS),
         example={
             "ln": ("ln(1)", "0.0"),
             "log10": ("log10(1000)", "3.0"),
@@ -78,7 +78,9 @@ MATHEMATICS = (
     ),
     function(
         *("exp", _FAMILY, "e to that power; within 1e-15 of Spark's."),
-        overload("exp(value: double) -> double", lambda value: value.exp(), nulls="strict"),
+        overload(
+            "exp(value: double) -> double", lambda value: value.exp(), nulls="strict", spark=OURS
+        ),
         example=("exp(0)", "1.0"),
     ),
     _logarithm("ln"),
@@ -90,8 +92,8 @@ MATHEMATICS = (
             _FAMILY,
             "The logarithm to a base, or e, NULL unless above 0; within 1e-15 of Spark's.",
         ),
-        overload("log(value: double) -> double", build=_natural),
-        overload("log(base: double, value: double) -> double", build=_to_base),
+        overload("log(value: double) -> double", build=_natural, spark=OURS),
+        overload("log(base: double, value: double) -> double", build=_to_base, spark=OURS),
         example=("log(10, 100)", "2.0"),
         more=(("log(1)", "0.0"),),
     ),
@@ -101,7 +103,12 @@ MATHEMATICS = (
             _FAMILY,
             "The first number to the power of the second; within 1e-15 of Spark's.",
         ),
-        overload("power(base: double, exponent: double) -> double", build=_power, nulls="strict"),
+        overload(
+            "power(base: double, exponent: double) -> double",
+            build=_power,
+            nulls="strict",
+            spark=OURS,
+        ),
         example=("power(2, 10)", "1024.0"),
         aliases=("pow",),
     ),

@@ -8,7 +8,7 @@ from headrace.core.expressions.casts import cast_form
 from headrace.core.expressions.coercion import decimal_of
 from headrace.core.expressions.function import Function, function, overload
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import ExpressionError, Form
+from headrace.core.expressions.typed import AS_WRITTEN, OURS, ExpressionError, Form
 from headrace.core.types import (
     BIGINT,
     FLOAT,
@@ -61,6 +61,13 @@ def _round_type(bound: Bound) -> Type:
     return rounded_type(value, _digits(bound)) if isinstance(value, Decimal) else value
 
 
+def _spark(bound: Bound) -> str:
+    """Spark fails where a decimal of 38 digits rounds up to 39."""
+    types = (bound.types[0], bound.result)
+    full = any(isinstance(type, Decimal) and type.precision == MAX_DIGITS for type in types)
+    return OURS if full else AS_WRITTEN
+
+
 def _check_digits(bound: Bound) -> None:
     type = bound.types[0]
     most = _MOST_FLOAT_DIGITS if type == FLOAT else _MOST_DIGITS
@@ -97,6 +104,7 @@ def _rounding(name: str, doc: str, *examples: tuple[str, str]) -> Function:
             build=_round(half_even=name == "bround"),
             returns=_round_type,
             check=_check_digits,
+            spark=_spark,
         ),
         example=first,
         more=tuple(more),
@@ -152,6 +160,7 @@ def _stepping(name: str, alias: tuple[str, ...], doc: str, *examples: tuple[str,
             f"{name}(value: N, [digits: constant int]) -> N",
             build=_step(up=name == "ceil"),
             returns=_step_type,
+            spark=_spark,
         ),
         example=first,
         more=tuple(more),

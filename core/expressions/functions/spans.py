@@ -13,7 +13,7 @@ from headrace.core.expressions.function import Function, function, overload
 from headrace.core.expressions.functions.arguments import repeating
 from headrace.core.expressions.functions.units import MICROSECONDS, MONTHS
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import ExpressionError, Form
+from headrace.core.expressions.typed import AS_WRITTEN, OURS, ExpressionError, Form
 from headrace.core.types import DOUBLE
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ SPANS: tuple[Function, ...] = (
             "timestampdiff(unit: constant string, start: timestamp, end: timestamp) -> bigint",
             build=_difference,
             check=_known_unit,
+            spark=lambda bound: OURS if bound.constants[0] == "MICROSECOND" else AS_WRITTEN,
         ),
         example=(
             "timestampdiff(MINUTE, timestamp '2024-05-06 07:00:00', '2024-05-06 08:30:59')",
@@ -150,6 +151,7 @@ SPANS: tuple[Function, ...] = (
             "timestampadd(unit: constant string, count: bigint, time: timestamp) -> timestamp",
             build=_later,
             check=lambda bound: _known_unit(bound, ("DAYOFYEAR",)),
+            spark=OURS,
         ),
         example=("timestampadd(HOUR, 2, timestamp '2024-05-06 07:08:09')", "2024-05-06 09:08:09"),
         more=(("timestampadd(MONTH, 1, timestamp '2024-01-31 00:00:00')", "2024-02-29 00:00:00"),),
@@ -163,6 +165,7 @@ SPANS: tuple[Function, ...] = (
         overload(
             "months_between(end: timestamp, start: timestamp, [round: constant boolean]) -> double",
             build=_months_between,
+            spark=OURS,
         ),
         example=("months_between(date '2024-03-15', date '2024-02-29')", "0.5483871"),
     ),

@@ -13,7 +13,7 @@ from headrace.core.expressions.casts import cast
 from headrace.core.expressions.function import Call, Function, function, overload
 from headrace.core.expressions.functions import units
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import ExpressionError, Form, ProcessingTime, Typed
+from headrace.core.expressions.typed import OURS, ExpressionError, Form, ProcessingTime, Typed
 from headrace.core.types import DATE, TIMESTAMP, Decimal
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ TIMES: tuple[Function, ...] = (
             "date_trunc(unit: constant string, time: timestamp) -> timestamp",
             build=_date_trunc,
             check=_known_unit,
+            spark=OURS,
         ),
         example=("date_trunc('HOUR', timestamp '2024-05-06 07:08:09')", "2024-05-06 07:00:00"),
         more=(("date_trunc('WEEK', timestamp '2024-05-08 07:08:09')", "2024-05-06 00:00:00"),),
@@ -123,6 +124,7 @@ TIMES: tuple[Function, ...] = (
             "make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: N)"
             " -> timestamp",
             build=_make_timestamp,
+            spark=OURS,
         ),
         example=("make_timestamp(2024, 5, 6, 7, 8, 9.5)", "2024-05-06 07:08:09.5"),
     ),

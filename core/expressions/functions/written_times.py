@@ -10,6 +10,7 @@ from headrace.core.expressions.casts import cast
 from headrace.core.expressions.function import Call, Function, Overload, function, overload
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import (
+    OURS,
     Apply,
     ExpressionError,
     Form,
@@ -133,6 +134,7 @@ WRITTEN_TIMES: tuple[Function, ...] = (
             overload(
                 "to_timestamp(text: string, pattern: constant string) -> timestamp",
                 build=_read_time,
+                spark=OURS,
             ),
             _given("to_timestamp", "timestamp", lambda time: time),
             example=("to_timestamp('6/5/2024 7:08', 'd/M/yyyy H:mm')", "2024-05-06 07:08:00"),
@@ -147,7 +149,11 @@ WRITTEN_TIMES: tuple[Function, ...] = (
             "dates",
             "The date that a text says, as cast(... as date) reads it or by a pattern of Java's"
             " letters; NULL where it says none. Of a timestamp it is the day.",
-            overload("to_date(text: string, pattern: constant string) -> date", build=_read_date),
+            overload(
+                "to_date(text: string, pattern: constant string) -> date",
+                build=_read_date,
+                spark=OURS,
+            ),
             _given("to_date", "date", calendar.date_of),
             example=("to_date('6 May 2024', 'd MMM yyyy')", "2024-05-06"),
             more=(("to_date('2024-05-06')", "2024-05-06"),),
@@ -178,6 +184,7 @@ WRITTEN_TIMES: tuple[Function, ...] = (
             overload(
                 "unix_timestamp(text: string, [pattern: constant string]) -> bigint",
                 build=_read_seconds,
+                spark=OURS,
             ),
             _given("unix_timestamp", "bigint", _seconds),
             example=("unix_timestamp('2024-05-06 07:08:09')", "1714979289"),

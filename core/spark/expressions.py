@@ -1,0 +1,111 @@
+"""The expressions of a plan as Spark runs them: the user's own text, where it means there the same.
+
+It does not where a function of it says so in the table (`Apply.spark`), where it reads the
+processing time, and where its text holds a secret, which must not come into Spark's plans. Then the
+whole operation is done by our own operator inside the executors. What the text does not tell, the
+types do: Spark's analyser must give the very types of ours (`types_match`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions import syntax
+from headrace.core.expressions.parser import parse
+from headrace.core.expressions.typed import (
+    OURS,
+    Apply,
+    Column,
+    ProcessingTime,
+    Span,
+    Typed,
+    walk,
+)
+from headrace.core.pipeline.text import MASK
+from headrace.core.spark.columns import quoted
+from headrace.core.types import ATOMS, Array, Decimal, Field, Struct, Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+    from headrace.core.plan import nodes
+
+
+def column_sql(column: nodes.Computed) -> str | None:
+    """A computed column, or a key; None where Spark cannot compute it as we do."""
+    return sql(column.text, column.value)
+
+
+def sql(text: str, *meanings: Typed) -> str | None:
+    """What Spark runs for a text of the plan with all that it was typed as; None where that is
+    nothing. The text of a column as it is, is empty."""
+    if not all(map(is_native, meanings)):
+        return None
+    if not text:
+        (column,) = meanings
+        assert isinstance(column, Column), column
+        return quoted(column.name)
+    if text == MASK:
+        return None
+    forms = {node.span: node.spark for each in meanings for node in _calls(each) if node.spark}
+    return _rewritten(text, parse(text), forms) if forms else text
+
+
+def is_native(typed: Typed) -> bool:
+    """Whether Spark gives the same for it, whatever the rows."""
+    ours = any(call.spark == OURS for call in _calls(typed))
+    return not ours and not any(isinstance(node, ProcessingTime) for node in walk(typed))
+
+
+def _calls(typed: Typed) -> Iterator[Apply]:
+    return (node for node in walk(typed) if isinstance(node, Apply))
+
+
+def _rewritten(text: str, node: syntax.Node, forms: Mapping[Span, str]) -> str:
+    """The text of a node, with the calls in it said as Spark is to run them."""
+    form = forms.get(node.span) if isinstance(node, syntax.Call) else None
+    if form is not None:
+        return form.format(*(_rewritten(text, each, forms) for each in syntax.children(node)))
+    said, at = "", node.span.start
+    for child in sorted(syntax.children(node), key=lambda child: child.span.start):
+        said += text[at : child.span.start] + _rewritten(text, child, forms)
+        at = child.span.end
+    return said + text[at : node.span.end]
+
+
+def types_match(rows: DataFrame, columns: Mapping[str, Type]) -> bool:
+    """Whether Spark's rows have just these columns, in this order and of these types."""
+    fields = rows.schema.fields
+    if [field.name for field in fields] != list(columns):
+        return False
+    types = zip((as_ours(field.dataType) for field in fields), columns.values(), strict=True)
+    return all(ours == _bare(wanted) for ours, wanted in types)
+
+
+def as_ours(type: DataType) -> Type | None:
+    """Spark's type as one of ours, if it is one, of which anything may be null."""
+    from pyspark.sql import types as spark
+
+    match type:
+        case spark.DecimalType():
+            return Decimal(type.precision, type.scale)
+        case spark.ArrayType():
+            element = as_ours(type.elementType)
+            return Array(element) if element else None
+        case spark.StructType():
+            inside = [(field.name, as_ours(field.dataType)) for field in type.fields]
+            fields = tuple(Field(name, inner) for name, inner in inside if inner)
+            return Struct(fields) if len(fields) == len(inside) else None
+    return ATOMS.get(type.simpleString())
+
+
+def _bare(type: Type) -> Type:
+    """The type without what is said of nulls inside of it."""
+    match type:
+        case Array(element):
+            return Array(_bare(element))
+        case Struct(fields):
+            return Struct(tuple(Field(field.name, _bare(field.type)) for field in fields))
+    return type

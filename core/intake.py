@@ -12,15 +12,14 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.core import dead_letters
+from headrace.core import taken
 from headrace.core.arrivals import Arrivals
 from headrace.core.blame import blamed
 from headrace.core.channel import Bounds
-from headrace.core.contracts import Chunk, ConnectorError, Ended, Reading
-from headrace.core.elements import EVENT_TIME, ORDER, Barrier, End
+from headrace.core.contracts import Chunk, Ended, Reading
+from headrace.core.elements import Barrier, End
 from headrace.core.frames import joined
 from headrace.core.messages import Progress, Split
-from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
 from headrace.core.task import Flow
 from headrace.core.timing import Timing
@@ -190,9 +189,7 @@ class Intake:
         """The rows, with their number among all rows where a step goes by their order."""
         if not self.source.outputs[0].ordered:
             return chunk.frame
-        split, count = chunk.split, chunk.frame.height
-        at = numbers(self.number, split.number, self._splits[split].rows, count)
-        return chunk.frame.hstack([at.alias(ORDER)])
+        return taken.numbered(self.number, chunk, self._splits[chunk.split].rows)
 
     def _until(self) -> float | None:
         """How long to wait for what comes."""
@@ -210,31 +207,13 @@ class Intake:
     async def _send(self) -> None:
         frames, self._kept, self._kept_rows, self._since = self._kept, [], 0, None
         if frames:
-            await self.flow.rows(self.source.name, self._timed(joined(frames)))
-
-    def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        if self.source.event_time is not None:
-            frame = frame.hstack([frame[self.source.event_time].alias(EVENT_TIME)])
-        return placed(frame, frame[ORDER]) if ORDER in frame.columns else frame
+            await self.flow.rows(self.source.name, taken.timed(self.source, joined(frames)))
 
     async def _bad(self, chunk: Chunk) -> None:
-        first = chunk.bad[0]
         if self.source.on_error == "fail":
-            raise ConnectorError(
-                f"bad record: {first.error}: {_shortened(first.raw)}",
-                "on_error: skip leaves such records out, on_error: {to: NAME} collects them",
-                split=chunk.split.name,
-                position=first.position,
-            )
-        split, count = chunk.split, len(chunk.bad)
-        self.bad += count
+            raise taken.refusal(chunk)
+        self.bad += len(chunk.bad)
         if self.source.on_error != "skip":
-            letters = dead_letters.of_records(self.source.name, split, chunk.bad, self.now_us())
-            if self.source.outputs[1].ordered:
-                at = numbers(self.number, split.number, self._splits[split].bad, count)
-                letters = placed(letters, at)
+            before = self._splits[chunk.split].bad
+            letters = taken.letters(self.source, self.number, chunk, before, self.now_us())
             await self.flow.side(self.source.on_error, letters)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:200]}..."

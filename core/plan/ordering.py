@@ -6,32 +6,38 @@ its rows itself, by time and key; every other step hands on the place that its r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from headrace.core.plan.nodes import Aggregate, Operation, PlanPart, Sink, Step, Top
 
 
-def with_order(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
-    """The parts with `ordered` set on the streams whose rows need their place."""
+def with_order(
+    parts: Iterable[PlanPart], needs: Callable[[Operation], bool] | None = None
+) -> tuple[PlanPart, ...]:
+    """The parts with `ordered` set on the streams whose rows need their place.
+
+    `needs` says it of an operation that the place of rows has to be known.
+    """
     parts = tuple(parts)
     ordered: set[str] = set()
     for part in reversed(parts):
-        if isinstance(part, Step) and _reads_order(part, ordered):
+        if isinstance(part, Step) and _reads_order(part, ordered, needs or needs_order):
             ordered.update(part.inputs)
     return tuple(_marked(part, ordered) for part in parts) if ordered else parts
 
 
-def _reads_order(step: Step, ordered: set[str]) -> bool:
+def _reads_order(step: Step, ordered: set[str], needs: Callable[[Operation], bool]) -> bool:
     """Whether the rows that come to a step must have their place."""
-    if any(map(_needs_order, step.operations)):
+    if any(map(needs, step.operations)):
         return True
     places = any(isinstance(operation, Aggregate) for operation in step.operations)
     handed_on = step.asides if places else {stream.name for stream in step.outputs}
     return not ordered.isdisjoint(handed_on)
 
 
-def _needs_order(operation: Operation) -> bool:
+def needs_order(operation: Operation) -> bool:
+    """Whether what it makes of rows depends on their order, however they come."""
     return isinstance(operation, Top) or (
         isinstance(operation, Aggregate) and operation.needs_order
     )

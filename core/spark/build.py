@@ -1,0 +1,122 @@
+"""A plan as DataFrames: one for each stream, from the sources down.
+
+What has a form as a DataFrame becomes that; everything else is our own operator in the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.plan import nodes
+from headrace.core.plan.changes import after as kind_after
+from headrace.core.spark.columns import Columns, after, ddl, of_stream, quoted
+from headrace.core.spark.inside import Inside
+from headrace.core.spark.operating import Operated, grouped
+from headrace.core.spark.reading import Piece, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows between two operations: their columns, and whether some of them replace others."""
+
+    frame: DataFrame
+    columns: Columns
+    kind: nodes.Kind
+
+
+@dataclass(slots=True)
+class Building:
+    """One pass over a plan; `streams` has all that was built so far."""
+
+    spark: SparkSession
+    plan: nodes.Plan
+    inside: Inside
+    pieces: Mapping[str, Sequence[Piece]]
+    """What there is to read, by source."""
+    streams: dict[str, Rows] = field(default_factory=dict)
+
+    def build(self) -> dict[str, DataFrame]:
+        """The rows of each sink."""
+        sources = [part for part in self.plan if isinstance(part, nodes.Source)]
+        for number, source in enumerate(sources):
+            self._source(source, number)
+        for part in self.plan:
+            if isinstance(part, nodes.Step):
+                self._step(part)
+        sinks = (part for part in self.plan if isinstance(part, nodes.Sink))
+        return {sink.name: self.streams[sink.input].frame for sink in sinks}
+
+    def _source(self, source: nodes.Source, number: int) -> None:
+        frames = read(self.spark, source, number, self.pieces[source.name], self.inside)
+        for stream in source.outputs:
+            if stream.name in frames:
+                self._put(stream, frames[stream.name], of_stream(stream))
+
+    def _put(self, stream: nodes.Stream, frame: DataFrame, columns: Columns) -> None:
+        there = {name: type for name, type in columns.items() if name in frame.columns}
+        self.streams[stream.name] = Rows(frame, there, stream.kind)
+
+    def _step(self, step: nodes.Step) -> None:
+        rows = self._united([self.streams[name] for name in step.inputs])
+        for operation in step.operations:
+            if isinstance(operation, nodes.Route):
+                self._routed(step, operation, rows)
+                return
+            rows = self._operated(step, operation, rows)
+        for stream in step.outputs:
+            if stream.name == step.name:
+                self.streams[stream.name] = rows
+            elif stream.name not in self.streams:
+                self._put(stream, self._nothing(of_stream(stream)), of_stream(stream))
+
+    def _united(self, inputs: Sequence[Rows]) -> Rows:
+        first = inputs[0]
+        if len(inputs) == 1:
+            return first
+        columns = {n: t for n, t in first.columns.items() if all(n in r.columns for r in inputs)}
+        names = [quoted(name) for name in columns]
+        frames = (rows.frame.select(*names) for rows in inputs)
+        return Rows(reduce(lambda one, other: one.union(other), frames), columns, first.kind)
+
+    def _nothing(self, columns: Columns) -> DataFrame:
+        return self.spark.createDataFrame([], ddl(columns))
+
+    def _operated(self, step: nodes.Step, operation: nodes.Operation, rows: Rows) -> Rows:
+        kind = kind_after(operation, rows.kind)
+        columns = after(operation, rows.columns)
+        alone = replace(step, operations=(operation,))
+        outputs = [(step.name, columns)]
+        failed = next((s for s in step.outputs if s.name == step.on_error), None)
+        if isinstance(operation, nodes.Map) and failed and failed.name in self.inside.read:
+            outputs.append((failed.name, of_stream(failed)))
+        frame, changes, in_time = rows.frame, None, False
+        if isinstance(operation, nodes.Keyed):
+            changes = kind if isinstance(kind, nodes.Upsert) else None
+            in_time = EVENT_TIME in rows.columns
+            frame = _dealt(rows, operation, self.inside)
+        frames = Operated(alone, tuple(outputs), changes, in_time, self.inside).over(frame)
+        if failed and failed.name in frames:
+            self._put(failed, frames[failed.name], of_stream(failed))
+        return Rows(frames[step.name], columns, kind)
+
+    def _routed(self, step: nodes.Step, route: nodes.Route, rows: Rows) -> None:
+        wanted = [stream for stream in step.outputs if stream.name in self.inside.read]
+        outputs = tuple((stream.name, rows.columns) for stream in wanted)
+        alone = replace(step, operations=(route,))
+        frames = Operated(alone, outputs, None, False, self.inside).over(rows.frame)
+        for stream in wanted:
+            self._put(stream, frames[stream.name], rows.columns)
+
+
+def _dealt(rows: Rows, operation: nodes.Keyed, inside: Inside) -> DataFrame:
+    """The rows with those of a key in one partition, sorted as a stream would bring them."""
+    frame = grouped(rows.frame, rows.columns, operation.key, inside)
+    order = [name for name in (EVENT_TIME, ORDER) if name in rows.columns]
+    return frame.sortWithinPartitions(*map(quoted, order)) if order else frame

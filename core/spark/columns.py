@@ -1,0 +1,68 @@
+"""Columns as Spark names and types them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
+from headrace.core.ordinals import ORDER_TYPE
+from headrace.core.plan import nodes
+from headrace.core.types import INT, TIMESTAMP, Array, Type
+
+Columns: TypeAlias = Mapping[str, Type]
+"""The columns of rows, hidden ones among them, in order."""
+
+
+def of_stream(stream: nodes.Stream) -> Columns:
+    """The columns of a stream."""
+    return with_hidden({f.name: f.type for f in stream.schema}, stream.timed, stream.ordered)
+
+
+def with_hidden(columns: Columns, timed: bool, ordered: bool) -> Columns:
+    """The columns with those that travel with rows."""
+    time = {EVENT_TIME: TIMESTAMP} if timed else {}
+    return {**columns, **time, **({ORDER: ORDER_TYPE} if ordered else {})}
+
+
+def after(operation: nodes.Operation, columns: Columns) -> Columns:
+    """The columns behind an operation, of those that come to it."""
+    hidden = {name: type for name, type in columns.items() if name in HIDDEN}
+    match operation:
+        case nodes.Filter() | nodes.Dedup() | nodes.Route():
+            return columns
+        case nodes.Explode(name, array):
+            assert isinstance(array.type, Array)
+            shown = {n: type for n, type in columns.items() if n != name and n not in hidden}
+            return {**shown, name: array.type.element, **hidden}
+        case nodes.Project():
+            return {**{each.name: each.value.type for each in operation.columns}, **hidden}
+        case nodes.Map():
+            time = {EVENT_TIME: TIMESTAMP} if operation.event_time else {}
+            return {**{field.name: field.type for field in operation.returns}, **hidden, **time}
+        case nodes.Aggregate():
+            bounded = operation.window is not None and operation.window.bounded
+            return {
+                **{each.name: each.value.type for each in operation.key},
+                **(dict.fromkeys(nodes.BOUNDS, TIMESTAMP) if bounded else {}),
+                **{each.name: each.expression.type for each in operation.columns},
+                **hidden,
+            }
+        case nodes.Top():
+            kept = {name: type for name, type in columns.items() if operation.keeps(name)}
+            return {**kept, nodes.RANK: INT}
+    raise AssertionError(operation)
+
+
+def ddl(columns: Columns) -> str:
+    """The schema in Spark's words."""
+    return ", ".join(f"{quoted(name)} {type}" for name, type in columns.items())
+
+
+def quoted(name: str) -> str:
+    """A column by its very name.
+
+    >>> quoted("a.b"), quoted("a`b")
+    ('`a.b`', '`a``b`')
+    """
+    return f"`{name.replace('`', '``')}`"

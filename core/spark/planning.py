@@ -1,0 +1,44 @@
+"""The plan as a batch runs it: what only matters while rows still come is left away.
+
+No row is late, so lateness changes nothing. A window that fires early is put out again, so only the
+last time counts; and what depends on the order in which rows come takes them in the order of their
+event time, and of their places among all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.core.plan import nodes
+from headrace.core.plan.ordering import needs_order, with_order
+from headrace.core.plan.windows import Count, Window
+
+
+def of_batch(plan: nodes.Plan) -> nodes.Plan:
+    """The same plan over all rows at once."""
+    parts = (_at_once(part) if isinstance(part, nodes.Step) else part for part in plan)
+    return replace(plan, parts=with_order(parts, _is_in_order))
+
+
+def _at_once(step: nodes.Step) -> nodes.Step:
+    return replace(step, operations=tuple(map(_fired_once, step.operations)))
+
+
+def _fired_once(operation: nodes.Operation) -> nodes.Operation:
+    if not isinstance(operation, nodes.Aggregate | nodes.Top) or operation.window is None:
+        return operation
+    return replace(operation, window=_once(operation.window))
+
+
+def _once(window: Window) -> Window:
+    trigger = None if window.accumulate else window.trigger
+    return replace(window, lateness_us=0, trigger=trigger)
+
+
+def _is_in_order(operation: nodes.Operation) -> bool:
+    """Whether it takes rows in an order: here also where a stream takes them as they come."""
+    if isinstance(operation, nodes.Dedup):
+        return True
+    if isinstance(operation, nodes.Aggregate) and operation.window is not None:
+        return isinstance(operation.window.shape, Count) or needs_order(operation)
+    return needs_order(operation)

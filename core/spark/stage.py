@@ -1,0 +1,93 @@
+"""Our own work inside of Spark's executors: frames of a partition go in, frames come out.
+
+Work may have several outputs, of different columns. They leave an executor as rows of one kind: the
+number of the output, and a struct for each, of which all are null but that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.spark.columns import Columns, ddl, quoted
+from headrace.core.spark.failing import told
+from headrace.core.types import to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Work: TypeAlias = "Callable[[int, Iterator[pl.DataFrame]], Iterator[tuple[int, pl.DataFrame]]]"
+"""From the number of a partition and its frames to frames, each with the number of its output."""
+
+OUTPUT = "__output"
+
+
+def staged(rows: DataFrame, part: str, work: Work, outputs: Sequence[Columns]) -> list[DataFrame]:
+    """What the work of a part makes of these rows, by output; it is done once for all of them."""
+    inside = _Inside(part, work, tuple(outputs))
+    if len(outputs) == 1:
+        return [rows.mapInArrow(inside.plain, ddl(outputs[0]))]
+    structs = (f"o{at} struct<{_fields(each)}>" for at, each in enumerate(outputs))
+    packed = rows.mapInArrow(inside.packed, f"{OUTPUT} int, {', '.join(structs)}").persist()
+    return [packed.where(f"{OUTPUT} = {at}").select(f"o{at}.*") for at in range(len(outputs))]
+
+
+def _fields(columns: Columns) -> str:
+    return ", ".join(f"{quoted(name)}: {type}" for name, type in columns.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What an executor is sent."""
+
+    part: str
+    work: Work
+    outputs: tuple[Columns, ...]
+
+    def plain(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of the one output."""
+        for _, frame in self._frames(batches):
+            yield from _batches(self._typed(0, frame))
+
+    def packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of all outputs, each in its struct."""
+        import polars as pl
+
+        types = [pl.Struct({n: to_polars(t) for n, t in each.items()}) for each in self.outputs]
+        for output, frame in self._frames(batches):
+            rows = self._typed(output, frame).to_struct(f"o{output}").to_frame()
+            others = [
+                pl.lit(None, dtype=type).alias(f"o{at}")
+                for at, type in enumerate(types)
+                if at != output
+            ]
+            packed = rows.with_columns(pl.lit(output, dtype=pl.Int32).alias(OUTPUT), *others)
+            yield from _batches(packed.select(OUTPUT, *(f"o{at}" for at in range(len(types)))))
+
+    def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame]]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        with told(self.part):
+            yield from self.work(partition, map(_frame, batches))
+
+    def _typed(self, output: int, frame: pl.DataFrame) -> pl.DataFrame:
+        """The columns that were promised, in their order and of just their types."""
+        types = {name: to_polars(type) for name, type in self.outputs[output].items()}
+        return frame.select(*types).cast(types)  # type: ignore[arg-type]
+
+
+def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
+    import polars as pl
+
+    frame = pl.from_arrow(batch)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _batches(frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    yield from frame.to_arrow().to_batches()

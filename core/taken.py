@@ -1,0 +1,52 @@
+"""What becomes of a chunk that a source gave: rows with their hidden columns, and bad records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core import dead_letters
+from headrace.core.contracts import Chunk, ConnectorError
+from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.ordinals import numbers, placed
+from headrace.core.plan import nodes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def numbered(source: int, chunk: Chunk, before: int) -> pl.DataFrame:
+    """The rows, each with its number among all: of that source, behind so many of its split."""
+    at = numbers(source, chunk.split.number, before, chunk.frame.height)
+    return chunk.frame.hstack([at.alias(ORDER)])
+
+
+def timed(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows with their event time, and those that have a number with their place."""
+    if source.event_time is not None:
+        frame = frame.hstack([frame[source.event_time].alias(EVENT_TIME)])
+    return placed(frame, frame[ORDER]) if ORDER in frame.columns else frame
+
+
+def refusal(chunk: Chunk) -> ConnectorError:
+    """What is said of the first bad record, where none is wanted."""
+    first = chunk.bad[0]
+    return ConnectorError(
+        f"bad record: {first.error}: {_shortened(first.raw)}",
+        "on_error: skip leaves such records out, on_error: {to: NAME} collects them",
+        split=chunk.split.name,
+        position=first.position,
+    )
+
+
+def letters(
+    source: nodes.Source, number: int, chunk: Chunk, before: int, now_us: int
+) -> pl.DataFrame:
+    """The bad records as rows, behind so many of their split."""
+    rows = dead_letters.of_records(source.name, chunk.split, chunk.bad, now_us)
+    if not source.outputs[1].ordered:
+        return rows
+    return placed(rows, numbers(number, chunk.split.number, before, len(chunk.bad)))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -15,6 +15,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.changes import after as kind_after
 from headrace.core.spark.columns import Columns, after, ddl, of_stream, quoted
 from headrace.core.spark.inside import Inside
+from headrace.core.spark.native import routed, row_by_row
 from headrace.core.spark.operating import Operated, grouped
 from headrace.core.spark.reading import Piece, read
 
@@ -69,7 +70,7 @@ class Building:
             if isinstance(operation, nodes.Route):
                 self._routed(step, operation, rows)
                 return
-            rows = self._operated(step, operation, rows)
+            rows = self._after(step, operation, rows)
         for stream in step.outputs:
             if stream.name == step.name:
                 self.streams[stream.name] = rows
@@ -88,9 +89,28 @@ class Building:
     def _nothing(self, columns: Columns) -> DataFrame:
         return self.spark.createDataFrame([], ddl(columns))
 
-    def _operated(self, step: nodes.Step, operation: nodes.Operation, rows: Rows) -> Rows:
-        kind = kind_after(operation, rows.kind)
-        columns = after(operation, rows.columns)
+    def _after(self, step: nodes.Step, operation: nodes.Operation, rows: Rows) -> Rows:
+        """The rows behind an operation of a step."""
+        ordered = any(stream.ordered for stream in step.rows)
+        kind, columns = kind_after(operation, rows.kind), after(operation, rows.columns, ordered)
+        frame = self._native(step, operation, rows)
+        if frame is None:
+            frame = self._operated(step, operation, rows, kind, columns)
+        return Rows(frame, columns, kind)
+
+    def _native(self, step: nodes.Step, operation: nodes.Operation, rows: Rows) -> DataFrame | None:
+        """What Spark makes of rows by itself, if it does what we do."""
+        return row_by_row(rows.frame, operation, rows.columns)
+
+    def _operated(
+        self,
+        step: nodes.Step,
+        operation: nodes.Operation,
+        rows: Rows,
+        kind: nodes.Kind,
+        columns: Columns,
+    ) -> DataFrame:
+        """What our operator makes of rows."""
         alone = replace(step, operations=(operation,))
         outputs = [(step.name, columns)]
         failed = next((s for s in step.outputs if s.name == step.on_error), None)
@@ -104,13 +124,15 @@ class Building:
         frames = Operated(alone, tuple(outputs), changes, in_time, self.inside).over(frame)
         if failed and failed.name in frames:
             self._put(failed, frames[failed.name], of_stream(failed))
-        return Rows(frames[step.name], columns, kind)
+        return frames[step.name]
 
     def _routed(self, step: nodes.Step, route: nodes.Route, rows: Rows) -> None:
         wanted = [stream for stream in step.outputs if stream.name in self.inside.read]
-        outputs = tuple((stream.name, rows.columns) for stream in wanted)
-        alone = replace(step, operations=(route,))
-        frames = Operated(alone, outputs, None, False, self.inside).over(rows.frame)
+        frames = routed(rows.frame, route, step.outputs)
+        if frames is None:
+            outputs = tuple((stream.name, rows.columns) for stream in wanted)
+            alone = replace(step, operations=(route,))
+            frames = Operated(alone, outputs, None, False, self.inside).over(rows.frame)
         for stream in wanted:
             self._put(stream, frames[stream.name], rows.columns)
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
+from headrace.core.plan.windowing import still_timed
 from headrace.core.types import INT, TIMESTAMP, Array, Type
 
 Columns: TypeAlias = Mapping[str, Type]
@@ -25,11 +26,17 @@ def with_hidden(columns: Columns, timed: bool, ordered: bool) -> Columns:
     return {**columns, **time, **({ORDER: ORDER_TYPE} if ordered else {})}
 
 
-def after(operation: nodes.Operation, columns: Columns) -> Columns:
-    """The columns behind an operation, of those that come to it."""
+def after(operation: nodes.Operation, columns: Columns, ordered: bool) -> Columns:
+    """The columns behind an operation, of those that come to it.
+
+    `ordered`: whether the rows of its step have to have their place.
+    """
+    if isinstance(operation, nodes.Keyed):
+        timed = still_timed(operation, EVENT_TIME in columns)
+        return with_hidden(_of_keys(operation, columns), timed, ordered)
     hidden = {name: type for name, type in columns.items() if name in HIDDEN}
     match operation:
-        case nodes.Filter() | nodes.Dedup() | nodes.Route():
+        case nodes.Filter() | nodes.Route():
             return columns
         case nodes.Explode(name, array):
             assert isinstance(array.type, Array)
@@ -40,18 +47,24 @@ def after(operation: nodes.Operation, columns: Columns) -> Columns:
         case nodes.Map():
             time = {EVENT_TIME: TIMESTAMP} if operation.event_time else {}
             return {**{field.name: field.type for field in operation.returns}, **hidden, **time}
-        case nodes.Aggregate():
-            bounded = operation.window is not None and operation.window.bounded
-            return {
-                **{each.name: each.value.type for each in operation.key},
-                **(dict.fromkeys(nodes.BOUNDS, TIMESTAMP) if bounded else {}),
-                **{each.name: each.expression.type for each in operation.columns},
-                **hidden,
-            }
-        case nodes.Top():
-            kept = {name: type for name, type in columns.items() if operation.keeps(name)}
-            return {**kept, nodes.RANK: INT}
     raise AssertionError(operation)
+
+
+def _of_keys(operation: nodes.Keyed, columns: Columns) -> Columns:
+    """The columns behind a keyed operation, but for the hidden ones."""
+    shown = {name: type for name, type in columns.items() if name not in HIDDEN}
+    match operation:
+        case nodes.Dedup():
+            return shown
+        case nodes.Top():
+            kept = {name: type for name, type in shown.items() if operation.keeps(name)}
+            return {**kept, nodes.RANK: INT}
+    bounded = operation.window is not None and operation.window.bounded
+    return {
+        **{each.name: each.value.type for each in operation.key},
+        **(dict.fromkeys(nodes.BOUNDS, TIMESTAMP) if bounded else {}),
+        **{each.name: each.expression.type for each in operation.columns},
+    }
 
 
 def ddl(columns: Columns) -> str:

@@ -49,31 +49,29 @@ class _Inside:
 
     def plain(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of the one output."""
-        for _, frame in self._frames(batches):
-            yield from _batches(self._typed(0, frame))
+        with told(self.part):
+            for _, frame in self._frames(batches):
+                yield from _batches(self._typed(0, frame))
 
     def packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of all outputs, each in its struct."""
         import polars as pl
 
         types = [pl.Struct({n: to_polars(t) for n, t in each.items()}) for each in self.outputs]
-        for output, frame in self._frames(batches):
-            rows = self._typed(output, frame).to_struct(f"o{output}").to_frame()
-            others = [
-                pl.lit(None, dtype=type).alias(f"o{at}")
-                for at, type in enumerate(types)
-                if at != output
-            ]
-            packed = rows.with_columns(pl.lit(output, dtype=pl.Int32).alias(OUTPUT), *others)
-            yield from _batches(packed.select(OUTPUT, *(f"o{at}" for at in range(len(types)))))
+        nothing = [pl.lit(None, dtype=type).alias(f"o{at}") for at, type in enumerate(types)]
+        with told(self.part):
+            for output, frame in self._frames(batches):
+                rows = self._typed(output, frame).to_struct(f"o{output}").to_frame()
+                others = [*nothing[:output], pl.col(f"o{output}"), *nothing[output + 1 :]]
+                number = pl.lit(output, dtype=pl.Int32).alias(OUTPUT)
+                yield from _batches(rows.select(number, *others))
 
     def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame]]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        with told(self.part):
-            yield from self.work(partition, map(_frame, batches))
+        return self.work(partition, map(_frame, batches))
 
     def _typed(self, output: int, frame: pl.DataFrame) -> pl.DataFrame:
         """The columns that were promised, in their order and of just their types."""

@@ -1,0 +1,85 @@
+"""What Spark does of a step by itself: conditions, projections, exploded arrays, routes.
+
+Each takes rows with their columns, and gives None where Spark would not do just what we do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import HIDDEN, ORDER
+from headrace.core.ordinals import PART_BITS
+from headrace.core.plan import nodes
+from headrace.core.spark.columns import Columns, after, quoted
+from headrace.core.spark.expressions import column_sql, sql, types_match
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NUMBER = "__number"
+"""Which element of its array a row has."""
+
+
+def row_by_row(rows: DataFrame, operation: nodes.Operation, columns: Columns) -> DataFrame | None:
+    """What an operation without state makes of rows of these columns."""
+    match operation:
+        case nodes.Filter():
+            condition = sql(operation.text, operation.condition)
+            return None if condition is None else rows.where(condition)
+        case nodes.Project():
+            return _projected(rows, operation, columns)
+        case nodes.Explode():
+            return _exploded(rows, operation, columns)
+    return None
+
+
+def _projected(rows: DataFrame, operation: nodes.Project, columns: Columns) -> DataFrame | None:
+    from pyspark.sql.functions import expr
+
+    texts = [column_sql(column) for column in operation.columns]
+    if None in texts:
+        return None
+    hidden = [quoted(name) for name in columns if name in HIDDEN]
+    named = (
+        expr(text).alias(column.name)
+        for text, column in zip(texts, operation.columns, strict=True)
+        if text is not None
+    )
+    projected = rows.select(*named, *hidden)
+    return (
+        projected if types_match(projected, after(operation, columns, ORDER in columns)) else None
+    )
+
+
+def _exploded(rows: DataFrame, operation: nodes.Explode, columns: Columns) -> DataFrame | None:
+    from pyspark.sql.functions import expr, posexplode, posexplode_outer
+
+    array = sql("", operation.array)
+    if array is None:
+        return None
+    kept = [quoted(name) for name in columns if name != operation.name and name not in HIDDEN]
+    hidden = [quoted(name) for name in columns if name in HIDDEN]
+    explode = posexplode_outer if operation.outer else posexplode
+    elements = explode(expr(array)).alias(NUMBER, operation.name)
+    exploded = rows.select(*kept, elements, *hidden)
+    if ORDER in columns:
+        part = f"{ORDER}.part * {1 << PART_BITS} + coalesce({NUMBER}, 0)"
+        place = f"named_struct('time', {ORDER}.time, 'at', {ORDER}.at, 'part', {part})"
+        exploded = exploded.withColumn(ORDER, expr(place))
+    return exploded.drop(NUMBER)
+
+
+def routed(
+    rows: DataFrame, route: nodes.Route, outputs: Sequence[nodes.Stream]
+) -> dict[str, DataFrame] | None:
+    """The rows of each of these outputs of a route."""
+    conditions = [sql(text, condition) for _, condition, text in route.branches]
+    if None in conditions:
+        return None
+    true = [f"coalesce(({condition}), false)" for condition in conditions]
+    taken = {}
+    for at, stream in enumerate(outputs):
+        before = [f"not {each}" for each in true[:at]]
+        taken[stream.name] = rows.where(" and ".join([*before, *true[at : at + 1]]))
+    return taken

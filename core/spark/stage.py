@@ -51,7 +51,7 @@ class _Inside:
         """Rows of the one output."""
         with told(self.part):
             for _, frame in self._frames(batches):
-                yield from _batches(self._typed(0, frame))
+                yield from self._batches(self._typed(0, frame))
 
     def packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of all outputs, each in its struct."""
@@ -64,7 +64,7 @@ class _Inside:
                 rows = self._typed(output, frame).to_struct(f"o{output}").to_frame()
                 others = [*nothing[:output], pl.col(f"o{output}"), *nothing[output + 1 :]]
                 number = pl.lit(output, dtype=pl.Int32).alias(OUTPUT)
-                yield from _batches(rows.select(number, *others))
+                yield from self._batches(rows.select(number, *others))
 
     def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame]]:
         from pyspark import TaskContext
@@ -73,10 +73,38 @@ class _Inside:
         partition = context.partitionId() if context else 0
         return self.work(partition, map(_frame, batches))
 
+    def _batches(self, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+        table = frame.to_arrow()
+        if any(map(_has_arrays, self.outputs)):
+            table = table.cast(_with_small_lists(table.schema))
+        yield from table.to_batches()
+
     def _typed(self, output: int, frame: pl.DataFrame) -> pl.DataFrame:
         """The columns that were promised, in their order and of just their types."""
         types = {name: to_polars(type) for name, type in self.outputs[output].items()}
         return frame.select(*types).cast(types)  # type: ignore[arg-type]
+
+
+def _has_arrays(columns: Columns) -> bool:
+    """Whether there are arrays among the columns, or inside of them."""
+    return any("array<" in str(type) for type in columns.values())
+
+
+def _with_small_lists(schema: pa.Schema) -> pa.Schema:
+    """The same columns with lists of the size that Spark reads."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(field.name, _small(field.type)) for field in schema])
+
+
+def _small(type: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    if pa.types.is_large_list(type):
+        return pa.list_(_small(type.value_type))
+    if pa.types.is_struct(type):
+        return pa.struct([pa.field(field.name, _small(field.type)) for field in type])
+    return pa.large_string() if pa.types.is_string_view(type) else type
 
 
 def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
@@ -85,7 +113,3 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
     frame = pl.from_arrow(batch)
     assert isinstance(frame, pl.DataFrame)
     return frame
-
-
-def _batches(frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    yield from frame.to_arrow().to_batches()

@@ -17,14 +17,15 @@ from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import ASIDE, Chain, Output
 from headrace.core.plan import nodes
 from headrace.core.spark.columns import Columns
+from headrace.core.spark.expressions import column_sql
 from headrace.core.spark.inside import Inside
 from headrace.core.spark.stage import staged
 from headrace.core.state import KEY
-from headrace.core.types import INT
+from headrace.core.types import DOUBLE, FLOAT, INT
 
 if TYPE_CHECKING:
     import polars as pl
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 GROUP = "__group"
 """The key group of a row."""
@@ -126,9 +127,20 @@ def grouped(
     """The rows, with those of a key in one partition."""
     if not key:
         return rows.repartition(1)
+    texts = [column_sql(each) for each in key]
+    if None not in texts:
+        return rows.repartition(*map(_normal, texts, key))
     work = _Grouping(key, inside.key_groups)
     (numbered,) = staged(rows, "key", work, [{**columns, GROUP: INT}])
     return numbered.repartition(GROUP).drop(GROUP)
+
+
+def _normal(text: str | None, column: nodes.Computed) -> Column:
+    """A key as it is hashed: zero has no sign."""
+    from pyspark.sql.functions import expr
+
+    floats = column.value.type in (FLOAT, DOUBLE)
+    return expr(f"({text}) + 0.0D" if floats else text)
 
 
 @dataclass(frozen=True, slots=True)

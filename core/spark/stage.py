@@ -27,11 +27,11 @@ OUTPUT = "__output"
 
 def staged(rows: DataFrame, part: str, work: Work, outputs: Sequence[Columns]) -> list[DataFrame]:
     """What the work of a part makes of these rows, by output; it is done once for all of them."""
-    inside = _Inside(part, work, tuple(outputs))
     if len(outputs) == 1:
-        return [rows.mapInArrow(inside.plain, ddl(outputs[0]))]
+        return [rows.mapInArrow(_Plain(part, work, tuple(outputs)), ddl(outputs[0]))]
     structs = (f"o{at} struct<{_fields(each)}>" for at, each in enumerate(outputs))
-    packed = rows.mapInArrow(inside.packed, f"{OUTPUT} int, {', '.join(structs)}").persist()
+    inside = _Packed(part, work, tuple(outputs))
+    packed = rows.mapInArrow(inside, f"{OUTPUT} int, {', '.join(structs)}").persist()
     return [packed.where(f"{OUTPUT} = {at}").select(f"o{at}.*") for at in range(len(outputs))]
 
 
@@ -39,7 +39,7 @@ def _fields(columns: Columns) -> str:
     return ", ".join(f"{quoted(name)}: {type}" for name, type in columns.items())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Inside:
     """What an executor is sent."""
 
@@ -47,24 +47,10 @@ class _Inside:
     work: Work
     outputs: tuple[Columns, ...]
 
-    def plain(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of the one output."""
-        with told(self.part):
-            for _, frame in self._frames(batches):
-                yield from self._batches(self._typed(0, frame))
-
-    def packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of all outputs, each in its struct."""
-        import polars as pl
-
-        types = [pl.Struct({n: to_polars(t) for n, t in each.items()}) for each in self.outputs]
-        nothing = [pl.lit(None, dtype=type).alias(f"o{at}") for at, type in enumerate(types)]
-        with told(self.part):
-            for output, frame in self._frames(batches):
-                rows = self._typed(output, frame).to_struct(f"o{output}").to_frame()
-                others = [*nothing[:output], pl.col(f"o{output}"), *nothing[output + 1 :]]
-                number = pl.lit(output, dtype=pl.Int32).alias(OUTPUT)
-                yield from self._batches(rows.select(number, *others))
+    @property
+    def __name__(self) -> str:
+        """What Spark calls it in its plans."""
+        return self.part
 
     def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame]]:
         from pyspark import TaskContext
@@ -83,6 +69,33 @@ class _Inside:
         """The columns that were promised, in their order and of just their types."""
         types = {name: to_polars(type) for name, type in self.outputs[output].items()}
         return frame.select(*types).cast(types)  # type: ignore[arg-type]
+
+
+class _Plain(_Inside):
+    """Rows of the one output."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of a partition to batches."""
+        with told(self.part):
+            for _, frame in self._frames(batches):
+                yield from self._batches(self._typed(0, frame))
+
+
+class _Packed(_Inside):
+    """Rows of all outputs, each in its struct."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of a partition to batches."""
+        import polars as pl
+
+        types = [pl.Struct({n: to_polars(t) for n, t in each.items()}) for each in self.outputs]
+        nothing = [pl.lit(None, dtype=type).alias(f"o{at}") for at, type in enumerate(types)]
+        with told(self.part):
+            for output, frame in self._frames(batches):
+                rows = self._typed(output, frame).to_struct(f"o{output}").to_frame()
+                others = [*nothing[:output], pl.col(f"o{output}"), *nothing[output + 1 :]]
+                number = pl.lit(output, dtype=pl.Int32).alias(OUTPUT)
+                yield from self._batches(rows.select(number, *others))
 
 
 def _has_arrays(columns: Columns) -> bool:

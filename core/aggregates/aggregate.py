@@ -7,7 +7,8 @@
     )
 
 `distinct` builds the triple over the set of values, where that is something else than the plain
-one; without it `distinct` is refused, with `instead` as the hint.
+one; without it `distinct` is refused, with `instead` as the hint. `spark` is said where Spark is to
+run something else than what was written, or nothing (`AggregateCall.spark`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TypeAlias
 from headrace.core.aggregates.triple import Triple
 from headrace.core.expressions.function import Call, choose
 from headrace.core.expressions.signature import Bound, Signature, parse_signature
-from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.expressions.typed import AS_WRITTEN, ExpressionError, Span
 from headrace.core.types import Type
 
 Build: TypeAlias = Callable[[Bound], Triple]
@@ -34,6 +35,7 @@ class Overload:
     distinct: Build | None
     returns: Callable[[Bound], Type] | None
     check: Callable[[Bound], None] | None
+    spark: str | Callable[[Bound], str]
 
 
 def overload(
@@ -43,19 +45,21 @@ def overload(
     distinct: Build | None = None,
     returns: Callable[[Bound], Type] | None = None,
     check: Callable[[Bound], None] | None = None,
+    spark: str | Callable[[Bound], str] = AS_WRITTEN,
 ) -> Overload:
     """An overload of a row: `returns` computes the result type where a signature cannot say it."""
-    return Overload(parse_signature(signature), build, distinct, returns, check)
+    return Overload(parse_signature(signature), build, distinct, returns, check, spark)
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A call as its row takes it: bound arguments, result type and triple."""
+    """A call as its row takes it: bound arguments, result type and triple, and Spark's form."""
 
     bound: Bound
     type: Type
     nullable: bool
     triple: Triple
+    spark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,8 @@ class Aggregate:
                 raise ExpressionError(message, distinct, self.instead)
             build = chosen.distinct
         type = chosen.returns(bound) if chosen.returns else bound.result
-        return Resolved(bound, type, self.nullable, build(bound))
+        spark = chosen.spark(bound) if callable(chosen.spark) else chosen.spark
+        return Resolved(bound, type, self.nullable, build(bound), spark)
 
 
 def aggregate(

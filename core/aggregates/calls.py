@@ -11,12 +11,12 @@ The steps of a group by, each a list of named Polars expressions; `frames` runs 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.triple import Rows, Triple, with_order
 from headrace.core.elements import ORDER
-from headrace.core.expressions.typed import Column, Typed, columns, to_expr
+from headrace.core.expressions.typed import AS_WRITTEN, Column, Typed, columns, to_expr
 from headrace.core.types import Type
 
 if TYPE_CHECKING:
@@ -38,7 +38,11 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One call. `name` is the column of its result, and begins those of its state."""
+    """One call. `name` is the column of its result, and begins those of its state.
+
+    `spark` is what Spark runs: `AS_WRITTEN`, `OURS`, or a text in which `{0}`, `{1}` stand for the
+    arguments as they were written, `{distinct}` and `{filter}` for those words where they were.
+    """
 
     name: str
     type: Type
@@ -46,6 +50,7 @@ class AggregateCall:
     inputs: tuple[Input, ...]
     condition: Input | None
     triple: Triple
+    spark: str = field(default=AS_WRITTEN, compare=False)
 
     @property
     def needs_order(self) -> bool:

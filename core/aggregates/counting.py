@@ -55,6 +55,9 @@ def distinct(bound: Bound) -> Triple:
     return distinct_values(Struct(fields), finish)
 
 
+SPARK_COLLECT_SET = "array_sort(collect_set({0}){filter})"
+
+
 def collect_set(bound: Bound) -> Triple:
     """collect_set(x), in ascending order, so that it does not depend on how the rows are cut."""
     return distinct_values(bound.types[0], lambda set: set.list.sort())

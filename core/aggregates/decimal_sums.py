@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 # From the unscaled sum, or NULL where it has too many digits, and the count to the result.
 Finish: TypeAlias = "Callable[[pl.Expr, pl.Expr], pl.Expr]"
 
-_ROOM = 10
+ROOM = 10
 _HALF = 19
 _LIMB = Decimal(MAX_DIGITS, 0)
 
 
 def sum_of(type: Decimal) -> Decimal:
     """What decimals of that type add up to."""
-    return Decimal(min(type.precision + _ROOM, MAX_DIGITS), type.scale)
+    return Decimal(min(type.precision + ROOM, MAX_DIGITS), type.scale)
 
 
 def average_of(type: Decimal) -> Decimal:
@@ -68,7 +68,7 @@ def finish_average(type: Decimal) -> Finish:
 
 def added(type: Decimal, finish: Finish) -> Triple:
     """The triple that adds all values up."""
-    if type.precision + _ROOM > MAX_DIGITS:
+    if type.precision + ROOM > MAX_DIGITS:
         return _added_in_halves(finish)
     wide = Decimal(MAX_DIGITS, type.scale)
 
@@ -86,7 +86,7 @@ def added(type: Decimal, finish: Finish) -> Triple:
 
 def added_once(type: Decimal, finish: Finish) -> Triple:
     """The triple that adds each value up once."""
-    if type.precision + _ROOM > MAX_DIGITS:
+    if type.precision + ROOM > MAX_DIGITS:
         return distinct_values(type, _finish_halves_of_set(finish))
     wide = to_polars(Array(Decimal(MAX_DIGITS, type.scale)))
     return distinct_values(

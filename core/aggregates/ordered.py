@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.aggregates.triple import ORDER_KEY, Rows, Triple, flatten
+from headrace.core.elements import ORDER
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.types import Array, Field, Struct
@@ -55,6 +56,34 @@ def first(bound: Bound) -> Triple:
 def last(bound: Bound) -> Triple:
     """last(x) and last(x, true)."""
     return _end("last", bound)
+
+
+def spark_first(bound: Bound) -> str:
+    """What Spark runs for `first`."""
+    return f"min_by({{0}}, {_spark_order(bound)}){{filter}}"
+
+
+def spark_last(bound: Bound) -> str:
+    """What Spark runs for `last`."""
+    return f"max_by({{0}}, {_spark_order(bound)}){{filter}}"
+
+
+def _spark_order(bound: Bound) -> str:
+    skip = bound.constants.get(1) is True
+    return f"case when ({{0}}) is not null then {ORDER} end" if skip else ORDER
+
+
+_SPARK_BACK = ", ".join(f"-{ORDER}.{part}" for part in ("time", "at", "part"))
+SPARK_MIN_BY = (
+    f"min_by({{0}}, case when ({{1}}) is not null then struct({{1}}, {_SPARK_BACK}) end){{filter}}"
+)
+SPARK_MAX_BY = (
+    f"max_by({{0}}, case when ({{1}}) is not null then struct({{1}}, {ORDER}) end){{filter}}"
+)
+SPARK_COLLECT_LIST = (
+    f"transform(array_sort(collect_list(case when ({{0}}) is not null then"
+    f" named_struct('order', {ORDER}, 'value', {{0}}) end){{filter}}), __item -> __item.value)"
+)
 
 
 def _best(bound: Bound, *, most: bool) -> Triple:

@@ -13,7 +13,17 @@ from headrace.core.aggregates import decimal_sums
 from headrace.core.aggregates.counting import distinct_values
 from headrace.core.aggregates.triple import Rows, Triple
 from headrace.core.expressions.signature import Bound
-from headrace.core.types import BIGINT, DOUBLE, Array, Decimal, Type, is_integer, to_polars
+from headrace.core.expressions.typed import AS_WRITTEN, OURS
+from headrace.core.types import (
+    BIGINT,
+    DOUBLE,
+    MAX_DIGITS,
+    Array,
+    Decimal,
+    Type,
+    is_integer,
+    to_polars,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,6 +73,34 @@ def distinct_average(bound: Bound) -> Triple:
     if isinstance(type, Decimal):
         return decimal_sums.added_once(type, decimal_sums.finish_average(type))
     return _added_once(type, DOUBLE, _mean)
+
+
+def spark_total(bound: Bound) -> str:
+    """What Spark runs for `sum`: of long decimals nothing, for it may overflow on the way."""
+    type = bound.types[0]
+    return OURS if isinstance(type, Decimal) and _is_long(type) else AS_WRITTEN
+
+
+def spark_average(bound: Bound) -> str:
+    """What Spark runs for `avg`: of short decimals as of longer ones, for it makes doubles of them.
+
+    That rounds a double, where the average of longer ones is rounded itself.
+    """
+    type = bound.types[0]
+    if not isinstance(type, Decimal):
+        return AS_WRITTEN
+    if type.precision > _SHORT:
+        return OURS if _is_long(type) else AS_WRITTEN
+    longer = Decimal(_SHORT + 1, type.scale)
+    return f"cast(avg({{distinct}}cast({{0}} as {longer})){{filter}} as {avg_type(bound)})"
+
+
+_SHORT = 11
+"""Decimals of so many digits and less are averaged by way of doubles."""
+
+
+def _is_long(type: Decimal) -> bool:
+    return type.precision > MAX_DIGITS - decimal_sums.ROOM
 
 
 def _added(type: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Triple:

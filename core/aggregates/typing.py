@@ -79,7 +79,7 @@ class _GroupResolver(Resolver):
     def call(self, node: syntax.Call) -> Typed:
         if node.name not in TABLE:
             return super().call(node)
-        name = f"__{identity(replace(node, name=TABLE[node.name].name))}"
+        name = call_name(node)
         if name not in self.calls:
             self.calls[name] = self._aggregate(node, name)
         call = self.calls[name]
@@ -97,7 +97,8 @@ class _GroupResolver(Resolver):
             if i not in constants
         )
         where = _input(node.filter, condition) if node.filter and condition else None
-        return AggregateCall(name, resolved.type, resolved.nullable, inputs, where, resolved.triple)
+        type, triple, spark = resolved.type, resolved.triple, resolved.spark
+        return AggregateCall(name, type, resolved.nullable, inputs, where, triple, spark)
 
     def _typed(
         self, arguments: tuple[syntax.Node, ...], condition: syntax.Node | None
@@ -110,6 +111,11 @@ class _GroupResolver(Resolver):
             message = f"filter wants a boolean condition, got {typed[-1].type}"
             raise ExpressionErrors([ExpressionError(message, typed[-1].span)])
         return typed[:-1], typed[-1]
+
+
+def call_name(node: syntax.Call) -> str:
+    """The name of a call of an aggregate, by which `AggregateExpression` knows it."""
+    return f"__{identity(replace(node, name=TABLE[node.name].name))}"
 
 
 def _arguments(node: syntax.Call) -> tuple[syntax.Node, ...]:

@@ -1,0 +1,85 @@
+"""The texts of aggregates as Spark runs them over the rows of a group.
+
+An aggregate that means there what it means here stands as it was written. Others have a form in the
+table of aggregates (`AggregateCall.spark`): those that go by the order of rows name it, which Spark
+leaves open. Outside of calls stand the columns of the key, under the names that they have while
+rows are grouped: `key: {at: to_date(at)}` may call one like a column that an aggregate reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.core.aggregates import TABLE, AggregateCall
+from headrace.core.aggregates.typing import call_name
+from headrace.core.expressions import syntax
+from headrace.core.expressions.parser import parse
+from headrace.core.expressions.typed import OURS, Apply, Span, walk
+from headrace.core.pipeline.text import MASK
+from headrace.core.plan import nodes
+from headrace.core.spark.columns import quoted
+from headrace.core.spark.expressions import is_native
+
+
+def aggregate_sql(column: nodes.Aggregated, keys: Mapping[str, str]) -> str | None:
+    """What Spark runs for an aggregate, where `keys` are called so; None if that is nothing."""
+    expression = column.expression
+    calls = {call.name: call for call in expression.calls}
+    typed = [expression.finish, *(each.typed for call in expression.calls for each in call.read)]
+    if column.text == MASK or any(call.spark == OURS for call in calls.values()):
+        return None
+    if not all(map(is_native, typed)):
+        return None
+    nodes_of = (node for each in typed for node in walk(each) if isinstance(node, Apply))
+    functions = {node.span: node.spark for node in nodes_of if node.spark}
+    return _Said(column.text, calls, functions, keys).outside(parse(column.text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A text on its way to Spark."""
+
+    text: str
+    calls: Mapping[str, AggregateCall]
+    functions: Mapping[Span, str]
+    """What Spark runs for functions, by where they stand, if not what was written."""
+    keys: Mapping[str, str]
+
+    def outside(self, node: syntax.Node, parameters: frozenset[str] = frozenset()) -> str:
+        """What is said for a node over calls and keys; `parameters` are of lambdas around it."""
+        match node:
+            case syntax.Name(name=name) if name in self.keys and name not in parameters:
+                return quoted(self.keys[name])
+            case syntax.Call(name=name) if name in TABLE:
+                return self._call(node)
+            case syntax.Lambda():
+                parameters |= set(node.parameters)
+        children = {child.span: self.outside(child, parameters) for child in syntax.children(node)}
+        return self._with(node, children)
+
+    def _call(self, node: syntax.Call) -> str:
+        said = {child.span: self._inside(child) for child in syntax.children(node)}
+        form = self.calls[call_name(node)].spark
+        if not form:
+            return self._with(node, said)
+        where = f" filter (where {said[node.filter.span]})" if node.filter else ""
+        arguments = (said[argument.span] for argument in node.arguments)
+        distinct = "distinct " if node.distinct else ""
+        return form.format(*arguments, filter=where, distinct=distinct)
+
+    def _inside(self, node: syntax.Node) -> str:
+        """What is said for a node over rows."""
+        children = {child.span: self._inside(child) for child in syntax.children(node)}
+        return self._with(node, children)
+
+    def _with(self, node: syntax.Node, children: Mapping[Span, str]) -> str:
+        """The text of a node, with what is said for its children in their places."""
+        form = self.functions.get(node.span) if isinstance(node, syntax.Call) else None
+        if form is not None:
+            return form.format(*children.values())
+        said, at = "", node.span.start
+        for span in sorted(children, key=lambda span: span.start):
+            said += self.text[at : span.start] + children[span]
+            at = span.end
+        return said + self.text[at : node.span.end]

@@ -1,0 +1,38 @@
+"""The rows of a keyed operation with the columns of their key, as our operators group them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.plan import nodes
+from headrace.core.plan.windows import Count, Ttl, Window
+from headrace.core.spark.expressions import column_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def is_plain(window: Window | None, ttl: Ttl | None) -> bool:
+    """Whether rows are grouped by what they are, and not by how many came before, or when."""
+    if window is None or ttl is not None:
+        return ttl is None
+    parts = window.trigger is not None and not window.accumulate
+    special = window.processing or window.evict is not None or parts
+    return not special and not isinstance(window.shape, Count)
+
+
+def inside(operation: nodes.Keyed) -> tuple[str, ...]:
+    """What the columns of the key are called while rows are grouped."""
+    return tuple(f"__k{at}" for at in range(len(operation.key)))
+
+
+def with_key(rows: DataFrame, key: Sequence[nodes.Computed]) -> DataFrame | None:
+    """The rows with the columns of their key."""
+    from pyspark.sql import functions as f
+
+    texts = {f"__k{at}": column_sql(each) for at, each in enumerate(key)}
+    columns = {name: f.expr(text) for name, text in texts.items() if text is not None}
+    if len(columns) < len(texts):
+        return None
+    return rows.withColumns(columns) if columns else rows

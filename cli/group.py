@@ -7,9 +7,6 @@ import click
 # Commands of the contract that their own issues bring. They are not in --help, but whoever has read
 # about one learns that it is on its way rather than misspelt.
 NOT_BUILT_YET = frozenset(("test", "top", "tap", "serve", "bench"))
-OPTIONS_NOT_BUILT_YET = {
-    "run": frozenset(("--batch", "--master", "--conf")),
-}
 
 
 class WholeNumber(click.IntRange):
@@ -41,17 +38,6 @@ class Commands(click.Group):
         if word in NOT_BUILT_YET:
             raise click.ClickException(f"headrace {word} is not built yet")
         raise click.UsageError(self._no_such_command(word), ctx)
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command; of an option that it does not have yet, say that it will."""
-        try:
-            return super().invoke(ctx)
-        except click.NoSuchOption as error:
-            command = error.ctx.info_name if error.ctx else None
-            if command and error.option_name in OPTIONS_NOT_BUILT_YET.get(command, ()):
-                said = f"headrace {command} {error.option_name} is not built yet"
-                raise click.ClickException(said) from None
-            raise
 
     def _no_such_command(self, word: str) -> str:
         from headrace.core.problems import nearest

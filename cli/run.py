@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headrace.cli.batch.options import batch_options, check_options
 from headrace.cli.completion import PipelineFile
 from headrace.cli.group import WholeNumber
 from headrace.cli.pipelines import check, home_option, set_option
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     "or stops at its next checkpoint.",
 )
 @home_option
+@batch_options
 @click.option(
     "--http",
     type=WholeNumber(0, 65535),
@@ -95,6 +97,9 @@ def run(
     resume_drained: bool,
     take_over: bool,
     home: str,
+    batch: bool,
+    master: str | None,
+    conf: Sequence[str],
     http: int | None,
     quiet: bool,
     log: str,
@@ -109,10 +114,14 @@ def run(
     On a terminal a table shows what each part is doing; elsewhere a line every ten seconds.
     Backpressure is the share of time that a part waits for those who read from it: ok up to 10 %,
     low up to 50 %, else high.
+
+    With --batch it runs once over all there is, on Spark: the same rows, which are seen when all of
+    them are written. The first Ctrl-C ends that, and nothing is written.
     """
     from headrace.core.signals import Signals
 
     signals = ctx.ensure_object(ExitStack).enter_context(Signals())
+    check_options(ctx)
     _check_beginnings(fresh, from_checkpoint, from_savepoint, ctx)
     with _nothing_collected():
         from headrace.cli.run_report import report_for
@@ -125,6 +134,10 @@ def run(
             report.problem(problem)
     if checked.plan is None or not checked.ok:
         ctx.exit(2)
+    if batch:
+        from headrace.cli.batch.running import Batch
+
+        ctx.exit(Batch(checked, checked.plan, report).run(master, conf, signals))
     start = None
     if limit is None and _replays(checked.plan):
         from headrace.cli.resuming import Start

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 
 import orjson
 
+from headrace.cli.batch.told import BatchDone, BatchLook, batch_document
 from headrace.cli.run_progress import Look, PartLook, time_said
-from headrace.cli.run_text import INTERRUPTED
+from headrace.cli.run_text import INTERRUPTED, NOTHING_WRITTEN
 from headrace.core.job import Outcome
 from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
 from headrace.core.news import (
@@ -71,6 +72,11 @@ class JsonReport:
         """`progress`: counts since the start, rates since the last look."""
         if not self._quiet:
             self._tell("progress", **look_document(look))
+
+    def stages(self, look: BatchLook) -> None:
+        """`progress` of a batch: its stages."""
+        if not self._quiet:
+            self._tell("progress", **batch_document(look))
 
     def news(self, news: News) -> None:
         """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting`, which says what failed.
@@ -128,6 +134,19 @@ class JsonReport:
             if outcome.checkpoint is not None:
                 goes_on = {"checkpoint": outcome.checkpoint, "drained": outcome.drained}
             self._tell("summary", status=ended, **goes_on, **look_document(look))
+
+    def written(self, done: BatchDone) -> None:
+        """`summary` of a batch: the rows of each sink."""
+        if not self._quiet:
+            parts = {name: {"rows_out": rows} for name, rows in done.rows.items()}
+            seconds = round(done.seconds, 3)
+            self._tell(
+                "summary", status="done", seconds=seconds, rows_out=done.rows_out, parts=parts
+            )
+
+    def nothing_written(self) -> None:
+        """`failure`: it was not let finish."""
+        self._tell("failure", message=NOTHING_WRITTEN, hint="", exit_status=130)
 
 
 def _resumed(resumed: Resumed) -> Mapping[str, object]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from headrace.cli.batch.told import BatchLook, batch_table
 from headrace.cli.run_progress import Look, time_said
 from headrace.cli.run_text import TextReport
 from headrace.core.rendering import size
@@ -110,16 +111,20 @@ class LiveReport(TextReport):
 
     def progress(self, look: Look) -> None:
         """Draw the table."""
-        self._foot.show(rendered(look, self._last))
+        self._foot.show(rendered(table(look, self._last)))
+
+    def stages(self, look: BatchLook) -> None:
+        """Draw the table of stages."""
+        self._foot.show(rendered(batch_table(look)))
 
 
-def rendered(look: Look, checkpoint: str = "") -> str:
+def rendered(shown: Table) -> str:
     """The lines of the table, as many as the terminal has room for."""
     from rich.console import Console
 
     console = Console(file=sys.stderr, force_terminal=True, highlight=False)
     with console.capture() as capture:
-        console.print(table(look, checkpoint))
+        console.print(shown)
     lines = capture.get().splitlines(keepends=True)
     return "".join(lines[: max(1, console.height - 1)])
 

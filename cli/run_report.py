@@ -10,6 +10,7 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from headrace.cli.batch.told import BatchDone, BatchLook
 from headrace.cli.run_progress import Look
 from headrace.core.job import Outcome
 from headrace.core.messages import Failure
@@ -44,6 +45,10 @@ class Report(Protocol):
         """It runs."""
         ...
 
+    def stages(self, look: BatchLook) -> None:
+        """It runs, on Spark."""
+        ...
+
     def news(self, news: News) -> None:
         """Something has happened to the job."""
         ...
@@ -70,6 +75,14 @@ class Report(Protocol):
 
     def summary(self, outcome: Outcome, look: Look) -> None:
         """The end; after a failure, too."""
+        ...
+
+    def written(self, done: BatchDone) -> None:
+        """The end of a batch, whose output is there."""
+        ...
+
+    def nothing_written(self) -> None:
+        """Somebody has asked for the end of a batch before it had one."""
         ...
 
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import click
 
+from headrace.cli.batch.told import BatchDone, BatchLook, batch_line, batch_summary_lines
 from headrace.cli.failures import keep_defect
 from headrace.cli.pipelines import painted
 from headrace.cli.run_progress import Look, PartLook
@@ -28,6 +29,7 @@ from headrace.core.rendering import count, printable, size
 
 STOPPING = "stopping; a second Ctrl-C ends it at once"
 INTERRUPTED = "stopped at once"
+NOTHING_WRITTEN = "stopped: nothing was written"
 LOST = "what was not written yet is lost"
 BEGINS = "the same command begins anew"
 SAME = "the same failure again"
@@ -75,6 +77,11 @@ class TextReport:
         """One line."""
         if not self.quiet:
             self.say(progress_line(look, self._last))
+
+    def stages(self, look: BatchLook) -> None:
+        """One line."""
+        if not self.quiet:
+            self.say(batch_line(look))
 
     @property
     def _last(self) -> str:
@@ -162,6 +169,15 @@ class TextReport:
         if outcome.checkpoint is not None and (outcome.failure or not self.quiet):
             again = f"{self._command}{' with --resume-drained' if outcome.drained else ''}"
             self.say(f"{again} goes on from checkpoint {outcome.checkpoint}, {FRESH}")
+
+    def written(self, done: BatchDone) -> None:
+        """The sinks in columns."""
+        if not self.quiet:
+            self.say("\n".join(batch_summary_lines(done)))
+
+    def nothing_written(self) -> None:
+        """One line."""
+        self.say(NOTHING_WRITTEN)
 
 
 FRESH = "with --fresh it begins anew"

@@ -2,6 +2,9 @@
 
 The file's folder is on the import path while it is loaded, so that it may import its neighbours.
 What goes wrong inside is told with the user's file, line and row, never with our own frames.
+
+On another machine, in an executor of Spark's, the folder may not be there. Then a copy of the file
+is: on the import path, below `headrace_shipped`, by the path that it has in its own file system.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+SHIPPED = "headrace_shipped"
 
 _LOADING = threading.RLock()
 """A file is loaded once, and the import path is everybody's."""
@@ -32,11 +37,20 @@ class UserCodeError(Exception):
 
 def load_function(path: Path, name: str) -> Callable[..., Any]:
     """The function of that name in that file."""
-    module = _module(path)
+    module = _module(located(path))
     found = getattr(module, name, None)
     if not callable(found):
         raise UserCodeError(f'{path.name} has no function "{name}"')
     return found  # type: ignore[no-any-return]
+
+
+def located(path: Path) -> Path:
+    """Where the file is: there, or, where it was shipped to, its copy."""
+    if path.exists() or (shipped := importlib.util.find_spec(SHIPPED)) is None:
+        return path
+    inside = Path(os.path.abspath(path)).relative_to("/")
+    copies = (Path(folder, inside) for folder in shipped.submodule_search_locations or ())
+    return next((copy for copy in copies if copy.exists()), path)
 
 
 def _module(path: Path) -> ModuleType:
@@ -83,7 +97,7 @@ def where(error: BaseException, path: Path) -> str:
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{Path(error.filename or path).name}:{error.lineno}"
     # A loaded file's code names it by its absolute path.
-    loaded = os.path.abspath(path)
+    loaded = os.path.abspath(located(path))
     lines = [
         line
         for frame, line in traceback.walk_tb(error.__traceback__)

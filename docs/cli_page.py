@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from headrace.cli.group import NOT_BUILT_YET, OPTIONS_NOT_BUILT_YET
+from headrace.cli.group import NOT_BUILT_YET
 from headrace.cli.main import HELP, headrace
 
 HEAD = """\
@@ -106,8 +106,7 @@ Not built yet, and refused by name: {later}.
 
 def cli_page() -> str:
     """The whole page."""
-    options = {f"{name} {one}" for name, some in OPTIONS_NOT_BUILT_YET.items() for one in some}
-    later = ", ".join(f"`{name}`" for name in (*sorted(NOT_BUILT_YET), *sorted(options)))
+    later = ", ".join(f"`{name}`" for name in sorted(NOT_BUILT_YET))
     return HEAD.replace("{later}", later) + "".join(_commands())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.failures import exit_status, say_failure
-from headrace.cli.group import NOT_BUILT_YET, OPTIONS_NOT_BUILT_YET
+from headrace.cli.group import NOT_BUILT_YET
 from headrace.cli.main import headrace as group
 from tests.cli.ran import Headrace
 
@@ -52,19 +52,6 @@ def test_a_command_that_is_to_come_says_so_and_is_not_in_help(
     ran = headrace(command, "x.yaml", "--some-option")
     assert (ran.status, ran.err) == (2, f"headrace {command} is not built yet\n")
     assert command not in group.commands
-
-
-@pytest.mark.parametrize(
-    ("command", "option"),
-    [
-        (command, option)
-        for command, some in OPTIONS_NOT_BUILT_YET.items()
-        for option in sorted(some)
-    ],
-)
-def test_an_option_that_is_to_come_says_so(headrace: Headrace, command: str, option: str) -> None:
-    ran = headrace(command, "x.yaml", option)
-    assert (ran.status, ran.err) == (2, f"headrace {command} {option} is not built yet\n")
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "x", ""])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.run_live import rendered
+from headrace.cli.run_live import rendered, table
 from headrace.cli.run_progress import Look, Progress
 from headrace.cli.run_text import TextReport, progress_line, summary_lines
 from headrace.connectors.registry import REGISTRY
@@ -85,7 +85,7 @@ def test_what_is_kept_and_the_newest_checkpoint_are_told(
         "10 s  in 10 (1/s)  out 5 (0/s)  state 3.0 MB",
         "10 s  in 10 (1/s)  out 5 (0/s)  state 3.0 MB  checkpoint 7 (0.3 s, 1.5 KB)",
     ]
-    said = rendered(look, "checkpoint 7 (0.3 s, 1.5 KB)")
+    said = rendered(table(look, "checkpoint 7 (0.3 s, 1.5 KB)"))
     assert "state 3.0 MB   checkpoint 7 (0.3 s, 1.5 KB)" in said
 
 

@@ -1,0 +1,1 @@
+"""`headrace run --batch`: the same pipeline, once over all there is, on Spark."""

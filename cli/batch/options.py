@@ -1,0 +1,72 @@
+"""The options of a batch, and those of `run` that say nothing to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+from click.core import ParameterSource
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_NOTHING_KEPT = "a batch keeps nothing, and begins anew each time"
+NOT_OF_A_BATCH = {
+    "parallelism": "Spark divides the work: --master local[N] says among how many",
+    "limit": "a batch reads all there is",
+    "fresh": _NOTHING_KEPT,
+    "from_checkpoint": _NOTHING_KEPT,
+    "from_savepoint": _NOTHING_KEPT,
+    "reset_state": _NOTHING_KEPT,
+    "allow_lost_state": _NOTHING_KEPT,
+    "resume_drained": _NOTHING_KEPT,
+    "take_over": _NOTHING_KEPT,
+    "home": _NOTHING_KEPT,
+    "http": "it is of a stream that metrics and health are served",
+}
+
+
+def batch_options(command: F) -> F:
+    """`--batch`, and where it runs."""
+    for option in (
+        click.option(
+            "--conf",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="With --batch: a setting of Spark, as spark.driver.memory=4g. May be repeated.",
+        ),
+        click.option(
+            "--master",
+            metavar="URL",
+            help="With --batch: where Spark runs: local[*] (as it is if nothing is said), "
+            "spark://HOST:PORT, yarn or k8s://HOST:PORT.",
+        ),
+        click.option(
+            "--batch",
+            is_flag=True,
+            help="Run it once over all there is, on Spark; `pip install 'headrace[batch]'`.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def check_options(ctx: click.Context) -> None:
+    """Whether what was given goes together. Raises UsageError."""
+    given = [name for name in ctx.params if _is_given(ctx, name)]
+    if "batch" in given:
+        for name in given:
+            if why := NOT_OF_A_BATCH.get(name):
+                raise click.UsageError(f"{_option(name)} does not go with --batch: {why}", ctx)
+        return
+    for name in ("master", "conf"):
+        if name in given:
+            raise click.UsageError(f"--{name} says where a batch runs: it wants --batch", ctx)
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,0 +1,154 @@
+"""A batch from the command line: Spark is started, the plan runs on it, and all of it is told.
+
+The first Ctrl-C cancels what Spark does, and no output is seen; it is no success, for nothing goes
+on from there. The second waits for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.cli.batch.told import BatchDone, BatchLook
+from headrace.core.contracts import ConnectorError
+from headrace.core.news import Noticed
+from headrace.core.signals import INTERRUPTED, Signals
+from headrace.core.spark.absent import NoSpark
+from headrace.core.spark.inside import Inside
+from headrace.core.spark.progress import Stages
+from headrace.core.spark.running import run_batch
+from headrace.core.spark.session import session
+from headrace.core.spark.settings import is_local, parsed
+from headrace.core.spark.shipping import shipped
+from headrace.core.spark.stopping import Stopping
+from headrace.core.spark.troubles import trouble
+from headrace.core.telling import refusal
+from headrace.core.user_code import UserCodeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.cli.pipelines import Checked
+    from headrace.cli.run_report import Report
+    from headrace.core.plan import Plan
+
+Ended: TypeAlias = "BatchDone | Exception | None"
+"""How it ended; None: it had not begun when somebody asked for its end."""
+
+
+class Batch:
+    """One run of a plan, told to one report."""
+
+    def __init__(self, checked: Checked, plan: Plan, report: Report) -> None:
+        self._checked = checked
+        self._plan = plan
+        self._folder = Path(checked.file).parent
+        self._report = report
+        self._stopping = Stopping()
+        self._began_s = time.monotonic()
+        self._stages: Stages | None = None
+
+    def run(self, master: str | None, conf: Sequence[str], signals: Signals) -> int:
+        """Run it; the exit status."""
+        self._report.start(self._plan)
+        with signals.heard(self._ask, _end), self._report.showing(), self._watched():
+            ended = self._ended(master, conf, signals)
+        return self._status(ended)
+
+    def _ended(self, master: str | None, conf: Sequence[str], signals: Signals) -> Ended:
+        try:
+            with session(str(self._plan.name), master, parsed(conf)) as spark:
+                # pyspark puts a hook on SIGINT as well.
+                signals.renew()
+                return None if self._stopping.asked else self._done(spark)
+        except Exception as error:
+            return error
+
+    def _done(self, spark: SparkSession) -> BatchDone:
+        context = spark.sparkContext
+        self._stages = Stages(context)
+        local = is_local(str(context.master))
+        sent = nullcontext() if local else shipped(context, self._plan, self._folder)
+        with sent, self._stopping.heard(context):
+            outcome = run_batch(spark, self._plan, self._inside(), self._tell)
+        return BatchDone(self._passed_s, outcome.rows)
+
+    def _inside(self) -> Inside:
+        from headrace.connectors.registry import REGISTRY
+        from headrace.state.backends import backend
+
+        settings = self._checked.pipeline.settings
+        return Inside(
+            str(self._plan.name),
+            self._folder.absolute(),
+            uuid.uuid4().hex,
+            REGISTRY,
+            partial(backend, settings.state),
+            settings.key_groups,
+            frozenset(edge.stream for edge in self._plan.edges),
+        )
+
+    def _status(self, ended: Ended) -> int:
+        """Tell how it ended."""
+        match ended:
+            case BatchDone():
+                self._report.written(ended)
+                return 0
+            case _ if self._stopping.asked:
+                self._report.nothing_written()
+                return INTERRUPTED
+            case NoSpark():
+                return self._refused(ended.message, ended.hint, ended.exit_status)
+            case ConnectorError():
+                return self._refused(refusal(ended), ended.hint, ended.exit_status)
+            case UserCodeError():
+                return self._refused(ended.message, ended.hint, 2)
+        assert ended is not None
+        self._report.failure(trouble(ended))
+        return 1
+
+    def _refused(self, message: str, hint: str, status: int) -> int:
+        self._report.refusal(message, hint, status)
+        return status
+
+    @property
+    def _passed_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Within this, its progress is told now and then."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(self._report.every_s):
+                stages = None if self._stages is None else self._stages.look()
+                self._report.stages(BatchLook(self._passed_s, stages))
+
+        watching = threading.Thread(target=watch, name="headrace-watch", daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join()
+
+    def _tell(self, line: str) -> None:
+        self._report.news(Noticed(line))
+
+    def _ask(self) -> None:
+        self._report.stopping()
+        self._stopping.ask()
+
+
+def _end() -> None:
+    """Spark's Java ends when we have."""
+    os.write(2, b"stopped\n")
+    os._exit(INTERRUPTED)

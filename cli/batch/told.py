@@ -1,0 +1,103 @@
+"""What there is to tell of a batch while it runs and at its end: a line, a table, a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.rendering import count
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from headrace.core.spark.progress import Stage
+
+STARTING = "Spark starts"
+WAITING = "Spark has no work to show yet"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLook:
+    """How far it has come: the stages that were seen, or None while Spark starts."""
+
+    seconds: float
+    stages: Sequence[Stage] | None
+
+    @property
+    def running(self) -> Sequence[Stage]:
+        """The stages at work."""
+        return [stage for stage in self.stages or () if not stage.ended]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """How many rows each sink was given, and how long all of it took."""
+
+    seconds: float
+    rows: Mapping[str, int]
+
+    @property
+    def rows_out(self) -> int:
+        """Of all sinks."""
+        return sum(self.rows.values())
+
+
+def batch_line(look: BatchLook) -> str:
+    """What it is doing, in a line.
+
+    >>> batch_line(BatchLook(10.2, None))
+    '10 s  Spark starts'
+    """
+    said = [f"{look.seconds:.0f} s"]
+    if look.stages is None:
+        said.append(STARTING)
+    elif not look.running:
+        said.append(WAITING)
+    for stage in look.running:
+        failed = f", {stage.failed:,} failed" if stage.failed else ""
+        said.append(f"{named(stage)}: {stage.done:,} of {count(stage.tasks, 'task')}{failed}")
+    return "  ".join(said)
+
+
+def named(stage: Stage) -> str:
+    """What a stage is for, and which it is."""
+    return f"{stage.job or 'Spark'}, stage {stage.number}"
+
+
+def batch_table(look: BatchLook) -> Table:
+    """A row a stage."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", caption_justify="left")
+    table.add_column(f"{look.seconds:.0f} s", no_wrap=True)
+    for head in ("tasks", "done", "running", "failed", "rows in", "rows out"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for stage in look.stages or ():
+        numbers = [stage.tasks, stage.done, stage.running, stage.failed]
+        # What is read from outside, and written there, Spark does not count.
+        rows = [stage.rows_in or None, stage.rows_out or None]
+        cells = ["" if number is None else f"{number:,}" for number in [*numbers, *rows]]
+        table.add_row(named(stage), *cells, style="dim" if stage.ended else None)
+    if not look.stages:
+        table.caption = STARTING if look.stages is None else WAITING
+    return table
+
+
+def batch_document(look: BatchLook) -> Mapping[str, object]:
+    """All of it."""
+    stages = None if look.stages is None else [asdict(stage) for stage in look.stages]
+    return {"seconds": round(look.seconds, 3), "stages": stages}
+
+
+def batch_summary_lines(done: BatchDone) -> Iterable[str]:
+    """The end: a row a sink, and below it all of them together.
+
+    >>> list(batch_summary_lines(BatchDone(3.14, {"out": 1200})))
+    ['     rows out', 'out     1,200', 'done in 3.1 s: 1,200 rows out']
+    """
+    from headrace.cli.run_text import aligned
+
+    rows = [(name, f"{number:,}") for name, number in done.rows.items()]
+    yield from aligned([("", "rows out"), *rows])
+    yield f"done in {done.seconds:.1f} s: {count(done.rows_out, 'row')} out"

@@ -1,0 +1,44 @@
+"""Whether a master answers: Spark itself asks for a minute, and then tells of something else."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+
+from headrace.core.spark.absent import NoSpark
+
+WITHIN_S = 5.0
+_ADDRESS = re.compile(r"(?:https?://)?(?P<host>\[[^\]]+\]|[^:/,]+)(?::(?P<port>\d+))?")
+_PORTS = {"spark": 7077, "k8s": 443}
+
+
+def check_reached(master: str) -> None:
+    """Whether anybody listens there, if it has an address. Raises NoSpark."""
+    refused = ""
+    for host, port in addresses(master):
+        try:
+            socket.create_connection((host, port), WITHIN_S).close()
+            return
+        except OSError as error:
+            why = "no answer" if isinstance(error, TimeoutError) else (error.strerror or str(error))
+            refused = refused or f"{host}:{port}: {why.lower()}"
+    if refused:
+        hint = "is it running, and may this machine reach it?"
+        raise NoSpark(f"--master {master} cannot be reached: {refused}", hint, exit_status=1)
+
+
+def addresses(master: str) -> Iterator[tuple[str, int]]:
+    """Where a master may be: one of them is enough.
+
+    >>> list(addresses("spark://one:7077,two:7078")), list(addresses("k8s://https://api:6443"))
+    ([('one', 7077), ('two', 7078)], [('api', 6443)])
+    >>> list(addresses("local[*]"))
+    []
+    """
+    scheme, _, rest = master.partition("://")
+    if scheme in _PORTS:
+        for one in rest.split(","):
+            if found := _ADDRESS.match(one):
+                host, port = found["host"].strip("[]"), found["port"]
+                yield host, int(port) if port else _PORTS[scheme]

@@ -1,0 +1,73 @@
+"""How far Spark has come with its stages, read off from beside its jobs.
+
+The status tracker of pyspark knows neither what a job is for nor how many rows went through. What
+Spark's own pages are made of knows both, and is there whether they are served or not.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark import SparkContext
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of a job whose tasks run beside each other."""
+
+    number: int
+    job: str
+    """What it is done for."""
+    tasks: int
+    done: int
+    running: int
+    failed: int
+    rows_in: int
+    """Of the stages before it."""
+    rows_out: int
+    """For the stages behind it."""
+    ended: bool = False
+
+
+class Stages:
+    """Those that were seen at work, in their order."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._store = context._jsc.sc().statusStore()
+        self._seen: dict[int, Stage] = {}
+
+    def look(self) -> tuple[Stage, ...]:
+        """All that were seen until now; as it was before, if Spark does not answer any more."""
+        from py4j.protocol import Py4JError
+
+        with suppress(Py4JError, OSError):
+            self._look()
+        return tuple(self._seen[number] for number in sorted(self._seen))
+
+    def _look(self) -> None:
+        found = self._store.activeStages()
+        active = [_stage(found.apply(at), ended=False) for at in range(found.size())]
+        now = {stage.number for stage in active}
+        for number, stage in self._seen.items():
+            if number not in now and not stage.ended:
+                self._seen[number] = _stage(self._store.lastStageAttempt(number), ended=True)
+        self._seen |= {stage.number: stage for stage in active}
+
+
+def _stage(data: JavaObject, *, ended: bool) -> Stage:
+    about = data.description()
+    return Stage(
+        data.stageId(),
+        about.get() if about.isDefined() else "",
+        data.numTasks(),
+        data.numCompleteTasks(),
+        data.numActiveTasks(),
+        data.numFailedTasks(),
+        data.shuffleReadRecords(),
+        data.shuffleWriteRecords(),
+        ended,
+    )

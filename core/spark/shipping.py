@@ -1,0 +1,78 @@
+"""What executors on other machines are sent: headrace itself, and the user's Python files.
+
+Both are Python alone, so that they run from archives. What they import beside that, Polars above
+all, has to be installed there: it is made for a machine, which may be of another kind than ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.core.plan import nodes
+from headrace.core.user_code import SHIPPED
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+PACKAGES = ("core", "connectors", "state", "cli")
+
+
+@contextmanager
+def shipped(context: SparkContext, plan: nodes.Plan, folder: Path) -> Iterator[None]:
+    """Within this, executors anywhere import what is here; `folder` is the pipeline's."""
+    with tempfile.TemporaryDirectory(prefix="headrace-ship-") as made:
+        own, users = Path(made, "headrace.zip"), Path(made, f"{SHIPPED}.zip")
+        _pack(own, _own_files())
+        context.addPyFile(str(own))
+        if files := dict(user_files(plan, folder)):
+            _pack(users, files.items())
+            context.addArchive(f"{users}#{SHIPPED}")
+        yield
+
+
+def user_files(plan: nodes.Plan, folder: Path) -> Iterator[tuple[str, Path]]:
+    """The Python files that the plan names, and all that they can import from beside them."""
+    for beside in {(folder / file).resolve().parent for file in _named(plan)}:
+        yield from _modules(beside, os.path.relpath(os.path.abspath(beside), "/"))
+    for file in _named(plan):
+        path = Path(os.path.abspath(folder / file))
+        yield str(path.relative_to("/")), path
+
+
+def _named(plan: nodes.Plan) -> set[str]:
+    steps = (part for part in plan if isinstance(part, nodes.Step))
+    return {each.file for step in steps for each in step.operations if isinstance(each, nodes.Map)}
+
+
+def _own_files() -> Iterator[tuple[str, Path]]:
+    for name in PACKAGES:
+        package = importlib.import_module(f"headrace.{name}")
+        yield from _package(Path(str(package.__file__)).parent, f"headrace/{name}")
+
+
+def _modules(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
+    """The modules and packages of a folder: no more, for anything may be beside them."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".py" and path.is_file():
+            yield f"{name}/{path.name}", path
+        elif (path / "__init__.py").is_file():
+            yield from _package(path, f"{name}/{path.name}")
+
+
+def _package(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            yield f"{name}/{path.relative_to(folder).as_posix()}", path
+
+
+def _pack(archive: Path, files: Iterable[tuple[str, Path]]) -> None:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        for name, path in files:
+            packed.write(path, name)

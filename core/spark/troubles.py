@@ -1,0 +1,69 @@
+"""What a user is told of a batch that could not go on."""
+
+from __future__ import annotations
+
+import re
+
+from headrace.core.messages import Failure
+from headrace.core.spark.absent import INSTALL
+from headrace.core.spark.failing import failure_in
+from headrace.core.spark.session import SHOW_LOG
+from headrace.core.telling import failure
+
+SPARK = "Spark"
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+_OTHER_PYTHON = re.compile(
+    r"Python in worker has different version: (?P<there>[\d.]+)"
+    r" than that in driver: (?P<here>[\d.]+)"
+)
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+_ON_WORKERS = "or name another one there with --conf spark.pyspark.python=PATH"
+_HINTS = {
+    "OutOfMemoryError": "--conf spark.driver.memory=8g gives more to Spark here, "
+    "spark.executor.memory on a cluster",
+    "No space left on device": "--conf spark.local.dir=DIR names another place for what Spark "
+    "keeps meanwhile",
+}
+_TAIL = re.compile(r"most recent failure: (?:Lost task \S+ in stage \S+ \([^)]*\)[^:]*: )?(.+)")
+
+
+def trouble(error: BaseException) -> Failure:
+    """The failure that an exception of a running batch is."""
+    if (told := failure_in(error)) is not None:
+        return told
+    if not _is_of_spark(error):
+        return failure(error, SPARK)
+    return _of_worker(str(error)) or _of_spark(error)
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+    # What cannot be analysed is of our making.
+    ours = isinstance(error, AnalysisException | ParseException)
+    return isinstance(error, PySparkException | Py4JError | OSError) and not ours
+
+
+def _of_worker(said: str) -> Failure | None:
+    """What is missing on a worker's machine."""
+    if found := _MISSING.search(said):
+        name = found[1].partition(".")[0]
+        hint = f"{INSTALL}, on each machine of the cluster; {_ON_WORKERS}"
+        return Failure(f"a worker's Python has no package {name}", SPARK, hint=hint)
+    if found := _OTHER_PYTHON.search(said):
+        message = f"wanted Python {found['here']} on all workers, as here, got {found['there']}"
+        return Failure(message, SPARK, hint=f"install it there, {_ON_WORKERS}")
+    if found := _NO_PYTHON.search(said):
+        hint = f"install Python there, {_ON_WORKERS}"
+        return Failure(f"a worker has no program {found[1]}", SPARK, hint=hint)
+    return None
+
+
+def _of_spark(error: BaseException) -> Failure:
+    """Anything else: what Spark says of it in a line."""
+    said = str(error)
+    hint = next((hint for sign, hint in _HINTS.items() if sign in said), SHOW_LOG)
+    tail = _TAIL.search(said)
+    first = next((line for line in said.splitlines() if line.strip()), type(error).__name__)
+    return Failure((tail[1] if tail else first).strip(), SPARK, hint=hint)

@@ -28,6 +28,9 @@ MAY_IMPORT = {
 # What core must do without, even inside a function: it belongs to the other folders.
 NOT_IN_CORE = {"aiokafka", "rocksdict", "click", "rich", "obstore"}
 
+# What only the extra `batch` brings is imported here alone.
+SPARKS = {"batch", "spark"}
+
 MODULES = [
     module.name
     for folder in MAY_IMPORT
@@ -110,15 +113,18 @@ def test_every_module_is_in_a_package() -> None:
 def test_the_dependencies_are_those_that_are_imported() -> None:
     owners = {**packages_distributions(), "pydantic_core": ["pydantic"]}  # which pins it
     own = {*sys.stdlib_module_names, "compression", "headrace"}  # compression: from 3.14 on
-    used = {
-        owners.get(top, [top])[0]
-        for folder in MAY_IMPORT
-        for path in (ROOT / folder).rglob("*.py")
-        for top in {name.partition(".")[0] for name in imports(path)}
-        if top not in own
-    }
-    required = setup_cfg()["options"]["install_requires"].split()
-    assert {Requirement(line).name.lower() for line in required} == {u.lower() for u in used}
+    used: dict[bool, set[str]] = {True: set(), False: set()}
+    for folder in MAY_IMPORT:
+        for path in (ROOT / folder).rglob("*.py"):
+            tops = {name.partition(".")[0] for name in imports(path)} - own
+            used[not SPARKS.isdisjoint(path.parts)] |= {
+                owners.get(top, [top])[0].lower() for top in tops
+            }
+    config = setup_cfg()
+    required = config["options"]["install_requires"].split()
+    assert {Requirement(line).name.lower() for line in required} == used[False]
+    batch = closure(config["options.extras_require"]["batch"].split())
+    assert used[True] - used[False] <= batch
 
 
 def closure(requirements: list[str], extras: Collection[str] = ()) -> set[str]:
@@ -139,7 +145,8 @@ def closure(requirements: list[str], extras: Collection[str] = ()) -> set[str]:
 def test_the_constraints_are_the_whole_closure_and_nothing_else() -> None:
     config = setup_cfg()
     wanted = config["options"]["install_requires"].split()
-    wanted += config["options.extras_require"]["dev"].split()
+    for extra in ("batch", "dev"):
+        wanted += config["options.extras_require"][extra].split()
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pinned = {canonicalize_name(x.partition("==")[0]) for x in lines if not x.startswith("#")}
     assert pinned == closure(wanted) | {"pip", "setuptools"}

@@ -15,6 +15,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.changes import after as kind_after
 from headrace.core.spark.columns import Columns, after, ddl, of_stream, quoted
 from headrace.core.spark.inside import Inside
+from headrace.core.spark.keyed import by_key
 from headrace.core.spark.native import routed, row_by_row
 from headrace.core.spark.operating import Operated, grouped
 from headrace.core.spark.reading import Piece, read
@@ -93,14 +94,10 @@ class Building:
         """The rows behind an operation of a step."""
         ordered = any(stream.ordered for stream in step.rows)
         kind, columns = kind_after(operation, rows.kind), after(operation, rows.columns, ordered)
-        frame = self._native(step, operation, rows)
+        frame = _native(operation, rows, columns)
         if frame is None:
             frame = self._operated(step, operation, rows, kind, columns)
         return Rows(frame, columns, kind)
-
-    def _native(self, step: nodes.Step, operation: nodes.Operation, rows: Rows) -> DataFrame | None:
-        """What Spark makes of rows by itself, if it does what we do."""
-        return row_by_row(rows.frame, operation, rows.columns)
 
     def _operated(
         self,
@@ -135,6 +132,13 @@ class Building:
             frames = Operated(alone, outputs, None, False, self.inside).over(rows.frame)
         for stream in wanted:
             self._put(stream, frames[stream.name], rows.columns)
+
+
+def _native(operation: nodes.Operation, rows: Rows, wanted: Columns) -> DataFrame | None:
+    """What Spark makes of rows by itself, if it does what we do."""
+    if isinstance(operation, nodes.Keyed):
+        return by_key(rows.frame, operation, wanted)
+    return row_by_row(rows.frame, operation, rows.columns)
 
 
 def _dealt(rows: Rows, operation: nodes.Keyed, inside: Inside) -> DataFrame:

@@ -22,5 +22,7 @@ def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
 
 
 CONSOLE = Connector(
-    "console", "Rows on the terminal, to be read by people.", sink=SinkSide(ConsoleSink, open=_sink)
+    "console",
+    "Rows on the terminal, to be read by people.",
+    sink=SinkSide(ConsoleSink, open=_sink, prints=True),
 )

@@ -48,5 +48,5 @@ STDIN = Connector(
 STDOUT = Connector(
     "stdout",
     "Records on standard output, one a line.",
-    sink=SinkSide(StdoutSink, STREAMED, open=_sink),
+    sink=SinkSide(StdoutSink, STREAMED, open=_sink, prints=True),
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.contracts import Sink, Source, Surroundings
+from headrace.core.messages import Handle
 from headrace.core.pipeline.part import Part
 from headrace.core.types import Field, Schema, Type
 
@@ -131,6 +132,12 @@ class SinkSide:
     look: Callable[[nodes.Sink, Schema, Surroundings], Awaitable[str]] | None = None
     """Where there is to write, in words; raises ConnectorError, and changes nothing. None: there
     is nothing outside."""
+    prints: bool = False
+    """Whether rows go out where the command is, and cannot be taken back."""
+    counts_writers: bool = False
+    """Whether it has to be known before the first row how many writers there may be."""
+    together: Callable[[Sequence[Handle]], Sequence[Handle]] = tuple
+    """What all writers of a batch have prepared, perhaps none, as it is committed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 
 from headrace.connectors.blocking import SinkInThreads, SourceInThreads
@@ -11,6 +12,7 @@ from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.connectors.files.overlap import read_back
 from headrace.core.connector import ColumnOption, Connector, SinkSide, SourceSide
 from headrace.core.contracts import Sink, Source, Surroundings
+from headrace.core.messages import Handle
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
 from headrace.core.types import BINARY, DOUBLE, FLOAT, Array, Schema, Struct, Type
@@ -50,6 +52,7 @@ def files(block: int = BLOCK) -> Connector:
             open=_sink,
             place=_place,
             look=_sink_there,
+            together=together,
         ),
         reads_back=read_back,
     )
@@ -71,6 +74,16 @@ def _place(options: Part) -> str:
     """The folder: two sinks would give their parts the same names."""
     assert isinstance(options, FilesSink)
     return f"the folder {os.path.normpath(options.path)}"
+
+
+def together(handles: Sequence[Handle]) -> Sequence[Handle]:
+    """One commit for all parts: what they replace goes when each of them has its name."""
+    every: list[object] = []
+    for handle in handles:
+        parts = handle["parts"]
+        assert isinstance(parts, list)
+        every.extend(parts)
+    return ({"parts": every, "all": True},)
 
 
 def no_folder(type: Type) -> tuple[str, str]:

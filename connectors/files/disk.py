@@ -87,6 +87,15 @@ def name_part(path: str, size: int) -> None:
         os.rename(there, path)
 
 
+def are_there(paths: Iterable[str]) -> None:
+    """Nothing is missing of what others have written: asked before the first part has its name."""
+    for path in paths:
+        if not os.path.exists(hidden(path)) and not os.path.exists(path):
+            message = f"{path} was written on another machine, and is not here"
+            hint = "all machines of a cluster need the folder, as one that they share"
+            raise ConnectorError(message, hint, final=True)
+
+
 def _named_before(path: str, size: int) -> None:
     """A part without its hidden name has been committed before."""
     if not os.path.exists(path):

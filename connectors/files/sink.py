@@ -20,6 +20,7 @@ from headrace.connectors.files.body import Bodies, Text
 from headrace.connectors.files.compression import SUFFIXES
 from headrace.connectors.files.disk import (
     append,
+    are_there,
     discard,
     make_folder,
     name_part,
@@ -126,6 +127,8 @@ class FilesOut:
                 # Another run may have begun as this one did, and have ended before it.
                 self._refuse_others()
             parts = _parts(handle, self.output.folder)
+            if handle.get("all"):
+                are_there(parts)
             for part, size in parts.items():
                 name_part(part, size)
             sync_folders(self.output.folder, parts)

@@ -65,5 +65,6 @@ KAFKA = Connector(
         fits=fits,
         open=_sink,
         look=_sink_there,
+        counts_writers=True,
     ),
 )

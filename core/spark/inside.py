@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from headrace.core.bench import Bench
 from headrace.core.compile import Setting
 from headrace.core.connector import Connectors
-from headrace.core.contracts import Sink, Source, Surroundings
+from headrace.core.contracts import PieceReader, Sink, Surroundings
 from headrace.core.plan import nodes
-from headrace.core.state import StateBackend
+from headrace.core.snapshots import StoreError
+from headrace.core.state import Document, StateBackend
 from headrace.core.types import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """`Notes` that the driver has written: an executor has nowhere to write any."""
+
+    documents: Mapping[str, Document]
+
+    def read(self, name: str) -> Document | None:
+        """What the driver wrote."""
+        return self.documents.get(name)
+
+    def write(self, name: str, document: Document) -> None:
+        """That cannot be."""
+        raise StoreError("nothing can be noted in an executor", "run it again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +50,15 @@ class Inside:
     key_groups: int
     read: frozenset[str]
     """The streams that somebody reads."""
+    noted: Mapping[str, Document] = field(default_factory=dict)
+    """What sinks have noted before there was anything to write."""
 
     @contextmanager
     def surroundings(self) -> Iterator[Surroundings]:
         """What a source or sink is told."""
         with ThreadPoolExecutor(2, thread_name_prefix="headrace") as executor:
-            yield Surroundings(self.folder, self.job, Bench(executor), pipeline=self.pipeline)
+            bench, notes = Bench(executor), Noted(self.noted)
+            yield Surroundings(self.folder, self.job, bench, pipeline=self.pipeline, notes=notes)
 
     @contextmanager
     def setting(self) -> Iterator[Setting]:
@@ -48,11 +67,11 @@ class Inside:
             backend = self.backend(folder)
             yield Setting(lambda: time.time_ns() // 1000, self.folder, self.read, backend)
 
-    def source(self, source: nodes.Source, surroundings: Surroundings) -> Source:
-        """The source, opened."""
+    def pieces(self, source: nodes.Source, surroundings: Surroundings) -> PieceReader:
+        """What finds the pieces of a source, and reads them."""
         side = self.connectors[source.connector].source
-        assert side is not None and side.open is not None, source.connector
-        return side.open(source, surroundings)
+        assert side is not None and side.pieces is not None, source.connector
+        return side.pieces(source, surroundings)
 
     def sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
         """The sink, opened."""

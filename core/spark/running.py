@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from headrace.core.bench import Bench
 from headrace.core.blame import blamed
+from headrace.core.connector import SinkSide
+from headrace.core.contracts import Surroundings
 from headrace.core.ends import Ends, open_ends
 from headrace.core.plan import nodes
+from headrace.core.spark import committing
 from headrace.core.spark.build import Building
+from headrace.core.spark.committing import Kept, NothingKept, Written
+from headrace.core.spark.counts import Counts, Read, counts
 from headrace.core.spark.inside import Inside
 from headrace.core.spark.planning import of_batch
-from headrace.core.spark.reading import Piece, found
-from headrace.core.spark.writing import Written, write
+from headrace.core.spark.printing import Printable, printable
+from headrace.core.spark.reading import Found, found
+from headrace.core.spark.tries import quiet, writers
+from headrace.core.spark.writing import Writers, complete, write
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,52 +38,173 @@ class Outcome:
 
     rows: Mapping[str, int]
     """How many rows each sink was given."""
+    read: Mapping[str, Read] = field(default_factory=dict)
+    """What each source gave."""
+
+
+def _silent(line: str) -> None:
+    """Nobody listens."""
+
+
+def completed(
+    plan: nodes.Plan, inside: Inside, kept: Kept, tell: Tell = _silent, *, fresh: bool = False
+) -> Outcome | None:
+    """Bring a run to its end that had written everything; None if there was none.
+
+    What it has not committed yet is given up if this one begins `fresh`. Raises ConnectorError.
+    """
+    if not (is_over := kept.finished()) and kept.recorded() is None:
+        return None
+    written = {} if (said := kept.recorded()) is None else committing.read(said)
+    with _opened(plan, inside, kept, tell) as (runner, ends, _):
+        if fresh and not is_over:
+            runner.run(committing.sweep(ends))
+            kept.forget()
+            return None
+        if not is_over:
+            runner.run(committing.complete(ends, written))
+        runner.run(committing.end(ends, kept))
+    return Outcome({name: each.rows for name, each in written.items()})
 
 
 def run_batch(
     spark: SparkSession,
     plan: nodes.Plan,
     inside: Inside,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Tell = _silent,
+    kept: Kept | None = None,
 ) -> Outcome:
-    """Run a plan once over all there is. Raises ConnectorError before anything is read."""
-    plan = of_batch(plan)
-    with asyncio.Runner() as runner, inside.surroundings() as surroundings:
+    """Run a plan once over all there is. Raises ConnectorError before anything is read.
+
+    However it ends, no task of it is left then, and nothing that is half written.
+    """
+    kept = kept or NothingKept()
+    plan = _counted(of_batch(plan), inside, writers(spark.sparkContext))
+    with _opened(plan, inside, kept, tell) as (runner, ends, seen):
+        counted = counts(spark)
+        to_read = runner.run(_begun(ends, spark, plan, inside, counted))
+        noted = {name: note for name in ends.sinks if (note := kept.notes.read(name)) is not None}
+        there = replace(inside, job=kept.job, noted=noted)
+        try:
+            written = _Writing(spark, plan, there, runner, ends, seen).all(to_read)
+        except BaseException:
+            quiet(spark.sparkContext)
+            runner.run(committing.sweep(ends))
+            raise
+        quiet(spark.sparkContext)
+        runner.run(committing.commit(ends, kept, written))
+    sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
+    return Outcome({name: written[name].rows for name in sinks}, counted.by_source())
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Whether somebody still reads what is printed."""
+
+    over: bool = False
+
+    def stop(self) -> None:
+        """Nobody does."""
+        self.over = True
+
+
+@contextmanager
+def _opened(
+    plan: nodes.Plan, inside: Inside, kept: Kept, tell: Tell
+) -> Iterator[tuple[asyncio.Runner, Ends, _Seen]]:
+    """The sources and sinks of the driver."""
+    seen = _Seen()
+    with asyncio.Runner() as runner, ThreadPoolExecutor(2) as threads:
+        surroundings = Surroundings(
+            inside.folder,
+            kept.job,
+            Bench(threads),
+            stop=seen.stop,
+            pipeline=inside.pipeline,
+            notes=kept.notes,
+            tell=tell,
+        )
         ends = open_ends(plan, inside.connectors, surroundings)
         try:
-            pieces = runner.run(_begun(ends))
-            written = _written(spark, plan, inside, pieces)
-            runner.run(_committed(ends, written))
+            yield runner, ends, seen
         finally:
             runner.run(ends.close())
-    return Outcome({name: each.rows for name, each in written.items()})
 
 
-async def _begun(ends: Ends) -> dict[str, list[Piece]]:
+def side_of(sink: nodes.Sink, inside: Inside) -> SinkSide:
+    """How its connector writes."""
+    side = inside.connectors[sink.connector].sink
+    assert side is not None
+    return side
+
+
+def _counted(plan: nodes.Plan, inside: Inside, counted: Writers) -> nodes.Plan:
+    """The plan with as many subtasks of a sink as there may be writers, where that matters."""
+    parts = (
+        replace(part, parallelism=counted.all)
+        if isinstance(part, nodes.Sink) and side_of(part, inside).counts_writers
+        else part
+        for part in plan
+    )
+    return replace(plan, parts=tuple(parts))
+
+
+async def _begun(
+    ends: Ends, spark: SparkSession, plan: nodes.Plan, inside: Inside, counted: Counts
+) -> dict[str, Found]:
     """What there is to read, once it is known that output can be written."""
     await ends.check_sinks()
-    pieces = {}
-    for name, source in ends.sources.items():
+    return await found(spark, plan, inside, counted)
+
+
+@dataclass(slots=True)
+class _Writing:
+    """One pass over the sinks of a plan: all are written, and what is to be printed is printed."""
+
+    spark: SparkSession
+    plan: nodes.Plan
+    inside: Inside
+    runner: asyncio.Runner
+    ends: Ends
+    seen: _Seen
+
+    def all(self, to_read: Mapping[str, Found]) -> dict[str, Written]:
+        """What is to be committed of each, in that order."""
+        rows = Building(self.spark, self.plan, self.inside, to_read).build()
+        printables: dict[str, Printable] = {}
+        written: dict[str, Written] = {}
+        for sink in self._in_turn():
+            self.spark.sparkContext.setJobDescription(f"sink {sink.name}")
+            if side_of(sink, self.inside).prints:
+                printables[sink.name] = printable(rows[sink.name], sink.name)
+            else:
+                written[sink.name] = self._written(sink, rows[sink.name])
+        for name, each in printables.items():
+            self._print(name, each)
+        # Who may refuse it for good is asked first, when nothing is committed yet.
+        return dict(reversed(written.items())) | {
+            name: Written((), each.rows) for name, each in printables.items()
+        }
+
+    def _in_turn(self) -> list[nodes.Sink]:
+        """What is open elsewhere while all is written, or seen as it is written, comes last."""
+        sinks = [part for part in self.plan if isinstance(part, nodes.Sink)]
+        return sorted(sinks, key=lambda sink: side_of(sink, self.inside).counts_writers)
+
+    def _written(self, sink: nodes.Sink, rows: DataFrame) -> Written:
+        side, schema = side_of(sink, self.inside), self.plan.streams[sink.input].written
+        counted = writers(self.spark.sparkContext) if side.counts_writers else None
+        done = write(rows, sink, schema, self.inside, counted)
+        return replace(done, handles=side.together(done.handles))
+
+    def _print(self, name: str, rows: Printable) -> None:
+        sink = self.plan.part(name)
+        assert isinstance(sink, nodes.Sink)
+        schema = self.plan.streams[sink.input].written
+        writer = self.ends.sinks[name].writer(0)
         with blamed(name):
-            pieces[name] = await found(source)
-    return pieces
-
-
-def _written(
-    spark: SparkSession, plan: nodes.Plan, inside: Inside, pieces: Mapping[str, list[Piece]]
-) -> dict[str, Written]:
-    frames = Building(spark, plan, inside, pieces).build()
-    written = {}
-    for part in plan:
-        if isinstance(part, nodes.Sink):
-            spark.sparkContext.setJobDescription(f"sink {part.name}")
-            schema = plan.streams[part.input].written
-            written[part.name] = write(frames[part.name], part, schema, inside)
-    return written
-
-
-async def _committed(ends: Ends, written: Mapping[str, Written]) -> None:
-    for name, each in written.items():
-        with blamed(name):
-            for handle in each.handles:
-                await ends.sinks[name].commit(handle)
+            for frame in rows.frames():
+                self.runner.run(writer.write(complete(frame, schema)))
+                if self.seen.over:
+                    break
+        rows.release()

@@ -1,21 +1,25 @@
 """Sinks inside of executors: each partition is written by a writer of the connector's own.
 
-What writers prepared is not seen before the driver commits it, when all sinks are written.
+What writers prepared is not seen before the driver commits it, when all sinks are written. A task
+may be tried again, while the one before it still lives: so each try is another writer, and only
+what comes of the try that Spark takes is committed.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
 
+from headrace.core.contracts import ConnectorError, Writer
 from headrace.core.elements import DELETE
-from headrace.core.messages import Handle
 from headrace.core.plan import nodes
+from headrace.core.spark.beside import Beside, beside
 from headrace.core.spark.columns import Columns
+from headrace.core.spark.committing import Written
 from headrace.core.spark.inside import Inside
 from headrace.core.spark.stage import staged
 from headrace.core.types import BIGINT, STRING, Schema
@@ -24,24 +28,43 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame
 
+HANDLES: Columns = {"handle": STRING, "rows": BIGINT}
+
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a sink's writers have written: to be committed, and how many rows."""
+class Writers:
+    """How many there may be of a sink whose writers are counted."""
 
-    handles: tuple[Handle, ...]
-    rows: int
+    beside: int
+    """So many at most write beside each other."""
+    tries: int
+    """So often may each be tried."""
+
+    @property
+    def all(self) -> int:
+        """Of all tries."""
+        return self.beside * self.tries
 
 
-def write(rows: DataFrame, sink: nodes.Sink, schema: Schema, inside: Inside) -> Written:
+def write(
+    rows: DataFrame, sink: nodes.Sink, schema: Schema, inside: Inside, writers: Writers | None
+) -> Written:
     """Have the rows written; it returns when all of them are prepared."""
-    (done,) = staged(rows, sink.name, _Writing(sink, schema, inside), [HANDLES])
+    if writers is not None:
+        rows = rows.coalesce(writers.beside)
+    (done,) = staged(rows, sink.name, _Writing(sink, schema, inside, writers), [HANDLES])
     said = done.collect()
     handles = tuple(orjson.loads(row.handle) for row in said if row.handle is not None)
     return Written(handles, sum(row.rows for row in said))
 
 
-HANDLES: Columns = {"handle": STRING, "rows": BIGINT}
+def complete(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """What is written of changes says that nothing is deleted: only last rows are here."""
+    import polars as pl
+
+    if DELETE in schema and DELETE not in frame.columns:
+        return frame.with_columns(pl.lit(False).alias(DELETE))
+    return frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +74,7 @@ class _Writing:
     sink: nodes.Sink
     schema: Schema
     inside: Inside
+    writers: Writers | None
 
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
@@ -59,30 +83,39 @@ class _Writing:
         import polars as pl
 
         count = 0
-        with asyncio.Runner() as runner, self.inside.surroundings() as surroundings:
-            opened = self.inside.sink(self.sink, self.schema, surroundings)
-            writer = opened.writer(partition)
-            try:
-                for frame in frames:
-                    if frame.height:
-                        runner.run(writer.write(self._complete(frame)))
-                        count += frame.height
-                handle = runner.run(writer.prepare())
-            finally:
-                runner.run(writer.close())
-                runner.run(opened.close())
+        with beside() as loop, self._writer(loop, self._number(partition)) as writer:
+            for frame in frames:
+                if frame.height:
+                    loop.run(writer.write(complete(frame, self.schema)))
+                    count += frame.height
+            handle = loop.run(writer.prepare())
         text = None if handle is None else orjson.dumps(handle).decode()
-        yield (
-            0,
-            pl.DataFrame(
-                {"handle": [text], "rows": [count]}, schema_overrides={"handle": pl.String()}
-            ),
-        )
+        types = {"handle": pl.String(), "rows": pl.Int64()}
+        yield 0, pl.DataFrame({"handle": [text], "rows": [count]}, schema=types)
 
-    def _complete(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """What is written of changes says that nothing is deleted: only last rows are here."""
-        import polars as pl
+    @contextmanager
+    def _writer(self, loop: Beside, number: int) -> Iterator[Writer]:
+        """What it has not prepared is dropped."""
+        with self.inside.surroundings() as surroundings:
+            opened = self.inside.sink(self.sink, self.schema, surroundings)
+            try:
+                writer = opened.writer(number)
+                try:
+                    yield writer
+                finally:
+                    loop.run(writer.close())
+            finally:
+                loop.run(opened.close())
 
-        if DELETE in self.schema and DELETE not in frame.columns:
-            return frame.with_columns(pl.lit(False).alias(DELETE))
-        return frame
+    def _number(self, partition: int) -> int:
+        """Of the writer: no two tries have the same one."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        if self.writers is None:
+            return context.taskAttemptId()
+        tried = context.attemptNumber()
+        if tried >= self.writers.tries:
+            raise ConnectorError(f"a task was tried {tried} times", "run it again")
+        return partition + self.writers.beside * tried

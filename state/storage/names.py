@@ -14,6 +14,8 @@
                            / visible.json           the checkpoint whose output is all visible
                            / blobs / hash           bytes, named by the first half of their SHA-256
                            / manifests / number.json
+    home of a batch = home "/batch"
+                           / checkpoints / output.json   what is to be committed, once decided
     bucket     = address "/" job's name             (`state/storage/remote`)
     bucket   / owner.json                           the run that writes there
              / job.json                             the job's id
@@ -35,6 +37,7 @@ DISCARDED, RENEWED = "discarded", "renewed"
 CHECKPOINTS, JOB, BLOBS, MANIFESTS = "checkpoints", "job.json", "blobs", "manifests"
 VISIBLE = "visible.json"
 NOTES = "notes"
+BATCH, OUTPUT = "batch", "output.json"
 ELSEWHERE = "elsewhere.json"
 CONTROL, CONTROL_NEW = "control.sock", "control.new"
 UNNAMED = ".tmp"

@@ -75,6 +75,8 @@ class Transactions:
     _pools: dict[int, Pool] = field(default_factory=dict)
     _doubtful: set[str] = field(default_factory=set)
     """Ids that may be initialised once more, by a request that is still on its way."""
+    _recorded: bool = False
+    """Whether the record is the one that is noted."""
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -96,6 +98,7 @@ class Transactions:
             self.record = self.record.behind(last)
         if noted is not None or self.opens:
             await self._write(self.record)
+        self._recorded = True
         self._pools.clear()
 
     async def _end_all(
@@ -125,6 +128,8 @@ class Transactions:
 
     async def begin(self, subtask: int, wire: Wire, patience: Patience) -> Transaction:
         """Open one, on an id that nobody will commit any more."""
+        if not self._recorded:
+            await self._join()
         producer = None
         while producer is None:
             slot = await self._slot(subtask)
@@ -133,6 +138,12 @@ class Transactions:
         faults.point("sink.opened")
         opened_at = datetime.now(UTC).isoformat(" ", "seconds").removesuffix("+00:00")
         return Transaction(subtask, slot, producer, opened_at)
+
+    async def _join(self) -> None:
+        """Go by the record of another process, whose run this one is a part of."""
+        noted = await self.bench.blocking(partial(self.notes.read, self.record.sink))
+        assert noted is not None, "nobody has written the record"
+        self.record, self._recorded = read(noted), True
 
     async def _surely(self, id: str, wire: Wire, patience: Patience) -> Producer | None:
         """A producer that nobody will fence but its next; None where that cannot be told."""

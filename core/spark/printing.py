@@ -1,0 +1,74 @@
+"""Sinks that print: their rows come to the driver, in the order of their partitions.
+
+Executors have no terminal, and what is printed cannot be taken back. So rows are kept in the
+executors until all other sinks are written, and are then fetched, some at a time, and printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from headrace.core.spark.columns import Columns
+from headrace.core.spark.stage import staged
+from headrace.core.types import BIGINT, BINARY, INT
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pyspark.sql import DataFrame
+
+PACKED: Columns = {"part": INT, "at": BIGINT, "rows": BIGINT, "data": BINARY}
+ROWS = 20_000
+"""So many rows are packed as one."""
+FETCHED = 64 << 20
+"""About so many bytes come to the driver at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printable:
+    """All rows that a sink is to print, made and kept."""
+
+    packed: DataFrame
+    rows: int
+    bytes: int
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """The rows, in order."""
+        import polars as pl
+
+        many = 1 + self.bytes // FETCHED
+        ranged = self.packed.repartitionByRange(many, "part", "at")
+        for row in ranged.sortWithinPartitions("part", "at").toLocalIterator():
+            yield pl.read_ipc_stream(BytesIO(row.data))
+
+    def release(self) -> None:
+        """They are needed no more."""
+        self.packed.unpersist()
+
+
+def printable(rows: DataFrame, sink: str) -> Printable:
+    """Have the rows made."""
+    (packed,) = staged(rows, sink, _packing, [PACKED])
+    packed = packed.persist()
+    (made,) = packed.selectExpr("sum(rows) AS rows", "sum(octet_length(data)) AS bytes").collect()
+    return Printable(packed, made.rows or 0, made.bytes or 0)
+
+
+def _packing(partition: int, frames: Iterator[pl.DataFrame]) -> Iterator[tuple[int, pl.DataFrame]]:
+    """`Work` that packs rows so that they travel as a few."""
+    at = 0
+    for frame in frames:
+        for some in frame.iter_slices(ROWS):
+            yield 0, _packed(partition, at, some)
+            at += 1
+
+
+def _packed(partition: int, at: int, rows: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    data = BytesIO()
+    rows.write_ipc_stream(data, compression="zstd")
+    one = {"part": [partition], "at": [at], "rows": [rows.height], "data": [data.getvalue()]}
+    return pl.DataFrame(one)

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kafka.conftest import broker, fresh, topics
 from tests.spark.session import started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["broker", "fresh", "topics"]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,98 @@
+"""Pipelines run in batch, on the session that tests share, and the rows that a run has written."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.cli.main import run
+from headrace.cli.pipelines import check
+from headrace.connectors.registry import REGISTRY
+from headrace.core.spark.inside import Inside
+from headrace.core.spark.running import Outcome, run_batch
+from headrace.state.backends import backend
+from tests.cli.shipped import Row, ended, in_order, written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JSON = ".jsonl"
+
+
+def batch(spark: SparkSession, config: Path, *values: str) -> Outcome:
+    """Run a pipeline once over all there is."""
+    checked = check(str(config), values)
+    plan = checked.plan
+    assert plan is not None, checked.problems
+    settings = checked.pipeline.settings
+    inside = Inside(
+        str(plan.name),
+        config.parent,
+        uuid.uuid4().hex,
+        REGISTRY,
+        partial(backend, settings.state),
+        plan.key_groups,
+        frozenset(edge.stream for edge in plan.edges),
+    )
+    return run_batch(spark, plan, inside)
+
+
+def stream(config: Path, *values: str) -> None:
+    """Run a pipeline as a stream, to its end."""
+    words = [word for value in values for word in ("--set", value)]
+    with ExitStack() as lasting:
+        status = run(["run", str(config), "--fresh", "--quiet", *words], lasting)
+    assert status == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a run has written, by folder."""
+
+    rows: dict[str, Counter[Row]]
+    """Of changes those that are left."""
+    lines: dict[str, list[bytes]]
+    """The very lines of JSON, sorted; not of changes, nor of dead letters, which tell a time."""
+
+    @classmethod
+    def taken(cls, site: Path, changes: Mapping[str, tuple[str, ...]]) -> Output:
+        """What is in the folders of a site, which are empty then."""
+        found = cls({}, {})
+        for folder, files in _parts(site).items():
+            rows = (_plain(row) for file in files for row in written(file))
+            key = changes.get(folder)
+            found.rows[folder] = Counter(rows if key is None else ended(rows, key))
+            told = any("raw" in dict(row) for row in found.rows[folder] if files[0].suffix == JSON)
+            if files[0].suffix == JSON and key is None and not told:
+                found.lines[folder] = sorted(
+                    line for file in files for line in file.read_bytes().splitlines()
+                )
+            for file in files:
+                file.unlink()
+        return found
+
+
+def _plain(row: Row) -> Row:
+    """The row as something that can be counted: arrays in it by their text."""
+    return tuple(
+        (cell[0], json.dumps(cell[1]))
+        if isinstance(cell, tuple) and isinstance(cell[1], list | dict)
+        else cell
+        for cell in row
+    )
+
+
+def _parts(site: Path) -> dict[str, list[Path]]:
+    """The files that were written, by the folder that they are in."""
+    found: dict[str, list[Path]] = {}
+    for part in sorted(site.rglob("part-*"), key=in_order):
+        folder = part.parent.relative_to(site).as_posix().removeprefix("build/")
+        found.setdefault(folder, []).append(part)
+    return found

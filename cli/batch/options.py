@@ -61,7 +61,7 @@ def check_options(ctx: click.Context) -> None:
         return
     for name in ("master", "conf"):
         if name in given:
-            raise click.UsageError(f"--{name} says where a batch runs: it wants --batch", ctx)
+            raise click.UsageError(f"--{name} is for Spark: it wants --batch", ctx)
 
 
 def _is_given(ctx: click.Context, name: str) -> bool:

@@ -7,6 +7,7 @@ signals: Ctrl-C is a request to us, and what Spark then does about its jobs we a
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
+_THROWN = re.compile(r'^(Exception in thread "[^"]*" )?([\w$]+\.)+\w+(Exception|Error): ')
 SHOW_LOG = f"--conf {LOG_LEVEL}=INFO shows what Spark says"
 
 
@@ -135,6 +138,9 @@ def _for_spark(wanted: Mapping[str, str]) -> dict[str, str | None]:
     }
     if is_local(master):
         here["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if "utf" not in "".join(os.environ.get(name, "") for name in LOCALE).lower():
+        # Java takes names of files for what the locale says.
+        here["LC_ALL"] = "C.UTF-8"
     if PYTHON in wanted:
         here["PYSPARK_PYTHON"] = wanted[PYTHON]
     elif on_this_machine(master):
@@ -165,4 +171,5 @@ def _not_started(master: str, error: Exception, lines: Sequence[str]) -> NoSpark
     told = [line for line in lines if "rror" in line or "xception" in line] or list(lines)[-1:]
     first = str(getattr(error, "java_exception", "") or error).strip().splitlines()
     why = (told or first or [type(error).__name__])[0].strip()
-    return NoSpark(f"Spark did not start with --master {master}: {why}", SHOW_LOG, exit_status=1)
+    message = f"Spark did not start with --master {master}: {_THROWN.sub('', why)}"
+    return NoSpark(message, SHOW_LOG, exit_status=1)

@@ -1,0 +1,111 @@
+"""`headrace run --batch`: what is refused before Spark is started, and how a batch is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from headrace.cli.batch.options import NOT_OF_A_BATCH
+from headrace.cli.batch.told import BatchDone, BatchLook, batch_line, batch_table
+from headrace.cli.run_json import JsonReport
+from headrace.cli.run_text import TextReport
+from headrace.core.spark.progress import Stage
+from tests.cli.ran import Headrace
+
+PIPELINE = """\
+name: small
+sources:
+  ids: {generate: {rows: 3, columns: {x: id}}}
+sinks:
+  out: {from: ids, files: {path: out}}
+"""
+GROUPED = Stage(3, "sink out", 20, 5, 2, 0, 1200, 0)
+READ = Stage(2, "sink out", 4, 4, 0, 1, 0, 1200, ended=True)
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> str:
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    return "p.yaml"
+
+
+@pytest.mark.parametrize("name", sorted(NOT_OF_A_BATCH))
+def test_what_says_nothing_to_a_batch_is_refused_with_the_reason(
+    headrace: Headrace, pipeline: str, name: str
+) -> None:
+    option = f"--{name.replace('_', '-')}"
+    value = [] if name in FLAGS else ["1"]
+    ran = headrace("run", pipeline, "--batch", option, *value)
+    assert ran.status == 2
+    assert f"{option} does not go with --batch: {NOT_OF_A_BATCH[name]}" in ran.err
+
+
+FLAGS = {"fresh", "allow_lost_state", "resume_drained", "take_over"}
+
+
+def test_a_home_that_the_environment_names_is_no_mistake(
+    headrace: Headrace, pipeline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_HOME", "home")
+    assert 'got "nowhere"' in headrace("run", pipeline, "--batch", "--master", "nowhere").err
+
+
+@pytest.mark.parametrize("arguments", [("--master", "yarn"), ("--conf", "spark.x=1")])
+def test_what_is_for_spark_wants_batch(
+    headrace: Headrace, pipeline: str, arguments: tuple[str, str]
+) -> None:
+    ran = headrace("run", pipeline, *arguments)
+    assert ran.status == 2
+    assert f"{arguments[0]} is for Spark: it wants --batch" in ran.err
+
+
+def test_what_is_missing_is_named_with_the_way_to_install_it(
+    headrace: Headrace, pipeline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    ran = headrace("run", pipeline, "--batch")
+    assert ran.status == 2
+    assert "--batch runs on Spark: pyspark is not installed" in ran.err
+    assert "pip install 'headrace[batch]'" in ran.err
+
+
+def test_a_master_that_does_not_answer_is_a_failure(headrace: Headrace, pipeline: str) -> None:
+    ran = headrace("run", pipeline, "--batch", "--master", "spark://127.0.0.1:1", "--log", "json")
+    assert ran.status == 1
+    told = json.loads(ran.err.splitlines()[-1])
+    assert (told["event"], told["exit_status"]) == ("failure", 1)
+    assert "127.0.0.1:1: connection refused" in told["message"]
+
+
+def test_a_line_tells_of_the_stages_at_work() -> None:
+    line = batch_line(BatchLook(12.4, (READ, GROUPED)))
+    assert line == "12 s  sink out, stage 3: 5 of 20 tasks"
+
+
+def test_a_table_tells_of_all_stages() -> None:
+    console = Console(width=100, color_system=None)
+    with console.capture() as shown:
+        console.print(batch_table(BatchLook(12.4, (READ, GROUPED))))
+    head, *rows = shown.get().splitlines()
+    assert head.split() == "12 s tasks done running failed rows in rows out".split()
+    assert rows[0].split() == "sink out, stage 2 4 4 0 1 1,200".split()
+    assert rows[1].split() == "sink out, stage 3 20 5 2 0 1,200".split()
+
+
+def test_lines_and_objects_tell_the_same_of_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    done = BatchDone(3.21, {"out": 1200, "late": 0})
+    TextReport("p.yaml", quiet=False).written(done)
+    assert capsys.readouterr().err.splitlines() == [
+        "      rows out",
+        "out      1,200",
+        "late         0",
+        "done in 3.2 s: 1,200 rows out",
+    ]
+    JsonReport("p.yaml", quiet=False).written(done)
+    told = json.loads(capsys.readouterr().err)
+    assert told["status"] == "done" and told["rows_out"] == 1200
+    assert told["parts"] == {"out": {"rows_out": 1200}, "late": {"rows_out": 0}}

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from headrace.core import faults
 from headrace.core.blame import blamed
-from headrace.core.contracts import ConnectorError, NoNotes, Notes
+from headrace.core.contracts import ConnectorError, Notes
 from headrace.core.ends import Ends
 from headrace.core.messages import Handle
 from headrace.core.snapshots import RefusedSnapshot
@@ -63,12 +63,27 @@ class Kept(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """`Notes` of this process."""
+
+    documents: dict[str, Document] = field(default_factory=dict)
+
+    def read(self, name: str) -> Document | None:
+        """What was written last."""
+        return self.documents.get(name)
+
+    def write(self, name: str, document: Document) -> None:
+        """Remember it."""
+        self.documents[name] = document
+
+
 @dataclass(slots=True)
 class NothingKept:
     """Of a batch that nobody brings to its end if it is killed."""
 
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
-    notes: Notes = field(default_factory=NoNotes)
+    notes: Notes = field(default_factory=Remembered)
 
     def record(self, document: Document) -> None:
         """Nobody reads it."""

@@ -137,7 +137,8 @@ def run(
     if batch:
         from headrace.cli.batch.running import Batch
 
-        ctx.exit(Batch(checked, checked.plan, report).run(master, conf, signals))
+        asked = Batch(checked, checked.plan, report, home, fresh=fresh)
+        ctx.exit(asked.run(master, conf, signals))
     start = None
     if limit is None and _replays(checked.plan):
         from headrace.cli.resuming import Start

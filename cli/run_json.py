@@ -14,7 +14,12 @@ from datetime import UTC, datetime
 
 import orjson
 
-from headrace.cli.batch.told import BatchDone, BatchLook, batch_document
+from headrace.cli.batch.told import (
+    BatchDone,
+    BatchLook,
+    batch_document,
+    batch_summary_document,
+)
 from headrace.cli.run_progress import Look, PartLook, time_said
 from headrace.cli.run_text import INTERRUPTED, NOTHING_WRITTEN
 from headrace.core.job import Outcome
@@ -136,13 +141,9 @@ class JsonReport:
             self._tell("summary", status=ended, **goes_on, **look_document(look))
 
     def written(self, done: BatchDone) -> None:
-        """`summary` of a batch: the rows of each sink."""
+        """`summary` of a batch: the rows of sources and sinks."""
         if not self._quiet:
-            parts = {name: {"rows_out": rows} for name, rows in done.rows.items()}
-            seconds = round(done.seconds, 3)
-            self._tell(
-                "summary", status="done", seconds=seconds, rows_out=done.rows_out, parts=parts
-            )
+            self._tell("summary", status="done", **batch_summary_document(done))
 
     def nothing_written(self) -> None:
         """`failure`: it was not let finish."""

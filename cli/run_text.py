@@ -171,7 +171,7 @@ class TextReport:
             self.say(f"{again} goes on from checkpoint {outcome.checkpoint}, {FRESH}")
 
     def written(self, done: BatchDone) -> None:
-        """The sinks in columns."""
+        """Sources and sinks in columns."""
         if not self.quiet:
             self.say("\n".join(batch_summary_lines(done)))
 

@@ -10,18 +10,16 @@ from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_NOTHING_KEPT = "a batch keeps nothing, and begins anew each time"
+_NO_CHECKPOINTS = "a batch takes no checkpoints: it is done whole, or not at all"
 NOT_OF_A_BATCH = {
     "parallelism": "Spark divides the work: --master local[N] says among how many",
     "limit": "a batch reads all there is",
-    "fresh": _NOTHING_KEPT,
-    "from_checkpoint": _NOTHING_KEPT,
-    "from_savepoint": _NOTHING_KEPT,
-    "reset_state": _NOTHING_KEPT,
-    "allow_lost_state": _NOTHING_KEPT,
-    "resume_drained": _NOTHING_KEPT,
-    "take_over": _NOTHING_KEPT,
-    "home": _NOTHING_KEPT,
+    "from_checkpoint": _NO_CHECKPOINTS,
+    "from_savepoint": _NO_CHECKPOINTS,
+    "reset_state": _NO_CHECKPOINTS,
+    "allow_lost_state": _NO_CHECKPOINTS,
+    "resume_drained": _NO_CHECKPOINTS,
+    "take_over": _NO_CHECKPOINTS,
     "http": "it is of a stream that metrics and health are served",
 }
 

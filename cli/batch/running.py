@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -17,13 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.cli.batch.told import BatchDone, BatchLook
+from headrace.cli.resuming import now
 from headrace.core.contracts import ConnectorError
 from headrace.core.news import Noticed
 from headrace.core.signals import INTERRUPTED, Signals
+from headrace.core.snapshots import SnapshotError
 from headrace.core.spark.absent import NoSpark
 from headrace.core.spark.inside import Inside
 from headrace.core.spark.progress import Stages
-from headrace.core.spark.running import run_batch
+from headrace.core.spark.running import Outcome, completed, run_batch
 from headrace.core.spark.session import session
 from headrace.core.spark.settings import is_local, parsed
 from headrace.core.spark.shipping import shipped
@@ -31,6 +32,7 @@ from headrace.core.spark.stopping import Stopping
 from headrace.core.spark.troubles import trouble
 from headrace.core.telling import refusal
 from headrace.core.user_code import UserCodeError
+from headrace.state.storage.batch import BatchHome, batch_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,48 +41,77 @@ if TYPE_CHECKING:
     from headrace.cli.run_report import Report
     from headrace.core.plan import Plan
 
-Ended: TypeAlias = "BatchDone | Exception | None"
-"""How it ended; None: it had not begun when somebody asked for its end."""
+Ended: TypeAlias = "BatchDone | Outcome | Exception | None"
+"""How it ended: by itself, as the run before it, by a failure, or before it had begun."""
 
 
 class Batch:
-    """One run of a plan, told to one report."""
+    """One run of a plan, told to one report.
 
-    def __init__(self, checked: Checked, plan: Plan, report: Report) -> None:
+    Its home keeps what was written and is not visible yet, so that the next run brings that to its
+    end; if it does not begin `fresh`.
+    """
+
+    def __init__(
+        self, checked: Checked, plan: Plan, report: Report, home: str, *, fresh: bool = False
+    ) -> None:
         self._checked = checked
         self._plan = plan
         self._folder = Path(checked.file).parent
         self._report = report
+        self._home = home
+        self._fresh = fresh
+        self._is_decided = False
+        """Whether what was written is on record, to be made visible whatever happens."""
         self._stopping = Stopping()
         self._began_s = time.monotonic()
         self._stages: Stages | None = None
 
     def run(self, master: str | None, conf: Sequence[str], signals: Signals) -> int:
         """Run it; the exit status."""
+        try:
+            with batch_home(self._home, str(self._plan.name), now()) as kept:
+                status = self._run(kept, master, conf, signals)
+                if status == 0:
+                    kept.over()
+            return status
+        except SnapshotError as error:
+            return self._refused(refusal(error), error.hint, error.exit_status)
+
+    def _run(
+        self, kept: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
+    ) -> int:
         self._report.start(self._plan)
         with signals.heard(self._ask, _end), self._report.showing(), self._watched():
-            ended = self._ended(master, conf, signals)
+            ended = self._ended(kept, master, conf, signals)
         return self._status(ended)
 
-    def _ended(self, master: str | None, conf: Sequence[str], signals: Signals) -> Ended:
+    def _ended(
+        self, kept: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
+    ) -> Ended:
+        inside = self._inside(kept.job)
         try:
+            before = completed(self._plan, inside, kept, self._tell, fresh=self._fresh)
+            if before is not None:
+                return before
             with session(str(self._plan.name), master, parsed(conf)) as spark:
                 # pyspark puts a hook on SIGINT as well.
                 signals.renew()
-                return None if self._stopping.asked else self._done(spark)
+                return None if self._stopping.asked else self._done(spark, inside, kept)
         except Exception as error:
+            self._is_decided = kept.recorded() is not None
             return error
 
-    def _done(self, spark: SparkSession) -> BatchDone:
+    def _done(self, spark: SparkSession, inside: Inside, kept: BatchHome) -> BatchDone:
         context = spark.sparkContext
         self._stages = Stages(context)
         local = is_local(str(context.master))
         sent = nullcontext() if local else shipped(context, self._plan, self._folder)
         with sent, self._stopping.heard(context):
-            outcome = run_batch(spark, self._plan, self._inside(), self._tell)
-        return BatchDone(self._passed_s, outcome.rows)
+            outcome = run_batch(spark, self._plan, inside, self._tell, kept)
+        return BatchDone(self._passed_s, outcome.read, outcome.rows)
 
-    def _inside(self) -> Inside:
+    def _inside(self, job: str) -> Inside:
         from headrace.connectors.registry import REGISTRY
         from headrace.state.backends import backend
 
@@ -88,7 +119,7 @@ class Batch:
         return Inside(
             str(self._plan.name),
             self._folder.absolute(),
-            uuid.uuid4().hex,
+            job,
             REGISTRY,
             partial(backend, settings.state),
             settings.key_groups,
@@ -101,12 +132,15 @@ class Batch:
             case BatchDone():
                 self._report.written(ended)
                 return 0
-            case _ if self._stopping.asked:
+            case Outcome():
+                self._report.had_finished()
+                return 0
+            case _ if self._stopping.asked and not self._is_decided:
                 self._report.nothing_written()
                 return INTERRUPTED
             case NoSpark():
                 return self._refused(ended.message, ended.hint, ended.exit_status)
-            case ConnectorError():
+            case ConnectorError() | SnapshotError():
                 return self._refused(refusal(ended), ended.hint, ended.exit_status)
             case UserCodeError():
                 return self._refused(ended.message, ended.hint, 2)

@@ -11,6 +11,7 @@ from headrace.core.rendering import count
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from headrace.core.spark.counts import Read
     from headrace.core.spark.progress import Stage
 
 STARTING = "Spark starts"
@@ -32,15 +33,28 @@ class BatchLook:
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """How many rows each sink was given, and how long all of it took."""
+    """What each source gave and each sink was given, and how long all of it took."""
 
     seconds: float
+    read: Mapping[str, Read]
     rows: Mapping[str, int]
+
+    @property
+    def rows_in(self) -> int:
+        """Of all sources, bad ones as well."""
+        return sum(sum(each) for each in self.read.values())
 
     @property
     def rows_out(self) -> int:
         """Of all sinks."""
         return sum(self.rows.values())
+
+    def parts(self) -> Iterable[tuple[str, int, int, int]]:
+        """Rows in, rows out and bad records of sources and sinks."""
+        for name, (rows, bad) in self.read.items():
+            yield name, rows + bad, rows, bad
+        for name, rows in self.rows.items():
+            yield name, rows, rows, 0
 
 
 def batch_line(look: BatchLook) -> str:
@@ -91,13 +105,25 @@ def batch_document(look: BatchLook) -> Mapping[str, object]:
 
 
 def batch_summary_lines(done: BatchDone) -> Iterable[str]:
-    """The end: a row a sink, and below it all of them together.
-
-    >>> list(batch_summary_lines(BatchDone(3.14, {"out": 1200})))
-    ['     rows out', 'out     1,200', 'done in 3.1 s: 1,200 rows out']
-    """
+    """The end: a row a source and a sink, and below it all of them together."""
     from headrace.cli.run_text import aligned
 
-    rows = [(name, f"{number:,}") for name, number in done.rows.items()]
-    yield from aligned([("", "rows out"), *rows])
-    yield f"done in {done.seconds:.1f} s: {count(done.rows_out, 'row')} out"
+    rows = [(name, *(f"{number:,}" for number in numbers)) for name, *numbers in done.parts()]
+    yield from aligned([("", "rows in", "rows out", "bad"), *rows])
+    rate = f"{done.rows_in / max(done.seconds, 1e-9):,.0f} rows/s"
+    yield f"done in {done.seconds:.1f} s: {count(done.rows_in, 'row')} in, {rate}"
+
+
+def batch_summary_document(done: BatchDone) -> Mapping[str, object]:
+    """The same for a program."""
+    parts = {
+        name: {"rows_in": rows_in, "rows_out": rows_out, "bad": bad}
+        for name, rows_in, rows_out, bad in done.parts()
+    }
+    return {
+        "seconds": round(done.seconds, 3),
+        "rows_in": done.rows_in,
+        "rows_out": done.rows_out,
+        "bad": sum(bad for _, bad in done.read.values()),
+        "parts": parts,
+    }

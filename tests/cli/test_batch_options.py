@@ -13,6 +13,7 @@ from headrace.cli.batch.options import NOT_OF_A_BATCH
 from headrace.cli.batch.told import BatchDone, BatchLook, batch_line, batch_table
 from headrace.cli.run_json import JsonReport
 from headrace.cli.run_text import TextReport
+from headrace.core.spark.counts import Read
 from headrace.core.spark.progress import Stage
 from tests.cli.ran import Headrace
 
@@ -44,14 +45,7 @@ def test_what_says_nothing_to_a_batch_is_refused_with_the_reason(
     assert f"{option} does not go with --batch: {NOT_OF_A_BATCH[name]}" in ran.err
 
 
-FLAGS = {"fresh", "allow_lost_state", "resume_drained", "take_over"}
-
-
-def test_a_home_that_the_environment_names_is_no_mistake(
-    headrace: Headrace, pipeline: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HEADRACE_HOME", "home")
-    assert 'got "nowhere"' in headrace("run", pipeline, "--batch", "--master", "nowhere").err
+FLAGS = {"allow_lost_state", "resume_drained", "take_over"}
 
 
 @pytest.mark.parametrize("arguments", [("--master", "yarn"), ("--conf", "spark.x=1")])
@@ -97,15 +91,16 @@ def test_a_table_tells_of_all_stages() -> None:
 
 
 def test_lines_and_objects_tell_the_same_of_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    done = BatchDone(3.21, {"out": 1200, "late": 0})
+    done = BatchDone(3.21, {"ids": Read(1199, 1)}, {"out": 1200, "late": 0})
     TextReport("p.yaml", quiet=False).written(done)
     assert capsys.readouterr().err.splitlines() == [
-        "      rows out",
-        "out      1,200",
-        "late         0",
-        "done in 3.2 s: 1,200 rows out",
+        "      rows in  rows out  bad",
+        "ids     1,200     1,199    1",
+        "out     1,200     1,200    0",
+        "late        0         0    0",
+        "done in 3.2 s: 1,200 rows in, 374 rows/s",
     ]
     JsonReport("p.yaml", quiet=False).written(done)
     told = json.loads(capsys.readouterr().err)
-    assert told["status"] == "done" and told["rows_out"] == 1200
-    assert told["parts"] == {"out": {"rows_out": 1200}, "late": {"rows_out": 0}}
+    assert (told["status"], told["rows_out"], told["bad"]) == ("done", 1200, 1)
+    assert told["parts"]["ids"] == {"rows_in": 1200, "rows_out": 1199, "bad": 1}

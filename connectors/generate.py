@@ -9,9 +9,9 @@ from pydantic import Field
 
 from headrace.connectors.blocking import SourceInThreads
 from headrace.connectors.formats.opening import decoded
-from headrace.connectors.numbered import NumberedSource, Numbers
+from headrace.connectors.numbered import NumberedPieces, NumberedSource, Numbers
 from headrace.core.connector import Connector, ExpressionOption, SourceSide
-from headrace.core.contracts import Source, Surroundings
+from headrace.core.contracts import PieceReader, Source, Surroundings
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.pipeline.fields import Computed
 from headrace.core.pipeline.part import Part
@@ -40,6 +40,15 @@ class GenerateSource(Part):
 
 
 def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
+    numbers = _numbers(source, surroundings)
+    return SourceInThreads(NumberedSource(numbers, surroundings), surroundings.bench)
+
+
+def _pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
+    return NumberedPieces(_numbers(source, surroundings))
+
+
+def _numbers(source: nodes.Source, surroundings: Surroundings) -> Numbers:
     options = source.options
     assert isinstance(options, GenerateSource)
     bounds = [n for n in (options.rows, surroundings.limit) if n is not None]
@@ -47,8 +56,7 @@ def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
     per_second = options.rate.per_second if options.rate else None
     count = min(bounds) if bounds else None
     wanted = decoded(source)
-    numbers = Numbers(source.name, maker.make, count, per_second, source.parallelism, wanted)
-    return SourceInThreads(NumberedSource(numbers, surroundings), surroundings.bench)
+    return Numbers(source.name, maker.make, count, per_second, source.parallelism, wanted)
 
 
 class _Maker:
@@ -81,6 +89,8 @@ GENERATE = Connector(
         GenerateSource,
         expressions=(ExpressionOption("columns", NUMBERED, makes_columns=True),),
         open=_open,
+        pieces=_pieces,
         bounded=_bounded,
+        to_end="add rows, as in rows: 1000",
     ),
 )

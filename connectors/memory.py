@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from headrace.connectors.formats.opening import decoded
 from headrace.connectors.formats.required import sound
 from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import Arrival, Chunk, Ended, Reading, Surroundings, Writer
+from headrace.core.contracts import Arrival, Chunk, Ended, Piece, Reading, Surroundings, Writer
 from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import positive
@@ -63,7 +63,7 @@ class Memory:
         return Connector(
             "memory",
             "Rows of a test.",
-            source=SourceSide(MemoryOptions, open=self._source),
+            source=SourceSide(MemoryOptions, open=self._source, pieces=self._pieces),
             sink=SinkSide(MemoryOptions, open=self._sink),
         )
 
@@ -72,6 +72,11 @@ class Memory:
         assert isinstance(options, MemoryOptions)
         every_s = options.watch.total_seconds() if options.watch else None
         return MemorySource(source, self.inputs[options.data], every_s, options.ordered)
+
+    def _pieces(self, source: nodes.Source, surroundings: Surroundings) -> MemoryPieces:
+        options = source.options
+        assert isinstance(options, MemoryOptions)
+        return MemoryPieces(source, self.inputs[options.data])
 
     def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
         options = sink.options
@@ -105,6 +110,27 @@ class MemorySource:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPieces:
+    """`PieceReader` of the splits: each is a piece, without its pauses."""
+
+    source: nodes.Source
+    splits: Mapping[str, Sequence[Happening]]
+
+    async def pieces(self, many: int) -> Sequence[Piece]:
+        """Every split."""
+        return [Piece(Split(self.source.name, name), None, 0) for name in self.splits]
+
+    def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
+        """Its frames."""
+        schema, row = decoded(self.source), 0
+        for at, happening in enumerate(self.splits[piece.split.name]):
+            if not isinstance(happening, float | int):
+                rows, bad = sound(happening.select(self.source.columns), schema, row)
+                yield row, Chunk(piece.split, rows, at + 1, bad)
+                row += happening.height
 
 
 @dataclass(slots=True)

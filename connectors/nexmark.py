@@ -8,9 +8,9 @@ from pydantic import Field
 
 from headrace.connectors.blocking import SourceInThreads
 from headrace.connectors.nexmark_events import Events, events_for_rows
-from headrace.connectors.numbered import NumberedSource, Numbers
+from headrace.connectors.numbered import NumberedPieces, NumberedSource, Numbers
 from headrace.core.connector import Connector, SourceSide
-from headrace.core.contracts import Source, Surroundings
+from headrace.core.contracts import PieceReader, Source, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.values import Count, RowRate, choice, whole
 from headrace.core.plan import nodes
@@ -57,6 +57,15 @@ def columns(options: Part) -> Schema:
 
 
 def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
+    numbers = _numbers(source, surroundings)
+    return SourceInThreads(NumberedSource(numbers, surroundings), surroundings.bench)
+
+
+def _pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
+    return NumberedPieces(_numbers(source, surroundings))
+
+
+def _numbers(source: nodes.Source, surroundings: Surroundings) -> Numbers:
     options = source.options
     assert isinstance(options, NexmarkSource)
     stream, count = options.stream, options.events
@@ -70,8 +79,7 @@ def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
     def make(first: int, last: int) -> pl.DataFrame:
         return events.frame(first, last, source.columns)
 
-    numbers = Numbers(source.name, make, count, per_second, source.parallelism)
-    return SourceInThreads(NumberedSource(numbers, surroundings), surroundings.bench)
+    return Numbers(source.name, make, count, per_second, source.parallelism)
 
 
 def _bounded(options: Part) -> bool:
@@ -82,5 +90,12 @@ def _bounded(options: Part) -> bool:
 NEXMARK = Connector(
     "nexmark",
     "The events of the Nexmark benchmark's auction site.",
-    source=SourceSide(NexmarkSource, columns=columns, open=_open, bounded=_bounded),
+    source=SourceSide(
+        NexmarkSource,
+        columns=columns,
+        open=_open,
+        pieces=_pieces,
+        bounded=_bounded,
+        to_end="add events, as in events: 1000000",
+    ),
 )

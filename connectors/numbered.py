@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.required import sound
 from headrace.connectors.threaded import Threaded
-from headrace.core.contracts import Arrival, Chunk, Ended, Reading, Surroundings
+from headrace.core.contracts import Arrival, Chunk, Ended, Piece, Reading, Surroundings
 from headrace.core.messages import Position, Split
 from headrace.core.types import Schema
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 BLOCK = 32768
 _SHARE = re.compile(r"(\d+)/(\d+)x(\d+)")
+BLOCKS_A_PIECE, ROW_BYTES = 16, 128
+"""What a batch has made at once, and what a row is worth beside what others read."""
 BLOCKS_A_SECOND = 50
 """With a rate, a block is what comes in a fiftieth of a second, so that rows flow evenly."""
 
@@ -70,10 +72,15 @@ class Numbers:
         first = position if isinstance(position, int) else first
         while self.count is None or first < self.count:
             last = first + block
-            frame = self.make(first, last if self.count is None else min(last, self.count))
-            frame, bad = sound(frame, self.wanted, first) if self.wanted else (frame, ())
+            last = last if self.count is None else min(last, self.count)
+            yield self.block(split, first, last, first + stride)
             first += stride
-            yield Chunk(split, frame, first, bad)
+
+    def block(self, split: Split, first: int, last: int, position: int) -> Chunk:
+        """The rows of the numbers from one up to another; reading goes on at that position."""
+        frame = self.make(first, last)
+        frame, bad = sound(frame, self.wanted, first) if self.wanted else (frame, ())
+        return Chunk(split, frame, position, bad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,29 @@ class NumberedSource:
         """Reads blocks, at their time where there is a rate."""
         threaded = Threaded(self.numbers, self.surroundings)
         return Paced(threaded, self.numbers) if self.numbers.per_second else threaded
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedPieces:
+    """`PieceReader` of a run of numbers: a batch takes no time between rows."""
+
+    numbers: Numbers
+
+    async def pieces(self, many: int) -> Sequence[Piece]:
+        """Runs of whole blocks."""
+        count = self.numbers.count
+        assert count is not None, "an endless source is refused before"
+        blocks = min(max(-(-count // (many * BLOCK)), 1), BLOCKS_A_PIECE)
+        split, step = Split(self.numbers.source, "0"), blocks * BLOCK
+        runs = (range(at, min(at + step, count)) for at in range(0, count, step))
+        return [Piece(split, run, len(run) * ROW_BYTES) for run in runs]
+
+    def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
+        """The blocks of a run, each with its first number."""
+        assert isinstance(piece.at, range)
+        for first in range(piece.at.start, piece.at.stop, BLOCK):
+            last = min(first + BLOCK, piece.at.stop)
+            yield first, self.numbers.block(piece.split, first, last, last)
 
 
 class Paced:

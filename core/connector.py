@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.contracts import Sink, Source, Surroundings
+from headrace.core.contracts import PieceReader, Sink, Source, Surroundings
 from headrace.core.messages import Handle
 from headrace.core.pipeline.part import Part
 from headrace.core.types import Field, Schema, Type
@@ -98,8 +98,12 @@ class SourceSide:
     open: Callable[[nodes.Source, Surroundings], Source] | None = None
     place: Callable[[Part], str] | None = None
     """What two sources of a pipeline cannot share, as it is called."""
+    pieces: Callable[[nodes.Source, Surroundings], PieceReader] | None = None
+    """How a batch reads; None: it cannot."""
     bounded: Callable[[Part], bool] = lambda _: True
     """Whether it comes to an end."""
+    to_end: str = ""
+    """What users do to have it come to one."""
     replays: bool = True
     """Whether it can be read again from a position: else a job cannot go on from a checkpoint."""
     holds_back: Callable[[Part], bool] = lambda _: False

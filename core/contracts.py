@@ -118,6 +118,55 @@ Arrival: TypeAlias = Chunk | Ended
 """What comes of a reading."""
 
 
+@dataclass(frozen=True, slots=True)
+class ParquetFile:
+    """A file of Parquet that means the same to whoever reads it.
+
+    Its columns are just of the types that the source declares, and null nowhere where they must not
+    be.
+    """
+
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Records of a split that follow each other, which a batch reads at once; it can be pickled.
+
+    Whoever reads it, and as often as that may be, gets the same rows: where it begins and ends was
+    settled before.
+    """
+
+    split: Split
+    at: object
+    """Which records of it, as its connector knows them."""
+    size: int
+    """About how many bytes there are to be read."""
+    parquet: ParquetFile | None = None
+    """The whole file, where others than its connector may read it as well."""
+
+
+class PieceReader(Protocol):
+    """The reading side of a connector within a batch."""
+
+    async def pieces(self, many: int) -> Sequence[Piece]:
+        """All that is there to be read, the splits in their order, and each from head to end.
+
+        There are at least about so many pieces where there is enough for that. Raises
+        ConnectorError.
+        """
+        ...
+
+    def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
+        """The chunks of a piece, in order; its own thread waits for them, which has no loop.
+
+        Each with the number of its first record: records count on from there, and so all have other
+        numbers than those before them in the split, and greater ones.
+        """
+        ...
+
+
 class Reader(Protocol):
     """Reads a split from a position to its end. Synchronous, and it can be pickled."""
 

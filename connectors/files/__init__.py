@@ -11,7 +11,7 @@ from headrace.connectors.files.matching import is_magic
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.connectors.files.overlap import read_back
 from headrace.core.connector import ColumnOption, Connector, SinkSide, SourceSide
-from headrace.core.contracts import Sink, Source, Surroundings
+from headrace.core.contracts import PieceReader, Sink, Source, Surroundings
 from headrace.core.messages import Handle
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
@@ -33,6 +33,11 @@ def files(block: int = BLOCK) -> Connector:
 
         return SourceInThreads(open_source(source, surroundings, block), surroundings.bench)
 
+    def pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
+        from headrace.connectors.files.pieces import open_pieces
+
+        return open_pieces(source, surroundings, block)
+
     return Connector(
         "files",
         "Files in a folder.",
@@ -40,7 +45,9 @@ def files(block: int = BLOCK) -> Connector:
             FilesSource,
             FORMATS,
             open=source,
+            pieces=pieces,
             bounded=_bounded,
+            to_end="leave watch away",
             holds_back=_holds_back,
             look=_source_there,
         ),

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NoReturn
 
 from headrace.connectors.files.compression import Unpack, unpacking
@@ -24,14 +26,32 @@ TAIL = 16 << 10
 STAYS = "files stay as they are while they are read: write new ones beside them"
 
 
-class Opened:
-    """An open file; `name` is what it is called in messages."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as somebody saw it who settled what is to be read of it."""
 
-    def __init__(self, file: io.FileIO, path: str, name: str) -> None:
+    size: int
+    changed_ns: int
+
+
+class Opened:
+    """An open file; `name` is what it is called in messages. Its text is read up to `end`."""
+
+    def __init__(self, file: io.FileIO, path: str, name: str, end: int | None = None) -> None:
         self._file = file
         self.path = path
         self._name = name
+        self._limit = sys.maxsize if end is None else end
         self._seen = os.fstat(file.fileno())
+
+    def expect(self, seen: Seen) -> None:
+        """Notice that it is not the file that was seen; where it has an end, it may have grown."""
+        now, before = self._seen, seen.size
+        if now.st_size < before:
+            self._fail(f"shrank from {before} to {now.st_size} bytes before it was read", 0)
+        grew = now.st_size > before
+        if self._limit == sys.maxsize if grew else now.st_mtime_ns != seen.changed_ns:
+            self._fail("was changed before it was read", 0)
 
     def at(self, position: int, size: int) -> bytes:
         """So many bytes of the text from a position on; fewer only where it ends."""
@@ -59,6 +79,7 @@ class Opened:
         number = self._file.fileno()
         # Room for a block that a small file does not fill would cost more than reading it.
         there = max(self._seen.st_size - position, TAIL)
+        size = max(0, min(size, self._limit - position))
         data = os.pread(number, min(size, there), position)
         while 0 < len(data) < size and (
             more := os.pread(number, min(size - len(data), TAIL), position + len(data))
@@ -126,10 +147,18 @@ class Unpacked(Opened):
 
 
 @contextmanager
-def opened(path: str, name: str) -> Iterator[Opened]:
-    """The file, open for as long as it is read; the end of its name says how it is compressed."""
+def opened(
+    path: str, name: str, end: int | None = None, seen: Seen | None = None
+) -> Iterator[Opened]:
+    """The file, open for as long as it is read; the end of its name says how it is compressed.
+
+    What is not compressed is read up to `end`; it is the file that was `seen`.
+    """
     with telling(f"read {name}", name):
         file = io.FileIO(path)
     with file:
         unpack = unpacking(name)
-        yield Unpacked(file, path, name, unpack) if unpack else Opened(file, path, name)
+        text = Unpacked(file, path, name, unpack) if unpack else Opened(file, path, name, end)
+        if seen is not None:
+            text.expect(seen)
+        yield text

@@ -11,13 +11,15 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headrace.connectors.files.opened import Opened, opened
+from headrace.connectors.files.opened import Opened, Seen, opened
 from headrace.connectors.files.quota import Quota
 from headrace.connectors.formats.contract import Decoder
 from headrace.core.contracts import Chunk, ConnectorError
 from headrace.core.messages import Position, Split
 
 LONGEST = 256 << 20
+HEAD = 64 << 10
+"""In so much, a header is expected to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,16 @@ class FileReader:
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """The chunks from a byte on."""
-        at = position if isinstance(position, int) else 0
-        with opened(os.path.join(self.folder, split.name), split.name) as text:
+        return self.between(split, position if isinstance(position, int) else 0)
+
+    def between(
+        self, split: Split, at: int, end: int | None = None, seen: Seen | None = None
+    ) -> Iterator[Chunk]:
+        """The chunks from a byte on, up to another; both are where records begin."""
+        with opened(os.path.join(self.folder, split.name), split.name, end, seen) as text:
             decoder = self.decoder
             if decoder.has_header:
-                header = self._block(text, split, 0, 1)
+                header = self._block(text, split, 0, 1, min(HEAD, self.block))
                 if not header:
                     return
                 decoder = begun(decoder, header, split.name)
@@ -49,7 +56,7 @@ class FileReader:
                 del chunk
 
     def _chunk(self, text: Opened, decoder: Decoder, split: Split, at: int) -> Chunk | None:
-        block = self._block(text, split, at, self._wanted())
+        block = self._block(text, split, at, self._wanted(), self.block)
         if not block:
             return None
         frame, bad = decoder.decode(block, at)
@@ -60,11 +67,10 @@ class FileReader:
     def _wanted(self) -> int | None:
         return self.quota.left if self.quota else None
 
-    def _block(self, text: Opened, split: Split, at: int, wanted: int | None) -> bytes:
-        """The next records, as many as a block holds and are wanted; nothing at the end."""
+    def _block(self, text: Opened, split: Split, at: int, wanted: int | None, size: int) -> bytes:
+        """The next records, as many as that size holds and are wanted; nothing at the end."""
         if wanted is not None and wanted <= 0:
             return b""
-        size = self.block
         while size < 2 * self.longest:
             fitting = text.fitting(at, size)
             data = text.at(at, fitting)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.connectors.files.opened import Opened, opened
+from headrace.connectors.files.opened import Opened, Seen, opened
 from headrace.connectors.files.quota import Quota
 from headrace.connectors.files.reader import FileReader
 from headrace.connectors.formats.parquet_read import ROWS, ParquetReader
@@ -26,10 +26,16 @@ class RowReader:
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """The chunks from a row on."""
-        at = position if isinstance(position, int) else 0
-        with opened(os.path.join(self.folder, split.name), split.name) as file:
+        return self.between(split, position if isinstance(position, int) else 0)
+
+    def between(
+        self, split: Split, at: int, end: int | None = None, seen: Seen | None = None
+    ) -> Iterator[Chunk]:
+        """The chunks from a row on, up to another."""
+        with opened(os.path.join(self.folder, split.name), split.name, seen=seen) as file:
             while True:
                 wanted = min(self.rows, self.quota.left) if self.quota else self.rows
+                wanted = wanted if end is None else min(wanted, end - at)
                 if wanted <= 0:
                     return
                 chunk, rows = self._chunk(file, split, at, wanted)

@@ -61,7 +61,7 @@ def open_source(source: nodes.Source, surroundings: Surroundings, block: int) ->
     assert isinstance(options, FilesSource)
     quota = Quota(surroundings.limit) if surroundings.limit is not None else None
     folder, path = str(surroundings.folder), str(options.path)
-    reader = _reader(source, folder, block, quota)
+    reader = reader_of(source, folder, block, quota)
     if options.watch is None:
         return Files(source.name, path, reader, surroundings, options.ordered)
     from headrace.connectors.files.watching import Watch
@@ -70,7 +70,8 @@ def open_source(source: nodes.Source, surroundings: Surroundings, block: int) ->
     return Files(source.name, path, reader, surroundings, options.ordered, watch)
 
 
-def _reader(source: nodes.Source, folder: str, block: int, quota: Quota | None) -> AnyReader:
+def reader_of(source: nodes.Source, folder: str, block: int, quota: Quota | None) -> AnyReader:
+    """What reads each of the files."""
     if source.format and source.format.name == "parquet":
         from headrace.connectors.files.rows import RowReader
 

@@ -26,6 +26,11 @@ class Decoder(Protocol):
         """Whether a split opens with a record that is no row, and that `begin` wants first."""
         ...
 
+    @property
+    def quote(self) -> bytes:
+        """What may stand around text with line ends in it; nothing: each of them ends a record."""
+        ...
+
     def begin(self, header: bytes) -> Decoder:
         """The decoder of a split with this header; raises ConnectorError if it does not fit."""
         ...

@@ -49,6 +49,11 @@ class CsvDecoder:
         """Unless the names are known."""
         return not self.names
 
+    @property
+    def quote(self) -> bytes:
+        """Around fields with line ends in them."""
+        return self.shape.quote
+
     def begin(self, header: bytes) -> CsvDecoder:
         """The decoder for records under this header."""
         return replace(self, names=names_in(header, self.shape, self.declared))

@@ -45,6 +45,11 @@ class JsonDecoder:
         """Every line is a record."""
         return False
 
+    @property
+    def quote(self) -> bytes:
+        """Nothing: each line end ends a record."""
+        return b""
+
     def begin(self, header: bytes) -> JsonDecoder:
         """Nothing to begin with."""
         return self

@@ -42,10 +42,8 @@ class ParquetReader:
         """
         import polars as pl
 
+        found = self.columns(path)
         with _telling():
-            found = pl.read_parquet_schema(path)
-            for field in self.declared:
-                _check(field, found)
             columns = [
                 converted(pl.col(field.name), found[field.name], field.type).alias(field.name)
                 for field in self.schema
@@ -53,6 +51,16 @@ class ParquetReader:
             file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             frame = file.select(columns).slice(first, rows).collect()
         return sound(frame, self.schema, first), frame.height
+
+    def columns(self, path: str) -> Mapping[str, pl.DataType]:
+        """The columns of a file. Raises ConnectorError if they are not those declared."""
+        import polars as pl
+
+        with _telling():
+            found = pl.read_parquet_schema(path)
+        for field in self.declared:
+            _check(field, found)
+        return found
 
 
 def _check(field: Field, found: Mapping[str, pl.DataType]) -> None:

@@ -32,6 +32,11 @@ class RawDecoder:
         """Every line is a row."""
         return False
 
+    @property
+    def quote(self) -> bytes:
+        """Nothing: each line end ends a record."""
+        return b""
+
     def begin(self, header: bytes) -> RawDecoder:
         """Nothing to begin with."""
         return self

@@ -12,7 +12,7 @@ from headrace.connectors.kafka.fitting import (
 from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import Sink, Source, Surroundings
+from headrace.core.contracts import PieceReader, Sink, Source, Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
 from headrace.core.types import Schema
@@ -25,6 +25,12 @@ def _source(source: nodes.Source, surroundings: Surroundings) -> Source:
     from headrace.connectors.kafka.source import open_source
 
     return open_source(source, surroundings)
+
+
+def _pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
+    from headrace.connectors.kafka.source import open_pieces
+
+    return open_pieces(source, surroundings)
 
 
 def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
@@ -54,7 +60,14 @@ KAFKA = Connector(
     "kafka",
     "Topics of Apache Kafka.",
     source=SourceSide(
-        KafkaSource, FORMATS, beside=BESIDE, open=_source, bounded=_bounded, look=_source_there
+        KafkaSource,
+        FORMATS,
+        beside=BESIDE,
+        open=_source,
+        pieces=_pieces,
+        bounded=_bounded,
+        to_end="add stop: latest",
+        look=_source_there,
     ),
     sink=SinkSide(
         KafkaSink,

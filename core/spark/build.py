@@ -18,7 +18,7 @@ from headrace.core.spark.inside import Inside
 from headrace.core.spark.keyed import by_key
 from headrace.core.spark.native import routed, row_by_row
 from headrace.core.spark.operating import Operated, grouped
-from headrace.core.spark.reading import Piece, read
+from headrace.core.spark.reading import Found, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,23 +40,22 @@ class Building:
     spark: SparkSession
     plan: nodes.Plan
     inside: Inside
-    pieces: Mapping[str, Sequence[Piece]]
+    found: Mapping[str, Found]
     """What there is to read, by source."""
     streams: dict[str, Rows] = field(default_factory=dict)
 
     def build(self) -> dict[str, DataFrame]:
         """The rows of each sink."""
-        sources = [part for part in self.plan if isinstance(part, nodes.Source)]
-        for number, source in enumerate(sources):
-            self._source(source, number)
         for part in self.plan:
-            if isinstance(part, nodes.Step):
+            if isinstance(part, nodes.Source):
+                self._source(part)
+            elif isinstance(part, nodes.Step):
                 self._step(part)
         sinks = (part for part in self.plan if isinstance(part, nodes.Sink))
         return {sink.name: self.streams[sink.input].frame for sink in sinks}
 
-    def _source(self, source: nodes.Source, number: int) -> None:
-        frames = read(self.spark, source, number, self.pieces[source.name], self.inside)
+    def _source(self, source: nodes.Source) -> None:
+        frames = read(self.spark, source, self.found[source.name], self.inside)
         for stream in source.outputs:
             if stream.name in frames:
                 self._put(stream, frames[stream.name], of_stream(stream))

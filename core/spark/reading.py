@@ -1,24 +1,28 @@
 """Sources inside of executors: what there is to read is found by the driver, and read there.
 
-Each row of a range is the number of a piece; whoever gets it reads that piece, as often as Spark
-wants. So where a piece begins and ends is settled before anything is read.
+The driver settles the pieces before anything is read, so that whoever reads one, and however often,
+gets the same. Pieces are dealt in groups to a bounded number of tasks; each row of a range is the
+number of a group. What comes out does not depend on how they are dealt.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.core import taken
-from headrace.core.contracts import Chunk, Source
-from headrace.core.messages import Position, Split
+from headrace.core.blame import blamed
+from headrace.core.contracts import Chunk, Piece
 from headrace.core.plan import nodes
-from headrace.core.spark.columns import of_stream, with_hidden
+from headrace.core.spark.columns import Columns, ddl, of_stream, with_hidden
+from headrace.core.spark.counts import Counts, Read
+from headrace.core.spark.dealing import dealt
 from headrace.core.spark.inside import Inside
+from headrace.core.spark.parquet import ROW, is_scannable, scanned
 from headrace.core.spark.stage import staged
+from headrace.core.types import BOOLEAN
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,50 +30,94 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a split that is read at once."""
+class Found:
+    """What there is to read of a source."""
 
-    split: Split
-    position: Position
+    number: int
+    """Of the source, in the plan."""
+    pieces: tuple[Piece, ...]
+    counts: Counts
+    now_us: int
+    """When bad records are said to have come: at the same time, whoever reads them again."""
+
+
+async def found(
+    spark: SparkSession, plan: nodes.Plan, inside: Inside, counts: Counts
+) -> dict[str, Found]:
+    """What there is to read of each source now. Raises ConnectorError."""
+    sources = [part for part in plan if isinstance(part, nodes.Source)]
+    now_us, many = time.time_ns() // 1000, spark.sparkContext.defaultParallelism
+    there = {}
+    with inside.surroundings() as surroundings:
+        for number, source in enumerate(sources):
+            with blamed(source.name):
+                pieces = await inside.pieces(source, surroundings).pieces(many)
+            there[source.name] = Found(number, tuple(_numbered(pieces)), counts, now_us)
+    return there
+
+
+def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """The pieces, of splits that have their number."""
+    numbers: dict[str, int] = {}
+    for piece in pieces:
+        number = numbers.setdefault(piece.split.name, len(numbers))
+        yield replace(piece, split=replace(piece.split, number=number))
 
 
 def read(
-    spark: SparkSession, source: nodes.Source, number: int, pieces: Sequence[Piece], inside: Inside
+    spark: SparkSession, source: nodes.Source, there: Found, inside: Inside
 ) -> dict[str, DataFrame]:
-    """The streams of a source, which is the plan's source of that number."""
-    range_ = spark.range(0, len(pieces), 1, max(len(pieces), 1))
-    wanted = [stream for stream in source.outputs if stream.name in inside.read]
-    work = _Reading(source, number, tuple(pieces), inside, tuple(s.name for s in wanted))
-    rows = source.outputs[0]
-    columns = [
-        with_hidden(
-            {name: source.schema.get(name).type for name in source.columns},  # type: ignore[union-attr]
-            rows.timed,
-            rows.ordered,
-        )
-        if stream is rows
-        else of_stream(stream)
-        for stream in wanted
-    ]
-    frames = staged(range_, source.name, work, columns)
-    return dict(zip((stream.name for stream in wanted), frames, strict=True))
+    """The streams of a source that somebody reads."""
+    wanted = {s.name: _columns(source, s) for s in source.outputs if s.name in inside.read}
+    files = [piece for piece in there.pieces if is_scanned(piece)]
+    others = [piece for piece in there.pieces if not is_scanned(piece)]
+    if not files:
+        return _read(spark, source, there, others, wanted, inside)
+    there.counts.add(source.name, -1, Read(sum(f.parquet.rows for f in files if f.parquet), 0))
+    empty = {name: spark.createDataFrame([], ddl(columns)) for name, columns in wanted.items()}
+    streams = _read(spark, source, there, others, wanted, inside) if others else empty
+    if source.name in wanted:
+        frame = scanned(spark, source, there.number, files, wanted[source.name])
+        streams[source.name] = frame.union(streams[source.name]) if others else frame
+    return streams
 
 
-async def found(source: Source, start: bool = True) -> list[Piece]:
-    """The pieces of a source, as they are now."""
-    splits = await source.discover(first=True)
-    return [
-        Piece(replace(split, number=number), split.start) for number, split in enumerate(splits)
-    ]
+def is_scanned(piece: Piece) -> bool:
+    """Whether it is a file that Spark reads by itself."""
+    return piece.parquet is not None and is_scannable(piece.parquet.path)
+
+
+def _columns(source: nodes.Source, stream: nodes.Stream) -> Columns:
+    """The columns of a stream, of those that are read."""
+    if stream.name != source.name:
+        return of_stream(stream)
+    types = {field.name: field.type for field in source.schema}
+    read = {name: types[name] for name in source.columns}
+    return with_hidden(read, stream.timed, stream.ordered) or {ROW: BOOLEAN}
+
+
+def _read(
+    spark: SparkSession,
+    source: nodes.Source,
+    there: Found,
+    pieces: Sequence[Piece],
+    wanted: dict[str, Columns],
+    inside: Inside,
+) -> dict[str, DataFrame]:
+    groups = dealt(pieces, spark.sparkContext.defaultParallelism)
+    work = _Reading(source, replace(there, pieces=()), tuple(groups), inside, tuple(wanted))
+    numbers = spark.range(0, len(groups), 1, max(len(groups), 1))
+    frames = staged(numbers, source.name, work, list(wanted.values()))
+    return dict(zip(wanted, frames, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What an executor is sent: `Work` over the numbers of pieces."""
+    """What an executor is sent: `Work` over the numbers of groups."""
 
     source: nodes.Source
-    number: int
-    pieces: tuple[Piece, ...]
+    there: Found
+    groups: tuple[tuple[Piece, ...], ...]
     inside: Inside
     wanted: tuple[str, ...]
 
@@ -77,44 +125,38 @@ class _Reading:
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         """The rows of the pieces, and the records that could not be read."""
-        for frame in frames:
-            for at in frame["id"]:
-                yield from self._piece(self.pieces[at])
+        with self.inside.surroundings() as surroundings:
+            reader = self.inside.pieces(self.source, surroundings)
+            for frame in frames:
+                for group in frame["id"]:
+                    rows = bad = 0
+                    for piece in self.groups[group]:
+                        for first, chunk in reader.read(piece):
+                            yield from self._chunk(chunk, first)
+                            rows, bad = rows + chunk.frame.height, bad + len(chunk.bad)
+                    self.there.counts.add(self.source.name, group, Read(rows, bad))
 
-    def _piece(self, piece: Piece) -> Iterator[tuple[int, pl.DataFrame]]:
-        name, rows, bad = self.source.name, 0, 0
-        for chunk in self._chunks(piece):
-            if chunk.bad:
-                yield from self._bad(chunk, bad)
-            frame = chunk.frame
-            if frame.height and name in self.wanted:
-                if self.source.outputs[0].ordered:
-                    frame = taken.numbered(self.number, chunk, rows)
-                yield self.wanted.index(name), taken.timed(self.source, frame)
-            rows, bad = rows + chunk.frame.height, bad + len(chunk.bad)
+    def _chunk(self, chunk: Chunk, first: int) -> Iterator[tuple[int, pl.DataFrame]]:
+        if chunk.bad:
+            yield from self._bad(chunk, first)
+        frame = chunk.frame
+        if frame.height and self.source.name in self.wanted:
+            if self.source.outputs[0].ordered:
+                frame = taken.numbered(self.there.number, chunk, first)
+            yield self.wanted.index(self.source.name), _counted(taken.timed(self.source, frame))
 
-    def _bad(self, chunk: Chunk, before: int) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _bad(self, chunk: Chunk, first: int) -> Iterator[tuple[int, pl.DataFrame]]:
         to = self.source.on_error
         if to == "fail":
             raise taken.refusal(chunk)
         if to != "skip" and to in self.wanted:
-            now_us = time.time_ns() // 1000
-            letters = taken.letters(self.source, self.number, chunk, before, now_us)
+            there = self.there
+            letters = taken.letters(self.source, there.number, chunk, first, there.now_us)
             yield self.wanted.index(to), letters
 
-    def _chunks(self, piece: Piece) -> Iterator[Chunk]:
-        with asyncio.Runner() as runner, self.inside.surroundings() as surroundings:
-            opened = self.inside.source(self.source, surroundings)
-            reading = opened.reading()
 
-            async def begin() -> None:
-                reading.assign([(piece.split, piece.position)], last=True)
+def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows, which have a column at least."""
+    import polars as pl
 
-            try:
-                runner.run(begin())
-                while (arrival := runner.run(reading.next())) is not None:
-                    if isinstance(arrival, Chunk):
-                        yield arrival
-            finally:
-                runner.run(reading.close())
-                runner.run(opened.close())
+    return frame if frame.width else pl.DataFrame({ROW: pl.repeat(True, frame.height, eager=True)})

@@ -11,7 +11,7 @@ from headrace.connectors.kafka.source.beside import Beside
 from headrace.connectors.kafka.source.chunks import Maker
 from headrace.connectors.kafka.source.values import Raw, ValuesReader, csv_lines, json_lines
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.contracts import Source, Surroundings
+from headrace.core.contracts import PieceReader, Source, Surroundings
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
@@ -26,6 +26,15 @@ def open_source(source: nodes.Source, surroundings: Surroundings) -> Source:
     options = source.options
     assert isinstance(options, KafkaSource)
     return Topics(source.name, options, surroundings, maker(source))
+
+
+def open_pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
+    """The same, for a batch."""
+    from headrace.connectors.kafka.source.pieces import TopicPieces
+
+    options = source.options
+    assert isinstance(options, KafkaSource)
+    return TopicPieces(source.name, options, surroundings, maker(source))
 
 
 def maker(source: nodes.Source) -> Maker:

@@ -1,0 +1,135 @@
+"""The files of a source as pieces that a batch reads beside each other.
+
+Text is divided where records begin: behind a line end. Who reads a piece relies on that, so only
+text is divided in which each line end ends a record; compressed text is not, for nobody can begin
+to unpack in its middle. A file that grows meanwhile is read as far as it was there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import FileIO
+from itertools import pairwise
+
+from headrace.connectors.files.compression import unpacking
+from headrace.connectors.files.failing import telling
+from headrace.connectors.files.finding import find, nothing, refuse_dead_links
+from headrace.connectors.files.opened import Seen
+from headrace.connectors.files.options import FilesSource
+from headrace.connectors.files.reader import FileReader
+from headrace.connectors.files.rows import RowReader
+from headrace.connectors.files.source import reader_of
+from headrace.connectors.files.stretch import Stretch
+from headrace.core.bench import Bench
+from headrace.core.contracts import Chunk, Piece, PieceReader, Surroundings
+from headrace.core.messages import Split
+from headrace.core.plan import nodes
+
+LEAST, MOST = 8 << 20, 64 << 20
+"""How much text is worth a piece, and how much is read at once."""
+BLOCK = 64 << 10
+UNPACKED = 5
+"""Text is about so many times as large as it is when it is compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePieces:
+    """`PieceReader` of files. `least` and `most` are of what a piece is to have."""
+
+    name: str
+    path: str
+    reader: FileReader | RowReader
+    bench: Bench
+    least: int = LEAST
+    most: int = MOST
+
+    async def pieces(self, many: int) -> Sequence[Piece]:
+        """What is in the files that are there now."""
+        return await self.bench.blocking(partial(self._pieces, many))
+
+    def _pieces(self, many: int) -> Sequence[Piece]:
+        found = find(self.reader.folder, self.path)
+        if not found:
+            raise nothing(self.reader.folder, self.path)
+        refuse_dead_links(self.reader.folder, found)
+        files = {name: self._seen(name) for name in found}
+        total = sum(seen.size for seen in files.values())
+        step = min(max(total // many, self.least), self.most)
+        if isinstance(self.reader, RowReader):
+            from headrace.connectors.files.parquet_pieces import parquet_pieces
+
+            return list(parquet_pieces(self.name, self.reader, files, step))
+        return [piece for name, seen in files.items() for piece in self._of(name, seen, step)]
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.reader.folder, name)
+
+    def _seen(self, name: str) -> Seen:
+        with telling(f"read {name}", name):
+            found = os.stat(self._path(name))
+        return Seen(found.st_size, found.st_mtime_ns)
+
+    def _of(self, name: str, seen: Seen, step: int) -> Iterator[Piece]:
+        """The pieces of a file, of about that many bytes."""
+        split = Split(self.name, name)
+        if unpacking(name):
+            yield Piece(split, Stretch(seen), seen.size * UNPACKED)
+            return
+        with telling(f"read {name}", name):
+            borders = [0, *self._borders(name, seen.size, step), seen.size]
+        for first, end in pairwise(borders):
+            if first < end:
+                yield Piece(split, Stretch(seen, first, end), end - first)
+
+    def _borders(self, name: str, size: int, step: int) -> list[int]:
+        assert isinstance(self.reader, FileReader)
+        if size < 2 * step:
+            return []
+        with open(self._path(name), "rb", buffering=0) as file:
+            quote = self.reader.decoder.quote
+            quoted = _find(file, quote, 0) if quote else None
+            return borders(file, size if quoted is None else quoted, step)
+
+    def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
+        """The chunks of a piece, each with the byte or row that it begins with."""
+        stretch = piece.at
+        assert isinstance(stretch, Stretch)
+        at = stretch.first
+        for chunk in self.reader.between(piece.split, at, stretch.end, stretch.seen):
+            yield at, chunk
+            assert isinstance(chunk.position, int)
+            at = chunk.position
+
+
+def borders(file: FileIO, end: int, step: int) -> list[int]:
+    """Where lines begin, every so many bytes, before an end."""
+    found: list[int] = []
+    at = step
+    while at < end:
+        line_end = _find(file, b"\n", at - 1)
+        if line_end is None or line_end + 1 >= end:
+            break
+        found.append(line_end + 1)
+        at = line_end + 1 + step
+    return found
+
+
+def _find(file: FileIO, sign: bytes, at: int) -> int | None:
+    """Where the sign stands first, from a position on; it is one byte."""
+    file.seek(at)
+    while data := file.read(BLOCK):
+        if (found := data.find(sign)) >= 0:
+            return at + found
+        at += len(data)
+    return None
+
+
+def open_pieces(source: nodes.Source, surroundings: Surroundings, block: int) -> PieceReader:
+    """The files that the plan describes."""
+    options = source.options
+    assert isinstance(options, FilesSource)
+    of_files = reader_of(source, str(surroundings.folder), block, None)
+    return FilePieces(source.name, str(options.path), of_files, surroundings.bench)

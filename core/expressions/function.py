@@ -30,14 +30,13 @@ from headrace.core.expressions.signature import (
 )
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
-    OURS,
     Apply,
     Constant,
     ExpressionError,
     Form,
     Span,
     Typed,
-    walk,
+    ours_within,
 )
 from headrace.core.types import Type
 
@@ -83,14 +82,8 @@ class Overload:
         return Apply(result, nullable, call.span, call.name, bound.columns, form, spark)
 
     def _spark(self, call: Call, bound: Bound) -> str:
-        if any(_is_ours(call.arguments[i]) for i in bound.constants):
-            return OURS
-        return self.spark(bound) if callable(self.spark) else self.spark
-
-
-def _is_ours(typed: Typed) -> bool:
-    """Whether Spark is not to compute all of it; of a constant argument nothing else tells that."""
-    return any(isinstance(node, Apply) and node.spark == OURS for node in walk(typed))
+        constant = ours_within(*(call.arguments[i] for i in bound.constants))
+        return constant or (self.spark(bound) if callable(self.spark) else self.spark)
 
 
 def _with_constants(form: Form, bound: Bound) -> Form:

@@ -127,6 +127,13 @@ def walk(typed: Typed) -> Iterator[Typed]:
             yield from walk(argument)
 
 
+def ours_within(*inside: Typed) -> str:
+    """What Spark runs of a function whose form has these inside it, and not as arguments."""
+    nodes = (node for typed in inside for node in walk(typed))
+    ours = any(isinstance(node, Apply) and node.spark == OURS for node in nodes)
+    return OURS if ours else AS_WRITTEN
+
+
 def columns(typed: Typed) -> frozenset[str]:
     """The names of the input columns it reads."""
     return frozenset(node.name for node in walk(typed) if isinstance(node, Column))

@@ -8,8 +8,9 @@ types do: Spark's analyser must give the very types of ours (`types_match`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.expressions import syntax
 from headrace.core.expressions.parser import parse
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from headrace.core.plan import nodes
 
+T = TypeVar("T")
+
 
 def column_sql(column: nodes.Computed) -> str | None:
     """A computed column, or a key; None where Spark cannot compute it as we do."""
@@ -50,7 +53,8 @@ def sql(text: str, *meanings: Typed) -> str | None:
     if text == MASK:
         return None
     forms = {node.span: node.spark for each in meanings for node in _calls(each) if node.spark}
-    return _rewritten(text, parse(text), forms) if forms else text
+    said = _rewritten(text, parse(text), forms) if forms else text
+    return f"{said}\n" if "--" in said else said  # so that more may stand behind a comment
 
 
 def is_native(typed: Typed) -> bool:
@@ -73,6 +77,23 @@ def _rewritten(text: str, node: syntax.Node, forms: Mapping[Span, str]) -> str:
         said += text[at : child.span.start] + _rewritten(text, child, forms)
         at = child.span.end
     return said + text[at : node.span.end]
+
+
+def attempted(make: Callable[[], T | None]) -> T | None:
+    """What is made of Spark's rows; None where its analyser refuses a text that we understand.
+
+    There are few: a comment inside of a comment, a bracket that it takes for that of a type.
+    """
+    from pyspark.errors import AnalysisException
+
+    logger = logging.getLogger("SQLQueryContextLogger")  # writes what is raised to stderr as well
+    disabled, logger.disabled = logger.disabled, True
+    try:
+        return make()
+    except AnalysisException:
+        return None
+    finally:
+        logger.disabled = disabled
 
 
 def types_match(rows: DataFrame, columns: Mapping[str, Type]) -> bool:

@@ -17,6 +17,7 @@ LOCAL = "local[*]"
 LOG_LEVEL = "spark.log.level"
 PYTHON = "spark.pyspark.python"
 
+_RULES = "org.apache.spark.sql.catalyst.optimizer"
 MEANING = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
@@ -28,6 +29,12 @@ MEANING = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    # By these a float keeps digits that it has not, lower(upper(x)) is lower(x), and sums are put
+    # in another order without asking which of them are tried; all of it across steps, too.
+    "spark.sql.optimizer.excludedRules": (
+        f"{_RULES}.SimplifyCasts,{_RULES}.SimplifyCaseConversionExpressions,"
+        f"{_RULES}.ReorderAssociativeOperator"
+    ),
 }
 """By these the same text means the same rows on both executors."""
 LEGACY = "spark.sql.legacy."

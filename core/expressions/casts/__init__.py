@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from headrace.core.expressions.casts.rules import may_be_null, refusal, same_in_spark
 from headrace.core.expressions.typed import (
+    AS_WRITTEN,
     OURS,
     Apply,
     Constant,
@@ -31,8 +32,9 @@ def cast(typed: Typed, target: Type, span: Span, *, try_: bool = False) -> Typed
     nullable = typed.nullable or may_be_null(typed.type, target)
     name = "try_cast" if try_ else "cast"
     form = cast_form(typed.type, target, try_=try_)
-    spark = "" if same_in_spark(typed.type, target) else OURS
-    return Apply(target, nullable, span, name, (typed,), form, spark)
+    written_day = typed.type == DATE and isinstance(typed, Constant)
+    same = written_day or same_in_spark(typed.type, target)
+    return Apply(target, nullable, span, name, (typed,), form, AS_WRITTEN if same else OURS)
 
 
 def cast_form(source: Type, target: Type, *, try_: bool = False) -> Form:

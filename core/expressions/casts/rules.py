@@ -122,12 +122,24 @@ def may_be_null(source: Type, target: Type) -> bool:
 
 
 def same_in_spark(source: Type, target: Type) -> bool:
-    """Whether Spark casts all values to the same; a midnight out of range fails its job, and it
-    reads times with the name of a zone, or without a day."""
+    """Whether Spark casts all values to the same.
+
+    A midnight out of range fails its job; it reads times with the name of a zone, or without a day;
+    of bytes it makes texts that are no UTF-8. Of doubles it takes the digits that Java shows, which
+    differ by its version, and of wide seconds no more than 34.
+    """
     match source, target:
         case Array(a), Array(b):
             return same_in_spark(a, b)
         case Struct(a), Struct(b):
             pairs = zip(a, b, strict=True)
             return all(same_in_spark(x.type, y.type) for x, y in pairs)
-    return not (target == TIMESTAMP and source in (DATE, STRING))
+        case _, Decimal():
+            return source not in FLOATS
+        case Decimal(precision), _ if target == TIMESTAMP:
+            return precision <= _BIG_DECIMAL
+    return (source, target) not in _OTHERWISE
+
+
+_BIG_DECIMAL = 34
+_OTHERWISE = ((DATE, TIMESTAMP), (STRING, TIMESTAMP), (BINARY, STRING))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import Call, Overload, choose
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Apply, Constant, Form, Typed
+from headrace.core.expressions.typed import OURS, Apply, Constant, Form, Typed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,12 +60,16 @@ def of_any_case(overload: Overload) -> Callable[[Call], Typed]:
     """
 
     def resolve(call: Call) -> Typed:
-        if call.arguments:
-            text = call.arguments[0]
+        written = call.arguments
+        if written:
+            text = written[0]
             while isinstance(text, Apply) and text.function in _CASES:
                 text = text.arguments[0]
-            call = replace(call, arguments=(text, *call.arguments[1:]))
+            call = replace(call, arguments=(text, *written[1:]))
         _, bound = choose(call, [overload.signature])
-        return overload.apply(call, bound)
+        typed = overload.apply(call, bound)
+        # It is told not to do so across steps, and so does not do it here.
+        same = call.arguments == written or not isinstance(typed, Apply)
+        return typed if same else replace(typed, spark=OURS)
 
     return resolve

@@ -36,6 +36,7 @@ def _row(operator: str, alias: str, doc: str, *examples: tuple[str, str]) -> Fun
             build=_shift(operator),
             returns=_shifted,
             nulls="strict",
+            spark=f"{alias}({{0}}, {{1}})",  # behind `array`, Spark takes ">>" for two brackets
         ),
         example=first,
         more=tuple(more),

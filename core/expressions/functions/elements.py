@@ -32,6 +32,8 @@ def at_column(index: Type, element: Type) -> Form:
 
     def form(array: pl.Expr, index: pl.Expr) -> pl.Expr:
         at = index.cast(pl.Int32, wrap_numerical=True) if wide else index
+        if not array.meta.root_names():  # one array for all rows, which may be NULL
+            array = pl.when(at.is_not_null()).then(array)
         return array.list.get(pl.when(at >= 0).then(at), null_on_oob=True)
 
     return once(form, element)

@@ -61,7 +61,9 @@ def _floating_seconds(seconds: pl.Expr) -> pl.Expr:
 
 
 def _timestamp_of(name: str, unit: int) -> Overload:
-    spark = AS_WRITTEN if unit == 1 else OURS
+    most = (2**63 - 1) // unit
+    within = f"if({{0}} between -{most}L and {most}L, {name}({{0}}), null)"
+    spark = AS_WRITTEN if unit == 1 else within
     return overload(f"{name}(number: I) -> timestamp", _times(unit), spark=spark)
 
 

@@ -21,6 +21,8 @@ from headrace.core.types import DOUBLE, FLOATS, YEAR_MONTH, Decimal, Type
 if TYPE_CHECKING:
     import polars as pl
 
+# What fails where the plain operators do is null.
+_TRY_ADD, _TRY_SUBTRACT = "try_add({0}, {1})", "try_subtract({0}, {1})"
 _DAY, _TIME, _MONTHS = "interval day", "interval day to second", "interval year to month"
 
 
@@ -63,7 +65,7 @@ def _months_later(sign: int, move: Callable[..., pl.Expr]) -> Callable[[Bound], 
 
 
 def _both_ways(
-    time: str, interval: str, result: str, build: Callable[[Bound], Form], spark: str = OURS
+    time: str, interval: str, result: str, build: Callable[[Bound], Form], spark: str = _TRY_ADD
 ) -> tuple[Overload, Overload]:
     """A sum, and the same with its sides changed."""
     check = no_bigint if interval == "I" else None
@@ -89,7 +91,11 @@ def _both_ways(
 
 
 def _minus(
-    left: str, right: str, result: str, build: Callable[[Bound], Form], spark: str = OURS
+    left: str,
+    right: str,
+    result: str,
+    build: Callable[[Bound], Form],
+    spark: str = _TRY_SUBTRACT,
 ) -> Overload:
     check = no_bigint if right == "I" else None
     signature = f"-(left: {left}, right: {right}) -> {result}"
@@ -125,20 +131,21 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
         overload(
             f"+(left: {name}, right: {name}) -> {name}",
             lambda a, b: calendar.to_interval(_sum(a, b)),
-            spark=OURS,
+            spark=_TRY_ADD,
         )
         for name in (_DAY, _TIME)
     ),
     overload(
         f"+(left: {_MONTHS}, right: {_MONTHS}) -> {_MONTHS}",
         lambda a, b: calendar.to_int(calendar.bigint(a) + b),
-        spark=OURS,
+        spark=_TRY_ADD,
     ),
     *_both_ways("exact timestamp", _TIME, "timestamp", _plain(_time_plus)),
     *_both_ways("exact date", _TIME, "timestamp", _plain(_to_midnight(_time_plus))),
     *_both_ways(
         *("exact date", "exact interval day", "date"),
         _plain(lambda date, interval: plus_days(date, _days(interval))),
+        AS_WRITTEN,
     ),
     *_both_ways("exact date", "I", "date", _plain(plus_days), AS_WRITTEN),
     *_both_ways("exact date", _MONTHS, "date", _months_later(1, calendar.plus_months)),
@@ -149,13 +156,13 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
 
 MINUS_OVERLOADS: tuple[Overload, ...] = (
     *(
-        overload(f"-(left: {name}, right: {name}) -> {name}", _between, spark=OURS)
+        overload(f"-(left: {name}, right: {name}) -> {name}", _between, spark=_TRY_SUBTRACT)
         for name in (_DAY, _TIME)
     ),
     overload(
         f"-(left: {_MONTHS}, right: {_MONTHS}) -> {_MONTHS}",
         lambda a, b: calendar.to_int(calendar.bigint(a) - b),
-        spark=OURS,
+        spark=_TRY_SUBTRACT,
     ),
     _minus("exact date", "exact date", _DAY, _plain(_days_between)),
     _minus("exact timestamp", "exact timestamp", _TIME, _plain(_between)),
@@ -169,6 +176,7 @@ MINUS_OVERLOADS: tuple[Overload, ...] = (
     _minus(
         *("exact date", "exact interval day", "date"),
         _plain(lambda date, interval: minus_days(date, _days(interval))),
+        AS_WRITTEN,
     ),
     _minus("exact date", "I", "date", _plain(minus_days), AS_WRITTEN),
     _minus("exact date", _MONTHS, "date", _months_later(-1, calendar.plus_months)),

@@ -15,7 +15,14 @@ from headrace.core.expressions.function import Call, Function, function, overloa
 from headrace.core.expressions.functions.comparisons import COMPARISONS, pair
 from headrace.core.expressions.functions.meeting import condition, meet, to_type
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Apply, Column, ExpressionError, Form, Typed
+from headrace.core.expressions.typed import (
+    Apply,
+    Column,
+    ExpressionError,
+    Form,
+    Typed,
+    ours_within,
+)
 from headrace.core.types import BOOLEAN, FLOAT, NULL, to_polars
 
 if TYPE_CHECKING:
@@ -97,7 +104,8 @@ def _nullif(call: Call) -> Typed:
 
     apart = () if widen or left is value else (left,)
     arguments = (value, right, *apart)
-    return Apply(value.type, True, call.span, call.name, arguments, once(form, value.type))
+    made = once(form, value.type)
+    return Apply(value.type, True, call.span, call.name, arguments, made, ours_within(left))
 
 
 def _exactly(call: Call, count: int, text: str) -> Sequence[Typed]:

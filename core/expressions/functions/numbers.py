@@ -22,7 +22,7 @@ from headrace.core.expressions.functions.intervals import (
 )
 from headrace.core.expressions.functions.operands import unfit
 from headrace.core.expressions.signature import Bound, Mismatch, bind
-from headrace.core.expressions.typed import Apply, Constant, Form, Typed
+from headrace.core.expressions.typed import Apply, Constant, Form, Typed, columns
 from headrace.core.types import (
     DOUBLE,
     FLOATS,
@@ -129,20 +129,24 @@ def _checked(operator: str) -> Callable[[Bound], Form]:
 
 
 def _plus(bound: Bound) -> Form:
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import once, staged
     from headrace.core.expressions.floating import plain_zero
 
     left, right = map(_zero, bound.arguments)
+    if bound.result in FLOATS and any(map(_folded, bound.arguments)):
+        return staged(lambda frame: frame["a0"] + frame["a1"], bound.result)
     if bound.result not in FLOATS or "0.0" not in (left, right):
         return lambda a, b: a + b
     return once(lambda a, b: plain_zero(b if left else a), bound.result)
 
 
 def _minus(bound: Bound) -> Form:
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import once, staged
     from headrace.core.expressions.floating import plain_zero
 
     left, right = map(_zero, bound.arguments)
+    if bound.result in FLOATS and any(map(_folded, bound.arguments)):
+        return staged(lambda frame: frame["a0"] - frame["a1"], bound.result)
     if bound.result not in FLOATS or (left != "0.0" and right != "-0.0"):
         return lambda a, b: a - b
     return once(lambda a, b: plain_zero(-b if left else a), bound.result)
@@ -158,6 +162,11 @@ def _zero(typed: Typed) -> str:
     if value is None or value != 0:
         return ""
     return str(value) if isinstance(value, float) else "0.0"
+
+
+def _folded(typed: Typed) -> bool:
+    """Whether it is a constant that Polars computes, and that may be such a zero."""
+    return isinstance(typed, Apply) and not columns(typed) and _constant(typed) is None
 
 
 PLUS = (overload("+(left: N, right: N) -> N", build=_plus, nulls="strict"), *PLUS_OVERLOADS)
@@ -246,15 +255,15 @@ TRIED = (
     _try(
         *("try_add", "+", "The sum, or NULL where it does not fit."),
         overload("try_add(left: I, right: I) -> I", build=_checked("+")),
-        overload("try_add(left: float, right: float) -> float", lambda a, b: a + b),
-        overload("try_add(left: double, right: double) -> double", lambda a, b: a + b),
+        overload("try_add(left: float, right: float) -> float", build=_plus),
+        overload("try_add(left: double, right: double) -> double", build=_plus),
         example="try_add(2147483647, 1)",
     ),
     _try(
         *("try_subtract", "-", "The difference, or NULL where it does not fit."),
         overload("try_subtract(left: I, right: I) -> I", build=_checked("-")),
-        overload("try_subtract(left: float, right: float) -> float", lambda a, b: a - b),
-        overload("try_subtract(left: double, right: double) -> double", lambda a, b: a - b),
+        overload("try_subtract(left: float, right: float) -> float", build=_minus),
+        overload("try_subtract(left: double, right: double) -> double", build=_minus),
         example="try_subtract(-2147483648, 1)",
     ),
     _try(

@@ -20,6 +20,7 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     ExpressionErrors,
     Typed,
+    ours_within,
     substituted,
     to_expr,
 )
@@ -53,7 +54,8 @@ def _between(call: Call) -> Typed:
     def form(subject: pl.Expr, low: pl.Expr, high: pl.Expr) -> pl.Expr:
         return _tested(above, subject, low) & _tested(below, subject, high)
 
-    return Apply(BOOLEAN, nullable, call.span, call.name, (subject, *ends), once(form, BOOLEAN))
+    arguments, made = (subject, *ends), once(form, BOOLEAN)
+    return Apply(BOOLEAN, nullable, call.span, call.name, arguments, made, ours_within(*tests))
 
 
 def _within(value: pl.Expr, low: pl.Expr, high: pl.Expr) -> pl.Expr:
@@ -80,8 +82,8 @@ def _case(call: Call) -> Typed:
         conditions = map(_tested, tests, [subject] * count, rest)
         return chain(*conditions, *rest[count:])
 
-    arguments = (subject, *others, *results)
-    return Apply(common, nullable, call.span, "case", arguments, once(form, common))
+    arguments, made = (subject, *others, *results), once(form, common)
+    return Apply(common, nullable, call.span, "case", arguments, made, ours_within(*tests))
 
 
 def _bound(subject: Typed) -> Typed:

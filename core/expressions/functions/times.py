@@ -56,6 +56,19 @@ def _date_trunc(bound: Bound) -> Form:
     return form
 
 
+_FIRST_MONTH = -106_751_981 * calendar.DAY_US
+"""The first day of a month that is a timestamp: it is one of a year as well."""
+
+
+def _trunc_in_spark(bound: Bound) -> str:
+    """Spark fails at times whose unit began before the first timestamp; the first whole day is a
+    Monday."""
+    unit = str(bound.constants[0]).upper()
+    length = units.length("DAY" if unit == "WEEK" else unit)
+    first = -(2**63 // length) * length if length else _FIRST_MONTH
+    return f"if(unix_micros({{1}}) >= {first}L, date_trunc({{0}}, {{1}}), null)"
+
+
 def _now(call: Call) -> Typed:
     if call.arguments:
         message = f"{call.name} takes 0 arguments, got {len(call.arguments)}"
@@ -110,7 +123,7 @@ TIMES: tuple[Function, ...] = (
             "date_trunc(unit: constant string, time: timestamp) -> timestamp",
             build=_date_trunc,
             check=_known_unit,
-            spark=OURS,
+            spark=_trunc_in_spark,
         ),
         example=("date_trunc('HOUR', timestamp '2024-05-06 07:08:09')", "2024-05-06 07:00:00"),
         more=(("date_trunc('WEEK', timestamp '2024-05-08 07:08:09')", "2024-05-06 00:00:00"),),

@@ -1,0 +1,133 @@
+"""What stands in random expressions for literals, and for arguments that are constant."""
+
+from __future__ import annotations
+
+_PATTERNS = [
+    r"'a'", r"'[a-c]+'", r"r'\d+'", r"r'(\w)(\d)'", r"'^a'", r"'b$'", r"'X|,'", r"r'\s*,\s*'",
+    r"'(?i)ABC'", r"r'[^a-z]'", r"'.'", r"r'\.'", r"'é'", r"'[À-Ö]'", r"r'\p{L}+'", r"r'\p{Lu}'",
+    r"r'\S'", r"r'\W'", r"r'(a)|(b)'", r"'a{2}'", r"'(?s)a.b'", r"'😀'", r"'x?'", r"'[0-9]{2,4}'",
+]  # fmt: skip
+_FORMATS = [
+    "'yyyy-MM-dd'", "'yyyy-MM-dd HH:mm:ss'", "'yyyy-MM-dd HH:mm:ss.SSSSSS'", "'d/M/yyyy H:mm'",
+    "'EEE d MMM yyyy'", "'EEEE, MMMM'", "'h:mm a'", "'D'", "'yy'", "\"yyyy-MM-dd'T'HH:mm:ssXXX\"",
+    "'Q'", "'HHmmss'", "'u'", "'SSS'", "'MMM d, y'",
+]  # fmt: skip
+_LIKES = ["'a%'", "'%b'", "'_'", "'%'", r"'50\\%'", "'a_b'", "'%é%'", "''", "'%X%X%'", "'A%'"]
+_DIGITS = ["0", "1", "2", "-1", "-3", "5", "10"]
+_UNITS = ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"]
+_UNITS += ["MICROSECOND"]
+
+TEXTS_OF = {
+    "string": ["''", "'a'", "','", "'é'", "'ab'", "'😀'", "'X'"],
+    "int": ["0", "1", "-1", "2", "3", "-2", "100"],
+    "boolean": ["true", "false"],
+}
+"""Constants of a type."""
+
+CONSTANTS: dict[tuple[str, str], list[str]] = {
+    **{(name, "pattern"): _LIKES for name in ("like", "ilike")},
+    **{(name, "escape"): ["'!'", "'/'"] for name in ("like", "ilike")},
+    **{(name, "pattern"): _PATTERNS for name in ("rlike", "regexp_replace")},
+    **{(name, "pattern"): _PATTERNS for name in ("regexp_extract", "regexp_extract_all")},
+    **{(name, "group"): ["0", "1", "2"] for name in ("regexp_extract", "regexp_extract_all")},
+    ("regexp_replace", "by"): ["''", "'-'", "'<$0>'", "'$1'", r"r'\$'"],
+    ("split", "separator"): [*_PATTERNS, "','", "''"],
+    **{(name, "digits"): _DIGITS for name in ("round", "bround", "ceil", "floor")},
+    **{(name, "pattern"): _FORMATS for name in ("date_format", "from_unixtime", "unix_timestamp")},
+    **{(name, "pattern"): _FORMATS for name in ("to_timestamp", "to_date")},
+    ("date_trunc", "unit"): [f"'{unit}'" for unit in _UNITS],
+    ("trunc", "unit"): ["'YEAR'", "'MONTH'", "'Q'", "'WEEK'", "'mon'", "'yy'"],
+    ("next_day", "day"): ["'Mon'", "'SU'", "'friday'", "'TH'"],
+    **{(name, "unit"): _UNITS for name in ("timestampdiff", "timestampadd")},
+    ("element_at", "position"): ["1", "2", "-1", "5"],
+    ("translate", "characters"): ["'abc'", "'é😀'", "'aa'", "''"],
+    ("translate", "by"): ["'xyz'", "'x'", "''", "'日本'"],
+    ("split_part", "number"): ["1", "2", "-1", "9"],
+}
+"""Constants that have a meaning, by function and parameter."""
+
+LITERALS: dict[str, list[str]] = {
+    "boolean": ["true", "false"],
+    "tinyint": ["3Y", "-128Y", "127Y", "0Y"],
+    "smallint": ["300S", "-32768S", "7S"],
+    "int": ["0", "1", "-1", "2", "7", "-3", "13", "2147483647", "-2147483648", "100"],
+    "bigint": ["0L", "5L", "-9L", "9223372036854775807L", "-9223372036854775808L", "4000000000"],
+    "float": ["1.5F", "0.1F", "-0.0F", "3e38F", "float('NaN')"],
+    "double": ["1.5D", "-0.0D", "1e300", "0.1D", "2.5D", "-7.25D", "1e-7", "double('NaN')"],
+    "decimal(10,2)": ["1.25", "-99999999.99", "0.00", "3.5", "12345678.90"],
+    "decimal(38,6)": ["0.000001", "99999999999999999999999999999999.999999", "-1.5"],
+    "decimal(20,0)": ["99999999999999999999", "-5BD", "12345678901234567890"],
+    "string": [
+        "'abc'", "''", "'é'", "'Straße'", "' a '", "'1'", "'a,b'", "'😀b'", r"'a\tb'", "'it''s'",
+        r"'\\'", '"dq"', r"r'\d'", "'50%'", r"'\u00e9'", "'x' 'y'", "'${a}'", "'-- no'", "'/*'",
+    ],
+    "binary": ["x'00ff'", "x'c3a9'", "binary('é')", "x''"],
+    "date": ["date '2024-02-29'", "date '1969-12-31'", "date '0001-01-01'", "date '9999-12-31'"],
+    "timestamp": [
+        "timestamp '2024-02-29 23:59:59.999999'", "timestamp '1969-12-31 23:59:59.5'",
+        "timestamp '0001-01-01 00:00:00'", "timestamp '2024-03-31T01:30:00Z'",
+    ],
+    "array<int>": ["array(1, null, 3)", "array(7)", "array(-1, 2147483647)"],
+    "array<string>": ["array('a', null, 'é')", "array('')"],
+    "struct<n:int,s:string>": ["named_struct('n', 1, 's', 'x')"],
+    "interval day": ["interval 3 day", "interval '-400' day"],
+    "interval day to second": [
+        "interval '1 02:03:04.5' day to second", "interval -90 minutes", "interval 36 hours",
+        "interval 1 week 5 microseconds",
+    ],
+    "interval year to month": ["interval 14 months", "interval '-1-1' year to month"],
+}  # fmt: skip
+"""Literals by type."""
+
+_CASTS = "boolean tinyint smallint int bigint float double decimal string binary date timestamp"
+
+OWN: dict[str, list[str]] = {
+    "case": [
+        "case when {boolean} then {T} else {T} end",
+        "case when {boolean} then {T} when {boolean} then {T} end",
+    ],
+    "case subject": ["case {int} when {int} then {T} when 1 then {T} else {T} end"],
+    "is true": ["({boolean} is true)", "({boolean} is not true)"],
+    "is false": ["({boolean} is false)", "({boolean} is not false)"],
+    "between": [
+        "({int} between {bigint} and {int})",
+        "({string} not between {string} and {string})",
+        "({double} between {double} and {money})",
+        "({date} between '2000-01-01' and {date})",
+    ],
+    "in": [
+        "({int} in (1, {int}, null))",
+        "({string} not in ('a', 'b', ''))",
+        "({double} in ({double}, 0.0D, double('NaN')))",
+        "({date} in (date '2024-02-29', {date}))",
+        "({bigint} in (1, 2L, {int}))",
+    ],
+    "||": ["({string} || {int} || {string})", "({array} || {array})", "({date} || {boolean})"],
+    "concat": ["concat({string}, {string}, {bigint})", "concat({texts}, {texts})"],
+    "concat_ws": ["concat_ws(',', {string}, {string})", "concat_ws({string}, {texts}, {string})"],
+    "[]": ["({array})[{int}]", "({texts})[0]", "({struct})['s']"],
+    ".": ["({struct}).n", "({struct}).s"],
+    "named_struct": ["named_struct('n', {int}, 's', {string})", "named_struct('A b', {T})"],
+    "struct": ["struct({int}, {string})"],
+    "date_part": [
+        f"extract({field} from {{timestamp}})"
+        for field in ("year", "month", "day", "hour", "minute", "second", "week", "dow", "doy")
+    ] + ["date_part('quarter', {date})"],
+    "timestampdiff": [
+        f"timestampdiff({unit}, {{timestamp}}, {{timestamp}})" for unit in _UNITS
+    ],
+    "timestampadd": [
+        f"timestampadd({unit}, {{bigint}}, {{timestamp}})" for unit in _UNITS
+    ],
+    "make_timestamp": ["make_timestamp({int}, 2, 28, {int}, 7, {money})"],
+    "make_date": ["make_date({int}, 2, {int})", "make_date({int}, {int}, {int})"],
+    "substring": ["substring({string}, {int}, {int})", "substring({string} from 2 for {int})"],
+    "trim": ["trim({string})", "trim(both 'a ' from {string})", "trim({string}, {string})"],
+    "repeat": ["repeat({string}, 3)", "repeat({string}, -1)"],
+    "lpad": ["lpad({string}, 7, {string})", "lpad({string}, 3)", "lpad({string}, -1, 'x')"],
+    "rpad": ["rpad({string}, 7, {string})", "rpad({string}, 3)"],
+    "current_timestamp": ["current_timestamp() > timestamp '2024-01-01 00:00:00'"],
+    "current_date": ["current_date() > date '2024-01-01'"],
+    **{name: [f"{name}({{T}})"] for name in _CASTS.split()},
+}  # fmt: skip
+"""Forms that a signature does not say, by function; `{int}` is an expression of that type."""

@@ -1,0 +1,30 @@
+"""What Spark would do of a plan: its own words for it, sink by sink.
+
+A `MapInArrow` in it is our code in an executor, called by the part of the pipeline that it is of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.core.plan import nodes
+from headrace.core.spark.build import Building
+from headrace.core.spark.counts import counts
+from headrace.core.spark.inside import Inside
+from headrace.core.spark.planning import of_batch
+from headrace.core.spark.reading import found
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def explained(spark: SparkSession, plan: nodes.Plan, inside: Inside) -> dict[str, str]:
+    """Spark's physical plan of the rows of each sink. Raises ConnectorError.
+
+    Sources are looked at, and not read: how a file is read depends on what it is.
+    """
+    plan = of_batch(plan)
+    to_read = asyncio.run(found(spark, plan, inside, counts(spark)))
+    rows = Building(spark, plan, inside, to_read).build()
+    return {name: frame._explain_string(mode="simple").strip() for name, frame in rows.items()}

@@ -46,16 +46,14 @@ class _Said:
     """What Spark runs for functions, by where they stand, if not what was written."""
     keys: Mapping[str, str]
 
-    def outside(self, node: syntax.Node, parameters: frozenset[str] = frozenset()) -> str:
-        """What is said for a node over calls and keys; `parameters` are of lambdas around it."""
+    def outside(self, node: syntax.Node) -> str:
+        """What is said for a node over calls and keys."""
         match node:
-            case syntax.Name(name=name) if name in self.keys and name not in parameters:
+            case syntax.Name(name=name):
                 return quoted(self.keys[name])
             case syntax.Call(name=name) if name in TABLE:
                 return self._call(node)
-            case syntax.Lambda():
-                parameters |= set(node.parameters)
-        children = {child.span: self.outside(child, parameters) for child in syntax.children(node)}
+        children = {child.span: self.outside(child) for child in syntax.children(node)}
         return self._with(node, children)
 
     def _call(self, node: syntax.Call) -> str:

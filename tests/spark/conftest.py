@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kafka.conftest import broker, fresh, topics
+from tests.spark.quick import quick
 from tests.spark.session import started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker", "fresh", "topics"]
+__all__ = ["broker", "fresh", "quick", "topics"]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,102 @@
+"""What a step of a plan makes of rows as a stream, at its end; and what Spark makes of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from headrace.connectors.memory import Memory
+from headrace.core.compile import Seat, Setting, compile_steps
+from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
+from headrace.core.ordinals import placed
+from headrace.core.plan import Plan, nodes
+from headrace.core.spark.columns import Columns, after, ddl, of_stream
+from headrace.core.spark.keyed import by_key
+from headrace.core.spark.planning import of_batch
+from headrace.core.types import to_polars
+from headrace.state.memory import MemoryBackend
+from tests.runtime.running import plan_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def planned(schema: str, clauses: str) -> Plan:
+    """The plan of one step over rows with an event time `at`; as batches have it, so in order."""
+    text = (
+        f"sources:\n  rows: {{memory: {{data: in}}, schema: {schema}, event_time: at}}\n"
+        f"steps:\n  step: {{from: rows, {clauses}}}\n"
+        "sinks:\n  out: {from: step, memory: {data: out}}\n"
+    )
+    with TemporaryDirectory() as folder:
+        return of_batch(plan_of(Path(folder), text, {"memory": Memory({}).connector()}))
+
+
+def operation_of(plan: Plan) -> nodes.Keyed:
+    """What its step does."""
+    (operation,) = step_of(plan).operations
+    assert isinstance(operation, nodes.Keyed)
+    return operation
+
+
+def step_of(plan: Plan) -> nodes.Step:
+    """Its step."""
+    step = plan.part("step")
+    assert isinstance(step, nodes.Step)
+    return step
+
+
+def hidden(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with what travels with them: their time, and their place."""
+    return placed(rows.with_columns(pl.col("at").alias(EVENT_TIME)), pl.int_range(pl.len()))
+
+
+def streamed(plan: Plan, rows: pl.DataFrame, luck: random.Random) -> pl.DataFrame:
+    """What a stream of these rows, which come in any pieces, ends as."""
+    step = step_of(plan)
+    setting = Setting(lambda: 0, Path(), frozenset({"step"}), MemoryBackend())
+    compiled = compile_steps((step,), setting, Seat(0, 1, plan.key_groups))
+    chain = compiled.chain
+    assert chain is not None
+    types = {name: to_polars(type) for name, type in wanted(plan).items()}
+    frames = [pl.DataFrame(schema={**types, DELETE: pl.Boolean})]
+    for piece in cut(hidden(rows), luck):
+        frames += [frame for name, frame in chain.process(piece) if name == "step"]
+    frames += [frame for name, frame in chain.advance(FOREVER_US) if name == "step"]
+    compiled.close()
+    found = pl.concat(frames, how="diagonal").select(*types, DELETE)
+    kind = plan.streams["step"].kind
+    if isinstance(kind, nodes.Upsert):
+        found = found.unique(kind.key, keep="last") if kind.key else found.tail(1)
+    return found.filter(pl.col(DELETE).fill_null(False).not_()).drop(DELETE)
+
+
+def cut(rows: pl.DataFrame, luck: random.Random) -> Iterator[pl.DataFrame]:
+    """The rows in pieces."""
+    at = 0
+    while at < rows.height:
+        size = luck.choice([1, 7, 100, 1000])
+        yield rows.slice(at, size)
+        at += size
+
+
+def wanted(plan: Plan) -> Columns:
+    """The columns of the step's rows."""
+    source = of_stream(plan.streams["rows"])
+    return after(operation_of(plan), source, plan.streams["step"].ordered)
+
+
+def made(spark: SparkSession, plan: Plan, rows: pl.DataFrame) -> DataFrame:
+    """The rows, as Spark has them behind the source."""
+    columns = of_stream(plan.streams["rows"])
+    return spark.createDataFrame(hidden(rows).select(*columns).to_arrow(), ddl(columns))
+
+
+def natively(frame: DataFrame, plan: Plan) -> DataFrame | None:
+    """What Spark makes of rows, if it does what the step says."""
+    return by_key(frame, operation_of(plan), wanted(plan))

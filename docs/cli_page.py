@@ -22,7 +22,7 @@ Results go to standard output, everything said about them to standard error. So
 | 2 | the command line or a pipeline is wrong, or an input matches nothing |
 | 3 | refused because of what is there: an output folder that is not empty, checkpoints that are \
 damaged, do not fit, or are being written by another process |
-| 130 | ended at once by a second Ctrl-C; any other command by the first |
+| 130 | ended at once by a second Ctrl-C; a batch and any other command by the first |
 
 | environment | what it does |
 | --- | --- |
@@ -59,6 +59,7 @@ to standard error.
   that ended by itself. The second ends the run, and what it had not written is lost.
 - What happens when a run fails or is killed, and how it goes on: [recovery](recovery.md).
 - What happens when a pipeline with state is changed: [changing a pipeline](changing-pipelines.md).
+- `--batch` runs it once, on Spark: [batch](batch.md).
 - `--http PORT` serves metrics and health on this machine: [metrics](metrics.md).
 - Nobody has to listen: a standard error that is closed, full or gone ends no run.
 
@@ -92,7 +93,9 @@ beside them, by event:
   and `late` if a step of the pipeline can drop late rows. The same for each of `parts`, with
   `waits` (the share of time), `backpressure` (`ok`, `low` or `high`), and where they apply
   `unfilled` (rows in count windows that never filled), `watermark`, and `state`: what the step
-  keeps, as `rows`, `bytes` in memory and `bytes_on_disk`.
+  keeps, as `rows`, `bytes` in memory and `bytes_on_disk`. Of a batch it is `seconds` and `stages`,
+  null while Spark starts: of each its `number`, the `job` that it is of, how many `tasks` it has and
+  how many are `done`, `running` and `failed`, `rows_in` and `rows_out` from stage to stage, `ended`.
 - `stopping`, at the first Ctrl-C or SIGTERM: nothing more.
 - `failure`, where the job is refused or cannot go on: `message`, `hint`, `exit_status`; where it
   ran, `step`, `split` and `position`, and as `defect` a traceback if headrace is at fault.

@@ -1,0 +1,108 @@
+"""Batches of a pipeline in a folder, each in the pipeline's home, and what they have written."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from headrace.cli.pipelines import check
+from headrace.connectors.registry import REGISTRY
+from headrace.core.plan import nodes
+from headrace.core.spark.inside import Inside
+from headrace.core.spark.running import Outcome, completed, run_batch
+from headrace.state.backends import backend
+from headrace.state.storage.batch import BatchHome, batch_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.core.spark.committing import Kept
+
+SINCE = "2026-01-31T08:00:00Z"
+
+
+class Killed(BaseException):
+    """The end of a process, as far as what it leaves behind is concerned."""
+
+
+@dataclass(slots=True)
+class Doomed:
+    """A home whose process is killed just before it keeps something, or just behind that."""
+
+    home: BatchHome
+    at: str
+    """Before or behind what: `record`, `finish` or `forget`."""
+    behind: bool
+
+    def __getattr__(self, name: str) -> object:
+        does = getattr(self.home, name)
+        return partial(self._last, does) if name == self.at else does
+
+    def _last(self, does: Callable[..., None], *what: object) -> None:
+        if self.behind:
+            does(*what)
+        raise Killed
+
+
+@dataclass(slots=True)
+class Batches:
+    """One pipeline, run again and again."""
+
+    folder: Path
+    spark: SparkSession
+    told: list[str] = field(default_factory=list)
+
+    def run(self, text: str, *, fresh: bool = False) -> Outcome | None:
+        """Run it; None if the run before had only to be brought to its end."""
+        with self.home() as home:
+            plan = self._plan(text)
+            if completed(*plan, home, self.told.append, fresh=fresh) is not None:
+                home.over()
+                return None
+            outcome = run_batch(self.spark, *plan, self.told.append, home)
+            home.over()
+        return outcome
+
+    def die(self, text: str, at: str = "record", *, behind: bool) -> None:
+        """Run it until it keeps that."""
+        with self.home() as home:
+            doomed = cast("Kept", Doomed(home, at, behind))
+            try:
+                run_batch(self.spark, *self._plan(text), self.told.append, doomed)
+            except Killed:
+                return
+        raise AssertionError(f"it did not come to {at}")
+
+    @contextmanager
+    def home(self) -> Iterator[BatchHome]:
+        """The home, held."""
+        with batch_home(str(self.folder / "home"), "p", SINCE) as home:
+            yield home
+
+    def _plan(self, text: str) -> tuple[nodes.Plan, Inside]:
+        file = self.folder / "p.yaml"
+        file.write_text(f"name: p\n{text}", "utf-8")
+        checked = check(str(file), ())
+        plan = checked.plan
+        assert plan is not None, checked.problems
+        made = partial(backend, checked.pipeline.settings.state)
+        streams = frozenset(edge.stream for edge in plan.edges)
+        return plan, Inside("p", self.folder, "", REGISTRY, made, plan.key_groups, streams)
+
+    def parts(self, folder: str = "out") -> list[Path]:
+        """What is in a folder and those below it, hidden or not."""
+        return sorted(path for path in (self.folder / folder).rglob("*") if path.is_file())
+
+    def lines(self, folder: str = "out") -> list[str]:
+        """The lines of all parts, sorted; there is nothing hidden."""
+        found = []
+        for part in self.parts(folder):
+            assert not part.name.startswith("."), part
+            data = part.read_bytes()
+            found += (gzip.decompress(data) if part.suffix == ".gz" else data).decode().splitlines()
+        return sorted(found)

@@ -28,15 +28,21 @@ Inputs = Mapping[str, Sequence[Sequence[dict[str, Value]]]]
 """Of each source, the rows of each of its splits."""
 
 
-def interpret(plan: nodes.Plan, inputs: Inputs) -> dict[str, Rows]:
-    """The rows of every stream, by its name, and of every sink, by its."""
+def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dict[str, Rows]:
+    """The rows of every stream, by its name, and of every sink, by its.
+
+    They come as they are there, or `in_time` in the order of event time, as in a batch.
+    """
     streams: dict[str, Rows] = {}
     for number, part in enumerate(plan):
         match part:
             case nodes.Source():
                 streams[part.name] = _read(part, number, inputs[part.name])
             case nodes.Step():
-                streams.update(_step(part, [row for name in part.inputs for row in streams[name]]))
+                rows = [row for name in part.inputs for row in streams[name]]
+                if in_time:
+                    rows.sort(key=lambda row: row.order)
+                streams.update(_step(part, rows))
             case nodes.Sink():
                 streams[part.name] = streams[part.input]
     return streams

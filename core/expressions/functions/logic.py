@@ -21,6 +21,7 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     Form,
     Typed,
+    columns,
     ours_within,
 )
 from headrace.core.types import BOOLEAN, FLOAT, NULL, to_polars
@@ -79,7 +80,10 @@ def _coalesce(call: Call) -> Typed:
         raise ExpressionError(f"{call.name} takes at least 1 argument, got 0", call.span)
     values, common = meet(call, call.arguments)
     nullable = all(value.nullable for value in values)
-    return Apply(common, nullable, call.span, call.name, values, lambda *v: pl.coalesce(*v))
+    # Nothing is read behind a constant that is not NULL, where Polars loses the number of rows.
+    constants = (i for i, value in enumerate(values, 1) if not (value.nullable or columns(value)))
+    read = values[: next(constants, len(values))]
+    return Apply(common, nullable, call.span, call.name, read, lambda *v: pl.coalesce(*v))
 
 
 def _nvl(call: Call) -> Typed:

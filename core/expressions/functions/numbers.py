@@ -7,6 +7,7 @@ with its own digits; beside a float or double it is a double. All else meets in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import c_float
 from dataclasses import replace
 from decimal import Decimal as PythonDecimal
 
@@ -25,6 +26,7 @@ from headrace.core.expressions.signature import Bound, Mismatch, bind
 from headrace.core.expressions.typed import Apply, Constant, Form, Typed, columns
 from headrace.core.types import (
     DOUBLE,
+    FLOAT,
     FLOATS,
     INT,
     SMALLINT,
@@ -79,6 +81,8 @@ def _constant(typed: Typed) -> int | float | PythonDecimal | None:
     if isinstance(typed, Apply) and typed.function == "cast" and typed.type in FLOATS:
         (typed,) = typed.arguments
     value = typed.value if isinstance(typed, Constant) else None
+    if isinstance(value, float) and typed.type == FLOAT:
+        return c_float(value).value  # 0.1F is no 0.1
     return value if isinstance(value, int | float | PythonDecimal) else None
 
 

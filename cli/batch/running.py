@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.cli.batch.told import BatchDone, BatchLook
 from headrace.cli.resuming import now
 from headrace.core.contracts import ConnectorError
+from headrace.core.messages import Failure
 from headrace.core.news import Noticed
 from headrace.core.signals import INTERRUPTED, Signals
 from headrace.core.snapshots import SnapshotError
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from headrace.cli.run_report import Report
     from headrace.core.plan import Plan
 
-Ended: TypeAlias = "BatchDone | Outcome | Exception | None"
+Ended: TypeAlias = "BatchDone | Outcome | Failure | Exception | None"
 """How it ended: by itself, as the run before it, by a failure, or before it had begun."""
 
 
@@ -97,10 +98,20 @@ class Batch:
             with session(str(self._plan.name), master, parsed(conf)) as spark:
                 # pyspark puts a hook on SIGINT as well.
                 signals.renew()
-                return None if self._stopping.asked else self._done(spark, inside, kept)
+                return None if self._stopping.asked else self._at_work(spark, inside, kept)
         except Exception as error:
             self._is_decided = kept.recorded() is not None
             return error
+
+    def _at_work(self, spark: SparkSession, inside: Inside, kept: BatchHome) -> Ended:
+        try:
+            return self._done(spark, inside, kept)
+        except (ConnectorError, SnapshotError, UserCodeError):
+            raise
+        except Exception as error:
+            # What pyspark raises asks Java for its text.
+            self._is_decided = kept.recorded() is not None
+            return trouble(error)
 
     def _done(self, spark: SparkSession, inside: Inside, kept: BatchHome) -> BatchDone:
         context = spark.sparkContext
@@ -144,8 +155,10 @@ class Batch:
                 return self._refused(refusal(ended), ended.hint, ended.exit_status)
             case UserCodeError():
                 return self._refused(ended.message, ended.hint, 2)
+            case Exception():
+                ended = trouble(ended)
         assert ended is not None
-        self._report.failure(trouble(ended))
+        self._report.failure(ended)
         return 1
 
     def _refused(self, message: str, hint: str, status: int) -> int:

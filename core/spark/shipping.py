@@ -29,10 +29,10 @@ def shipped(context: SparkContext, plan: nodes.Plan, folder: Path) -> Iterator[N
     """Within this, executors anywhere import what is here; `folder` is the pipeline's."""
     with tempfile.TemporaryDirectory(prefix="headrace-ship-") as made:
         own, users = Path(made, "headrace.zip"), Path(made, f"{SHIPPED}.zip")
-        _pack(own, _own_files())
+        pack(own, own_files())
         context.addPyFile(str(own))
         if files := dict(user_files(plan, folder)):
-            _pack(users, files.items())
+            pack(users, files.items())
             context.addArchive(f"{users}#{SHIPPED}")
         yield
 
@@ -51,7 +51,8 @@ def _named(plan: nodes.Plan) -> set[str]:
     return {each.file for step in steps for each in step.operations if isinstance(each, nodes.Map)}
 
 
-def _own_files() -> Iterator[tuple[str, Path]]:
+def own_files() -> Iterator[tuple[str, Path]]:
+    """All of headrace, and where it stands in an archive."""
     for name in PACKAGES:
         package = importlib.import_module(f"headrace.{name}")
         yield from _package(Path(str(package.__file__)).parent, f"headrace/{name}")
@@ -72,7 +73,10 @@ def _package(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
             yield f"{name}/{path.relative_to(folder).as_posix()}", path
 
 
-def _pack(archive: Path, files: Iterable[tuple[str, Path]]) -> None:
+def pack(archive: Path, files: Iterable[tuple[str, Path]]) -> None:
+    """Make an archive that Python imports from."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        # A package without a file of its own is found in an archive only by its folder.
+        packed.writestr("headrace/", "")
         for name, path in files:
             packed.write(path, name)

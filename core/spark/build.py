@@ -5,6 +5,7 @@ What has a form as a DataFrame becomes that; everything else is our own operator
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -18,7 +19,7 @@ from headrace.core.spark.inside import Inside
 from headrace.core.spark.keyed import by_key
 from headrace.core.spark.native import routed, row_by_row
 from headrace.core.spark.operating import Operated, grouped
-from headrace.core.spark.reading import Found, read
+from headrace.core.spark.reading import Found, is_scanned, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,8 @@ class Rows:
     frame: DataFrame
     columns: Columns
     kind: nodes.Kind
+    costly: bool = True
+    """Whether to make them again takes more than to read what is kept already."""
 
 
 @dataclass(slots=True)
@@ -43,6 +46,10 @@ class Building:
     found: Mapping[str, Found]
     """What there is to read, by source."""
     streams: dict[str, Rows] = field(default_factory=dict)
+    _readers: Counter[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._readers = Counter(edge.stream for edge in self.plan.edges)
 
     def build(self) -> dict[str, DataFrame]:
         """The rows of each sink."""
@@ -56,13 +63,20 @@ class Building:
 
     def _source(self, source: nodes.Source) -> None:
         frames = read(self.spark, source, self.found[source.name], self.inside)
+        costly = not all(map(is_scanned, self.found[source.name].pieces))
         for stream in source.outputs:
             if stream.name in frames:
-                self._put(stream, frames[stream.name], of_stream(stream))
+                self._put(stream, frames[stream.name], of_stream(stream), costly=costly)
 
-    def _put(self, stream: nodes.Stream, frame: DataFrame, columns: Columns) -> None:
+    def _put(
+        self, stream: nodes.Stream, frame: DataFrame, columns: Columns, *, costly: bool = True
+    ) -> None:
         there = {name: type for name, type in columns.items() if name in frame.columns}
-        self.streams[stream.name] = Rows(frame, there, stream.kind)
+        self._keep(stream.name, Rows(frame, there, stream.kind, costly))
+
+    def _keep(self, name: str, rows: Rows) -> None:
+        """Have the rows of a stream, which are made once however many read them."""
+        self.streams[name] = _made_once(rows) if self._readers[name] > 1 else rows
 
     def _step(self, step: nodes.Step) -> None:
         rows = self._united([self.streams[name] for name in step.inputs])
@@ -73,7 +87,7 @@ class Building:
             rows = self._after(step, operation, rows)
         for stream in step.outputs:
             if stream.name == step.name:
-                self.streams[stream.name] = rows
+                self._keep(stream.name, rows)
             elif stream.name not in self.streams:
                 self._put(stream, self._nothing(of_stream(stream)), of_stream(stream))
 
@@ -84,7 +98,8 @@ class Building:
         columns = {n: t for n, t in first.columns.items() if all(n in r.columns for r in inputs)}
         names = [quoted(name) for name in columns]
         frames = (rows.frame.select(*names) for rows in inputs)
-        return Rows(reduce(lambda one, other: one.union(other), frames), columns, first.kind)
+        united = reduce(lambda one, other: one.union(other), frames)
+        return Rows(united, columns, first.kind, any(rows.costly for rows in inputs))
 
     def _nothing(self, columns: Columns) -> DataFrame:
         return self.spark.createDataFrame([], ddl(columns))
@@ -94,9 +109,10 @@ class Building:
         ordered = any(stream.ordered for stream in step.rows)
         kind, columns = kind_after(operation, rows.kind), after(operation, rows.columns, ordered)
         frame = _native(operation, rows, columns)
+        costly = rows.costly or frame is None or isinstance(operation, nodes.Keyed)
         if frame is None:
             frame = self._operated(step, operation, rows, kind, columns)
-        return Rows(frame, columns, kind)
+        return Rows(frame, columns, kind, costly)
 
     def _operated(
         self,
@@ -129,8 +145,18 @@ class Building:
             outputs = tuple((stream.name, rows.columns) for stream in wanted)
             alone = replace(step, operations=(route,))
             frames = Operated(alone, outputs, None, False, self.inside).over(rows.frame)
+        elif rows.costly and len(wanted) > 1:
+            rows = _made_once(rows)
+            frames = routed(rows.frame, route, step.outputs) or frames
         for stream in wanted:
-            self._put(stream, frames[stream.name], rows.columns)
+            self._put(stream, frames[stream.name], rows.columns, costly=rows.costly)
+
+
+def _made_once(rows: Rows) -> Rows:
+    """The rows, kept where they are made as far as there is memory, and on disks else."""
+    if not rows.costly:
+        return rows
+    return replace(rows, frame=rows.frame.persist(), costly=False)
 
 
 def _native(operation: nodes.Operation, rows: Rows, wanted: Columns) -> DataFrame | None:

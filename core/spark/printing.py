@@ -43,10 +43,6 @@ class Printable:
         for row in ranged.sortWithinPartitions("part", "at").toLocalIterator():
             yield pl.read_ipc_stream(BytesIO(row.data))
 
-    def release(self) -> None:
-        """They are needed no more."""
-        self.packed.unpersist()
-
 
 def printable(rows: DataFrame, sink: str) -> Printable:
     """Have the rows made."""

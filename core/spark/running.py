@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,9 @@ def run_batch(
             quiet(spark.sparkContext)
             runner.run(committing.sweep(ends))
             raise
+        finally:
+            with suppress(Exception):  # Spark itself may have ended
+                spark.catalog.clearCache()
         quiet(spark.sparkContext)
         runner.run(committing.commit(ends, kept, written))
     sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
@@ -207,4 +210,3 @@ class _Writing:
                 self.runner.run(writer.write(complete(frame, schema)))
                 if self.seen.over:
                     break
-        rows.release()

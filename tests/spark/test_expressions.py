@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
 from headrace.core.expressions import to_expr, type_expression
+from headrace.core.expressions.typed import OURS
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan.nodes import Computed
 from headrace.core.spark.expressions import attempted, column_sql, sql, types_match
@@ -24,6 +26,7 @@ from headrace.core.types import (
     Schema,
     Struct,
 )
+from tests.spark.drawing import ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -183,3 +186,12 @@ def test_rules_that_change_results_are_off_across_steps(spark: SparkSession) -> 
     first = rows.selectExpr("upper(s) as s", "float(i) as f", "l + 1 as l")
     then = first.selectExpr("lower(s)", "double(f)", "try_add(9223372036854775807L, l)")
     assert [tuple(row) for row in then.collect()] == [("ss", 2147483648.0, -1)]
+
+
+def test_the_docs_name_every_function_that_spark_never_runs() -> None:
+    never = {
+        row.name for row in ROWS if row.overloads and all(o.spark == OURS for o in row.overloads)
+    }
+    docs = Path(__file__).parents[2] / "docs" / "batch.md"
+    section = docs.read_text().partition("## What is exact: expressions")[2].partition("\n## ")[0]
+    assert never == {name for name in never if f"`{name}`" in section}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from headrace.core.expressions.function import Call, Function, function, overload
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import OURS, Constant, ExpressionError, Form, Typed
-from headrace.core.types import DOUBLE, INTERVALS, STRING
+from headrace.core.types import DOUBLE, INTERVALS, STRING, Array, Struct, Type
 
 _FAMILY = "numbers"
 
@@ -67,7 +67,18 @@ def _type_of(call: Call) -> Typed:
     type = call.arguments[0].type
     if type in INTERVALS:
         raise ExpressionError("typeof does not tell the units of an interval", call.span)
-    return Constant(STRING, False, call.span, str(type).replace(" not null", ""))
+    return Constant(STRING, False, call.span, _name_of(type))
+
+
+def _name_of(type: Type) -> str:
+    """A type as Spark names it, where nothing is said of nulls, and names of fields as they are."""
+    match type:
+        case Array(element):
+            return f"array<{_name_of(element)}>"
+        case Struct(fields):
+            inside = (f"{field.name}:{_name_of(field.type)}" for field in fields)
+            return f"struct<{','.join(inside)}>"
+    return str(type)
 
 
 MATHEMATICS = (

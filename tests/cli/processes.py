@@ -23,19 +23,19 @@ CONTROL = re.compile(r"\x1b\[(\d*)([A-Za-z])|\r\n|\n|\r")
 LONGEST_S = 60.0
 
 
-def limited(process: subprocess.Popen[T]) -> subprocess.Popen[T]:
+def limited(process: subprocess.Popen[T], longest_s: float = LONGEST_S) -> subprocess.Popen[T]:
     """The process, killed if it outlives every test."""
-    limit = threading.Timer(LONGEST_S, process.kill)
+    limit = threading.Timer(longest_s, process.kill)
     limit.daemon = True
     limit.start()
     return process
 
 
-def met(pipe: Path, mode: str) -> IO[str]:
+def met(pipe: Path, mode: str, longest_s: float = LONGEST_S) -> IO[str]:
     """The end of a named pipe when a process opens the other; raises Empty when none ever does."""
     opened: Queue[IO[str]] = Queue()
     threading.Thread(target=lambda: opened.put(pipe.open(mode)), daemon=True).start()
-    return opened.get(timeout=LONGEST_S)
+    return opened.get(timeout=longest_s)
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -1,0 +1,59 @@
+"""What a user is told of what Spark raises."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkRuntimeError
+
+from headrace.core.messages import Failure
+from headrace.core.spark.failing import FailedInside
+from headrace.core.spark.troubles import trouble
+
+JOB = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, "
+LAST = "most recent failure: Lost task 0.3 in stage 1.0 (TID 7) (10.0.0.2 executor 1): "
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "hint"),
+    [
+        (
+            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'polars.x'",
+            "a worker's Python has no package polars",
+            "pip install 'headrace[batch]'",
+        ),
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in "
+            "driver: 3.11, PySpark cannot run with different minor versions.",
+            "wanted Python 3.11 on all workers, as here, got 3.9",
+            "spark.pyspark.python",
+        ),
+        (
+            f'{JOB}{LAST}java.io.IOException: Cannot run program "python3": error=2, No such file',
+            "a worker has no program python3",
+            "spark.pyspark.python",
+        ),
+        (
+            f"{JOB}{LAST}java.lang.OutOfMemoryError: Java heap space\n\tat x.y.z",
+            "java.lang.OutOfMemoryError: Java heap space",
+            "spark.driver.memory",
+        ),
+        ("\nAll is lost\n\tat x.y.z", "All is lost", "spark.log.level=INFO"),
+    ],
+)
+def test_a_line_says_what_is_wrong_and_a_hint_what_to_do(
+    said: str, message: str, hint: str
+) -> None:
+    told = trouble(PySparkRuntimeError(said))
+    assert told.message == message
+    assert hint in told.hint and not told.defect
+
+
+def test_what_failed_inside_of_an_executor_is_told_as_in_a_stream() -> None:
+    failed = Failure('wanted bigint, got "x"', "ids", "in/a.jsonl", 120, "see the file")
+    said = f"{JOB}{LAST}PythonException: FailedInside: {FailedInside(failed)}\n\tat x.y.z"
+    assert trouble(PySparkRuntimeError(said)) == failed
+
+
+@pytest.mark.parametrize("error", [AnalysisException("no such column"), KeyError("x")])
+def test_what_cannot_be_analysed_is_a_defect_of_ours(error: Exception) -> None:
+    assert "Traceback" in trouble(error).defect or type(error).__name__ in trouble(error).defect

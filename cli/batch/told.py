@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 STARTING = "Spark starts"
 WAITING = "Spark has no work to show yet"
+NOT_TAKEN = "no executor has taken a task: has the cluster cores and memory free?"
+PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,16 @@ class BatchLook:
     def running(self) -> Sequence[Stage]:
         """The stages at work."""
         return [stage for stage in self.stages or () if not stage.ended]
+
+    @property
+    def remark(self) -> str:
+        """What there is to say beside the stages, if anything is."""
+        if self.stages is None:
+            return STARTING
+        if not self.stages:
+            return WAITING
+        begun = any(stage.running or stage.done or stage.ended for stage in self.stages)
+        return "" if begun or self.seconds < PATIENCE_S else NOT_TAKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +76,10 @@ def batch_line(look: BatchLook) -> str:
     '10 s  Spark starts'
     """
     said = [f"{look.seconds:.0f} s"]
-    if look.stages is None:
-        said.append(STARTING)
-    elif not look.running:
-        said.append(WAITING)
     for stage in look.running:
         failed = f", {stage.failed:,} failed" if stage.failed else ""
         said.append(f"{named(stage)}: {stage.done:,} of {count(stage.tasks, 'task')}{failed}")
-    return "  ".join(said)
+    return "  ".join(filter(None, (*said, look.remark)))
 
 
 def named(stage: Stage) -> str:
@@ -93,8 +101,7 @@ def batch_table(look: BatchLook) -> Table:
         rows = [stage.rows_in or None, stage.rows_out or None]
         cells = ["" if number is None else f"{number:,}" for number in [*numbers, *rows]]
         table.add_row(named(stage), *cells, style="dim" if stage.ended else None)
-    if not look.stages:
-        table.caption = STARTING if look.stages is None else WAITING
+    table.caption = look.remark or None
     return table
 
 

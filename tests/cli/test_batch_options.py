@@ -80,6 +80,12 @@ def test_a_line_tells_of_the_stages_at_work() -> None:
     assert line == "12 s  sink out, stage 3: 5 of 20 tasks"
 
 
+def test_a_cluster_that_takes_no_task_is_told_of_after_a_while() -> None:
+    stage = Stage(0, "sink out", 4, 0, 0, 0, 0, 0)
+    assert batch_line(BatchLook(10, (stage,))) == "10 s  sink out, stage 0: 0 of 4 tasks"
+    assert "has the cluster cores and memory free?" in batch_line(BatchLook(40, (stage,)))
+
+
 def test_a_table_tells_of_all_stages() -> None:
     console = Console(width=100, color_system=None)
     with console.capture() as shown:

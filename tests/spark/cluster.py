@@ -18,7 +18,7 @@ HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = re.compile(r"Successfully registered with master")
-LONGEST_S = 240.0
+LONGEST_S = 600.0
 
 
 @contextmanager

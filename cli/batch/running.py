@@ -41,9 +41,18 @@ if TYPE_CHECKING:
     from headrace.cli.pipelines import Checked
     from headrace.cli.run_report import Report
     from headrace.core.plan import Plan
+    from headrace.core.problems import Problem
 
 Ended: TypeAlias = "BatchDone | Outcome | Failure | Exception | None"
 """How it ended: by itself, as the run before it, by a failure, or before it had begun."""
+
+
+def refused(checked: Checked, plan: Plan) -> Sequence[Problem]:
+    """Why this pipeline is nothing for a batch."""
+    from headrace.connectors.registry import REGISTRY
+    from headrace.core.spark.refusing import problems
+
+    return problems(checked.pipeline, plan, REGISTRY)
 
 
 class Batch:

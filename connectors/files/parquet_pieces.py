@@ -41,9 +41,7 @@ def _of(
     source: str, path: str, name: str, seen: Seen, looked: Looked, step: int
 ) -> Iterator[Piece]:
     split, rows = Split(source, name), looked.rows
-    if rows is None:
-        yield Piece(split, Stretch(seen), seen.size)
-    elif looked.is_plain:
+    if looked.is_plain:
         parquet = ParquetFile(os.path.abspath(path), rows)
         yield Piece(split, Stretch(seen), seen.size, parquet)
     else:

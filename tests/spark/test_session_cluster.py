@@ -24,7 +24,7 @@ steps:
     key: k
     aggregate: {n: count(*), total: sum(score)}
 sinks:
-  out: {from: totals, files: {path: out}}
+  out: {from: totals, files: {path: out, mode: overwrite}}
 """
 SCORING = """\
 from weights import WEIGHT

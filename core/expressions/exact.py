@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from headrace.core.expressions.casts.rules import JAVA_DIGITS
 from headrace.core.types import MAX_DIGITS, Decimal, to_polars
 
 SAFE = 1.5e38
@@ -73,7 +74,7 @@ def guarded(number: pl.Expr, estimate: pl.Expr, result: Decimal) -> pl.Expr:
     return as_decimal(pl.when(estimate.abs() < SAFE).then(number), result)
 
 
-SIGNED_DIGITS = 34
+SIGNED_DIGITS = JAVA_DIGITS
 """To how many digits Spark rounds a number whose sign it changes, half to even."""
 
 

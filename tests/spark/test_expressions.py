@@ -82,8 +82,8 @@ def test_what_means_the_same_stands_as_it_was_written(text: str) -> None:
         ("hour( t - interval 1 day ) + i", "hour( try_subtract(t, interval 1 day) ) + i"),
         ("(i >> 1)", "shiftright(i, 1)"),
         (
-            "date_trunc('day', (t))",
-            "if(unix_micros((t)) >= -9223372022400000000L, date_trunc('day', (t)), null)",
+            "date_trunc('day', t)",
+            "if(unix_micros(timestamp(t)) >= -9223372022400000000L, date_trunc('day', t), null)",
         ),
         (
             "t + interval 1 day > t - interval 1 day and i = 1",

@@ -137,9 +137,10 @@ def same_in_spark(source: Type, target: Type) -> bool:
         case _, Decimal():
             return source not in FLOATS
         case Decimal(precision), _ if target == TIMESTAMP:
-            return precision <= _BIG_DECIMAL
+            return precision <= JAVA_DIGITS
     return (source, target) not in _OTHERWISE
 
 
-_BIG_DECIMAL = 34
+JAVA_DIGITS = 34
+"""So many digits Java keeps of a decimal number that it computes with."""
 _OTHERWISE = ((DATE, TIMESTAMP), (STRING, TIMESTAMP), (BINARY, STRING))

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.core.expressions.casts.rules import JAVA_DIGITS
 from headrace.core.expressions.function import Call, Overload, choose
 from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import OURS, Apply, Constant, Form, Typed
+from headrace.core.expressions.typed import AS_WRITTEN, OURS, Apply, Constant, Form, Typed
+from headrace.core.types import Decimal
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,6 +25,14 @@ def repeating(form: Form) -> Callable[[Bound], Form]:
         return once(form, bound.result)
 
     return build
+
+
+def signed_in_spark(bound: Bound) -> str:
+    """What Spark runs to change a sign: it fails where a decimal of more digits than Java keeps is
+    rounded up to one more."""
+    type = bound.types[0]
+    wide = isinstance(type, Decimal) and type.precision > JAVA_DIGITS
+    return OURS if wide else AS_WRITTEN
 
 
 def literal_text(typed: Typed) -> str | None:

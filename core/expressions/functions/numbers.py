@@ -13,6 +13,7 @@ from decimal import Decimal as PythonDecimal
 
 from headrace.core.expressions.decimals import OPERATORS, decimal_operands
 from headrace.core.expressions.function import Call, Function, Overload, function, overload
+from headrace.core.expressions.functions.arguments import signed_in_spark
 from headrace.core.expressions.functions.intervals import (
     DIVIDE_OVERLOADS,
     MINUS_OVERLOADS,
@@ -237,7 +238,7 @@ ARITHMETIC = (
     ),
     _arithmetic(
         *("negative", "The number with the other sign; the least integer stays as it is."),
-        overload("negative(value: N) -> N", build=_negative),
+        overload("negative(value: N) -> N", build=_negative, spark=signed_in_spark),
         *NEGATIVE_OVERLOADS,
         example=("-(1 + 2)", "-3"),
         more=(("negative(1.5)", "-1.5"),),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from headrace.core.expressions.casts import cast_form
 from headrace.core.expressions.coercion import decimal_of
 from headrace.core.expressions.function import Function, function, overload
+from headrace.core.expressions.functions.arguments import signed_in_spark
 from headrace.core.expressions.signature import Bound
 from headrace.core.expressions.typed import AS_WRITTEN, OURS, ExpressionError, Form
 from headrace.core.types import (
@@ -173,7 +174,7 @@ def _stepping(name: str, alias: tuple[str, ...], doc: str, *examples: tuple[str,
 ROUNDING = (
     function(
         *("abs", _FAMILY, "The number without its sign; the least integer stays as it is."),
-        overload("abs(value: N) -> N", build=_absolute),
+        overload("abs(value: N) -> N", build=_absolute, spark=signed_in_spark),
         example=("abs(-3)", "3"),
         more=(("abs(-1.50)", "1.50"),),
     ),

@@ -66,7 +66,7 @@ def _trunc_in_spark(bound: Bound) -> str:
     unit = str(bound.constants[0]).upper()
     length = units.length("DAY" if unit == "WEEK" else unit)
     first = -(2**63 // length) * length if length else _FIRST_MONTH
-    return f"if(unix_micros({{1}}) >= {first}L, date_trunc({{0}}, {{1}}), null)"
+    return f"if(unix_micros(timestamp({{1}})) >= {first}L, date_trunc({{0}}, {{1}}), null)"
 
 
 def _now(call: Call) -> Typed:

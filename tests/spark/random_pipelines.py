@@ -119,8 +119,8 @@ def drawn(draw: st.DrawFn) -> Chains:
 def _chain(draw: st.DrawFn, chains: Chains, name: str) -> None:
     stream = draw(st.sampled_from([*SOURCES, f"[{', '.join(SOURCES)}]"]))
     some = draw(st.lists(st.sampled_from(STATELESS), max_size=2))
-    for at, clauses in enumerate(chain(*some)):
-        stream = chains.add(f"{name}_{at}", stream, [clauses])
+    for at, clause in enumerate(chain(*some)):
+        stream = chains.add(f"{name}_{at}", stream, [clause])
     if draw(st.integers(0, 3)) == 0:
         stream = f"{chains.add(f'{name}_r', stream, [ROUTE])}.{draw(st.sampled_from(ROUTES))}"
     clauses = draw(_keyed())

@@ -1,0 +1,39 @@
+"""`headrace run --batch` on two cores, and how long that was at work on Spark.
+
+`python -m benchmarks.batch_inside PIPELINE` prints the seconds between the session's start and its
+end.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+
+from headrace.cli.batch import running
+from headrace.cli.main import run
+
+
+def main(pipeline: str) -> int:
+    """Run it as users do; the exit status."""
+    run_batch = running.run_batch
+    took = []
+
+    def timed(*arguments: object) -> object:
+        start = time.perf_counter()
+        done = run_batch(*arguments)  # type: ignore[arg-type]
+        took.append(time.perf_counter() - start)
+        return done
+
+    running.run_batch = timed  # type: ignore[assignment]
+    memory = ("--conf", "spark.driver.memory=4g")
+    with ExitStack() as lasting:
+        home = f"{pipeline}.home"
+        words = ["run", pipeline, "--batch", "--master", "local[2]", "--quiet", "--home", home]
+        status = run([*words, *memory], lasting)
+    print(*took)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -12,20 +12,20 @@ from contextlib import ExitStack
 
 from headrace.cli.batch import running
 from headrace.cli.main import run
+from headrace.core.spark.running import Outcome, run_batch
 
 
 def main(pipeline: str) -> int:
     """Run it as users do; the exit status."""
-    run_batch = running.run_batch
     took = []
 
-    def timed(*arguments: object) -> object:
+    def timed(*arguments: object) -> Outcome:
         start = time.perf_counter()
         done = run_batch(*arguments)  # type: ignore[arg-type]
         took.append(time.perf_counter() - start)
         return done
 
-    running.run_batch = timed  # type: ignore[assignment]
+    vars(running)["run_batch"] = timed
     memory = ("--conf", "spark.driver.memory=4g")
     with ExitStack() as lasting:
         home = f"{pipeline}.home"

@@ -1,0 +1,57 @@
+"""A source as a batch reads it: its pieces, and what is in them."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from headrace.connectors.registry import REGISTRY
+from headrace.core.bench import Bench
+from headrace.core.contracts import BadRecord, Chunk, Piece, PieceReader, Surroundings
+from headrace.core.plan import nodes
+from tests.connectors.on_disk import JOB
+from tests.runtime.running import plan_of
+
+
+def pieces_of(folder: Path, text: str) -> PieceReader:
+    """What reads the pieces of the source `s` of `sources:`."""
+    whole = f"sources:\n  s: {text}\nsinks:\n  o: {{from: s, console: {{}}}}"
+    node = plan_of(folder, whole, REGISTRY).part("s")
+    assert isinstance(node, nodes.Source)
+    side = REGISTRY[node.connector].source
+    assert side is not None and side.pieces is not None
+    return side.pieces(node, Surroundings(folder, JOB, Bench()))
+
+
+def divided(reader: PieceReader, many: int = 1) -> Sequence[Piece]:
+    """The pieces, as an executor gets them."""
+    pieces: Sequence[Piece] = pickle.loads(pickle.dumps(asyncio.run(reader.pieces(many))))
+    return pieces
+
+
+def read(reader: PieceReader, pieces: Sequence[Piece]) -> list[Chunk]:
+    """All chunks, each piece read by itself; numbers are those of one record each."""
+    found = []
+    numbers: dict[str, list[range]] = {}
+    for piece in pieces:
+        for first, chunk in reader.read(piece):
+            records = range(first, first + max(chunk.frame.height, len(chunk.bad)))
+            numbers.setdefault(chunk.split.name, []).append(records)
+            found.append(chunk)
+    for each in numbers.values():
+        each.sort(key=lambda records: records.start)
+        assert all(one.stop <= other.start for one, other in pairwise(each))
+    return found
+
+
+def rows(chunks: Sequence[Chunk]) -> list[tuple[object, ...]]:
+    """The rows of chunks, in their order."""
+    return [row for chunk in chunks for row in chunk.frame.rows()]
+
+
+def bad(chunks: Sequence[Chunk]) -> list[BadRecord]:
+    """The bad records of chunks, in their order."""
+    return [record for chunk in chunks for record in chunk.bad]

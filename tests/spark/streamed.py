@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def planned(schema: str, clauses: str) -> Plan:
+def planned(schema: str, clauses: str, event_time: str = ", event_time: at") -> Plan:
     """The plan of one step over rows with an event time `at`; as batches have it, so in order."""
     text = (
-        f"sources:\n  rows: {{memory: {{data: in}}, schema: {schema}, event_time: at}}\n"
+        f"sources:\n  rows: {{memory: {{data: in}}, schema: {schema}{event_time}}}\n"
         f"steps:\n  step: {{from: rows, {clauses}}}\n"
         "sinks:\n  out: {from: step, memory: {data: out}}\n"
     )
@@ -65,7 +65,7 @@ def streamed(plan: Plan, rows: pl.DataFrame, luck: random.Random) -> pl.DataFram
     assert chain is not None
     types = {name: to_polars(type) for name, type in wanted(plan).items()}
     frames = [pl.DataFrame(schema={**types, DELETE: pl.Boolean})]
-    for piece in cut(hidden(rows), luck):
+    for piece in cut(hidden(rows).select(*of_stream(plan.streams["rows"])), luck):
         frames += [frame for name, frame in chain.process(piece) if name == "step"]
     frames += [frame for name, frame in chain.advance(FOREVER_US) if name == "step"]
     compiled.close()

@@ -47,9 +47,11 @@ def _time(seconds: float) -> datetime:
     return EPOCH + timedelta(seconds=seconds)
 
 
-def ends_as(quick: SparkSession, clauses: str, rows: pl.DataFrame) -> Counter[tuple[Any, ...]]:
+def ends_as(
+    quick: SparkSession, clauses: str, rows: pl.DataFrame, event_time: str = ", event_time: at"
+) -> Counter[tuple[Any, ...]]:
     """The rows that a step ends as on Spark, which a stream ends as too; times in seconds."""
-    plan = planned(SCHEMA, clauses)
+    plan = planned(SCHEMA, clauses, event_time)
     native = natively(made(quick, plan, rows), plan)
     assert native is not None
     found = pl.from_arrow(native.toArrow())
@@ -169,6 +171,24 @@ def test_dedup_keeps_the_first_row_of_a_key_or_the_last(quick: SparkSession) -> 
     assert Counter((row[0], row[3]) for row in found) == {(None, 0): 1, (1, 1): 1}
     found = ends_as(quick, "dedup: {key: k, keep: last}", rows)
     assert Counter((row[0], row[3]) for row in found) == {(None, 2): 1, (1, 3): 1}
+
+
+def test_rows_need_no_event_time(quick: SparkSession) -> None:
+    rows = frame({"k": 1, "v": 1}, {"k": 1, "v": 3}, {"v": 2})
+    found = ends_as(quick, "key: k, aggregate: {t: sum(v), f: first(v)}", rows, "")
+    assert found == {(1, 4, 1): 1, (None, 2, 2): 1}
+    found = ends_as(quick, f"window: {{global: true}}, {N}", rows, "")
+    assert found == {(3,): 1}
+    found = ends_as(quick, "window: {global: true}, top: {n: 1, by: v desc}", rows, "")
+    assert [(row[3], row[6]) for row in found] == [(3, 1)]
+    assert len(ends_as(quick, "dedup: {key: k}", rows, "")) == 2
+
+
+def test_columns_have_any_name(quick: SparkSession) -> None:
+    step = 'key: {"a b": k}, aggregate: {"n.1": count(*), "total of v": sum(v)}'
+    rows = frame({"k": 1, "v": 1}, {"k": 2})
+    found = ends_as(quick, f'{step}, having: "`n.1` + `a b` > 2"', rows)
+    assert found == {(2, 1, None, 0): 1}
 
 
 @pytest.mark.parametrize(

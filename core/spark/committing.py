@@ -22,7 +22,7 @@ from headrace.core.messages import Handle
 from headrace.core.snapshots import RefusedSnapshot
 from headrace.core.state import Document
 
-FRESH = "run it as it was; or --fresh begins anew, and gives up what is not committed"
+FRESH = "--fresh begins anew, and gives up what is not committed"
 
 
 class Kept(Protocol):
@@ -152,9 +152,15 @@ async def complete(ends: Ends, written: Mapping[str, Written]) -> None:
     for name in written:
         if name not in ends.sinks:
             message = f'the run before has written sink "{name}", and not committed it yet'
-            raise RefusedSnapshot(f"{message}; now there is no such sink", FRESH)
-    async for _ in _committed(ends, written):
-        faults.point("batch.committed")
+            raise RefusedSnapshot(
+                f"{message}; now there is no such sink", f"run it as it was; or {FRESH}"
+            )
+    try:
+        async for _ in _committed(ends, written):
+            faults.point("batch.committed")
+    except ConnectorError as error:
+        error.hint = "; ".join(filter(None, [error.hint, FRESH]))
+        raise
 
 
 async def _committed(ends: Ends, written: Mapping[str, Written]) -> AsyncIterator[None]:

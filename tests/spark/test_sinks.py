@@ -145,7 +145,7 @@ def test_a_part_that_another_machine_has_is_missed_before_anything_is_seen(
     batches.parts()[0].unlink()
     with pytest.raises(ConnectorError, match="on another machine") as refused:
         batches.run(out())
-    assert "as one that they share" in refused.value.hint
+    assert "as one that they share; --fresh begins anew" in refused.value.hint
     assert all(part.name.startswith(".") for part in batches.parts())
 
 

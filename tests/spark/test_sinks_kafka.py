@@ -111,6 +111,7 @@ def test_a_transaction_that_is_lost_fails_the_batch_which_can_be_begun_anew(
     written: Written,
 ) -> None:
     short = written.text("delivery: exactly_once, transaction_timeout: 1s")
+    short += "settings: {checkpoint: {every: 500ms}}\n"
     written.batches.die(short, behind=True)
     written.topics.settled(written.topic)
     with pytest.raises(ConnectorError, match=r"rows to topic .* are lost"):

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     "or stops at its next checkpoint.",
 )
 @home_option
-@batch_options
+@batch_options("Run it once over all there is, on Spark;")
 @click.option(
     "--http",
     type=WholeNumber(0, 65535),

@@ -24,9 +24,9 @@ NOT_OF_A_BATCH = {
 }
 
 
-def batch_options(command: F) -> F:
-    """`--batch`, and where it runs."""
-    for option in (
+def batch_options(what: str) -> Callable[[F], F]:
+    """`--batch`, which does what is said of it, and where Spark runs."""
+    options = (
         click.option(
             "--conf",
             metavar="KEY=VALUE",
@@ -42,11 +42,16 @@ def batch_options(command: F) -> F:
         click.option(
             "--batch",
             is_flag=True,
-            help="Run it once over all there is, on Spark; `pip install 'headrace[batch]'`.",
+            help=f"{what} `pip install 'headrace[batch]'`.",
         ),
-    ):
-        command = option(command)
-    return command
+    )
+
+    def with_options(command: F) -> F:
+        for option in options:
+            command = option(command)
+        return command
+
+    return with_options
 
 
 def check_options(ctx: click.Context) -> None:

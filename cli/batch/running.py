@@ -55,6 +55,23 @@ def refused(checked: Checked, plan: Plan) -> Sequence[Problem]:
     return problems(checked.pipeline, plan, REGISTRY)
 
 
+def inside_of(checked: Checked, plan: Plan, job: str) -> Inside:
+    """What executors are sent of a pipeline."""
+    from headrace.connectors.registry import REGISTRY
+    from headrace.state.backends import backend
+
+    settings = checked.pipeline.settings
+    return Inside(
+        str(plan.name),
+        Path(checked.file).parent.absolute(),
+        job,
+        REGISTRY,
+        partial(backend, settings.state),
+        settings.key_groups,
+        frozenset(edge.stream for edge in plan.edges),
+    )
+
+
 class Batch:
     """One run of a plan, told to one report.
 
@@ -99,7 +116,7 @@ class Batch:
     def _ended(
         self, kept: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
     ) -> Ended:
-        inside = self._inside(kept.job)
+        inside = inside_of(self._checked, self._plan, kept.job)
         try:
             before = completed(self._plan, inside, kept, self._tell, fresh=self._fresh)
             if before is not None:
@@ -130,21 +147,6 @@ class Batch:
         with sent, self._stopping.heard(context):
             outcome = run_batch(spark, self._plan, inside, self._tell, kept)
         return BatchDone(self._passed_s, outcome.read, outcome.rows)
-
-    def _inside(self, job: str) -> Inside:
-        from headrace.connectors.registry import REGISTRY
-        from headrace.state.backends import backend
-
-        settings = self._checked.pipeline.settings
-        return Inside(
-            str(self._plan.name),
-            self._folder.absolute(),
-            job,
-            REGISTRY,
-            partial(backend, settings.state),
-            settings.key_groups,
-            frozenset(edge.stream for edge in self._plan.edges),
-        )
 
     def _status(self, ended: Ended) -> int:
         """Tell how it ended."""

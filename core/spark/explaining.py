@@ -16,7 +16,7 @@ from headrace.core.spark.planning import of_batch
 from headrace.core.spark.reading import found
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def explained(spark: SparkSession, plan: nodes.Plan, inside: Inside) -> dict[str, str]:
@@ -27,4 +27,12 @@ def explained(spark: SparkSession, plan: nodes.Plan, inside: Inside) -> dict[str
     plan = of_batch(plan)
     to_read = asyncio.run(found(spark, plan, inside, counts(spark)))
     rows = Building(spark, plan, inside, to_read).build()
-    return {name: frame._explain_string(mode="simple").strip() for name, frame in rows.items()}
+    return {name: _said(spark, frame) for name, frame in rows.items()}
+
+
+def _said(spark: SparkSession, rows: DataFrame) -> str:
+    """What `explain` of a DataFrame prints."""
+    java = spark.sparkContext._jvm
+    assert java is not None
+    said: str = java.PythonSQLUtils.explainString(rows._jdf.queryExecution(), "simple")
+    return said.strip()

@@ -1,0 +1,54 @@
+"""What Spark would do of a pipeline is shown beside what headrace says of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from headrace.cli.main import headrace
+
+PIPELINE = """
+name: few
+sources:
+  numbers:
+    generate: {rows: 10, columns: {n: id, half: id / 2}}
+steps:
+  sums: {from: numbers, where: n > 2, key: {even: n % 2}, aggregate: {total: sum(n)}}
+sinks:
+  out: {from: sums, files: {path: out}}
+"""
+
+
+def explained(tmp_path: Path, *options: str, text: str = PIPELINE) -> Result:
+    file = tmp_path / "few.yaml"
+    file.write_text(text, "utf-8")
+    return CliRunner().invoke(headrace, ["explain", str(file), *options])
+
+
+def test_spark_shows_what_is_its_own_and_what_is_ours(spark: SparkSession, tmp_path: Path) -> None:
+    result = explained(tmp_path, "--batch")
+    assert result.exit_code == 0, result.output
+    said = result.output.partition("on Spark, for the sink out:\n")[2]
+    assert "HashAggregate" in said
+    assert "MapInArrow numbers(" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_programs_find_spark_s_plans_by_sink(spark: SparkSession, tmp_path: Path) -> None:
+    result = explained(tmp_path, "--batch", "--format", "json")
+    assert list(json.loads(result.output)["spark"]) == ["out"]
+
+
+def test_spark_has_no_plan_to_be_drawn(tmp_path: Path) -> None:
+    result = explained(tmp_path, "--batch", "--format", "dot")
+    assert result.exit_code == 2
+    assert "Spark's plan is text: --batch has no --format dot" in result.output
+
+
+def test_what_a_batch_refuses_is_not_explained(tmp_path: Path) -> None:
+    result = explained(tmp_path, "--batch", text=PIPELINE.replace("rows: 10, ", ""))
+    assert result.exit_code == 2
+    assert "rows: 1000" in result.output

@@ -15,6 +15,7 @@ from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.plan import nodes
 from headrace.core.plan.changes import after as kind_after
 from headrace.core.spark.columns import Columns, after, ddl, of_stream, quoted
+from headrace.core.spark.expressions import attempted
 from headrace.core.spark.inside import Inside
 from headrace.core.spark.keyed import by_key
 from headrace.core.spark.native import routed, row_by_row
@@ -140,7 +141,7 @@ class Building:
 
     def _routed(self, step: nodes.Step, route: nodes.Route, rows: Rows) -> None:
         wanted = [stream for stream in step.outputs if stream.name in self.inside.read]
-        frames = routed(rows.frame, route, step.outputs)
+        frames = attempted(lambda: routed(rows.frame, route, step.outputs))
         if frames is None:
             outputs = tuple((stream.name, rows.columns) for stream in wanted)
             alone = replace(step, operations=(route,))
@@ -162,8 +163,8 @@ def _made_once(rows: Rows) -> Rows:
 def _native(operation: nodes.Operation, rows: Rows, wanted: Columns) -> DataFrame | None:
     """What Spark makes of rows by itself, if it does what we do."""
     if isinstance(operation, nodes.Keyed):
-        return by_key(rows.frame, operation, wanted)
-    return row_by_row(rows.frame, operation, rows.columns)
+        return attempted(lambda: by_key(rows.frame, operation, wanted))
+    return attempted(lambda: row_by_row(rows.frame, operation, rows.columns))
 
 
 def _dealt(rows: Rows, operation: nodes.Keyed, inside: Inside) -> DataFrame:

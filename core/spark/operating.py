@@ -17,7 +17,7 @@ from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import ASIDE, Chain, Output
 from headrace.core.plan import nodes
 from headrace.core.spark.columns import Columns
-from headrace.core.spark.expressions import column_sql
+from headrace.core.spark.expressions import attempted, column_sql
 from headrace.core.spark.inside import Inside
 from headrace.core.spark.stage import staged
 from headrace.core.state import KEY
@@ -127,15 +127,17 @@ def grouped(
     """The rows, with those of a key in one partition."""
     if not key:
         return rows.repartition(1)
-    texts = [column_sql(each) for each in key]
-    if None not in texts:
-        return rows.repartition(*map(_normal, texts, key))
+    texts = [text for each in key if (text := column_sql(each)) is not None]
+    if len(texts) == len(key):
+        dealt = attempted(lambda: rows.repartition(*map(_normal, texts, key)))
+        if dealt is not None:
+            return dealt
     work = _Grouping(key, inside.key_groups)
     (numbered,) = staged(rows, "key", work, [{**columns, GROUP: INT}])
     return numbered.repartition(GROUP).drop(GROUP)
 
 
-def _normal(text: str | None, column: nodes.Computed) -> Column:
+def _normal(text: str, column: nodes.Computed) -> Column:
     """A key as it is hashed: zero has no sign."""
     from pyspark.sql.functions import expr
 

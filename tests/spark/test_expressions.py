@@ -26,6 +26,7 @@ from headrace.core.types import (
     Schema,
     Struct,
 )
+from tests.spark.batches import Output, batch, stream
 from tests.spark.drawing import ROWS
 
 if TYPE_CHECKING:
@@ -195,3 +196,49 @@ def test_the_docs_name_every_function_that_spark_never_runs() -> None:
     docs = Path(__file__).parents[2] / "docs" / "batch.md"
     section = docs.read_text().partition("## What is exact: expressions")[2].partition("\n## ")[0]
     assert never == {name for name in never if f"`{name}`" in section}
+
+
+ODD = """
+name: odd
+sources:
+  rows:
+    files: {path: rows.jsonl}
+    format: json
+    schema: {i: int, s: string, x: double, at: timestamp}
+    event_time: at
+steps:
+  kept: {from: rows, where: "/* a /* b */ i > 0"}
+  made:
+    from: kept
+    with: {y: "/* a /* b */ i * 2", e: "exp(x)", u: upper(s)}
+    select:
+      {i: i, l: lower(u), h: "date_trunc('HOUR', at) -- hour", e: e, y: y, d: at + interval 1 day}
+  summed:
+    from: made
+    key: {k: "/* a /* b */ i % 2"}
+    aggregate: {n: count(*), top: "max(/* a /* b */ i)"}
+  dealt: {from: made, route: {odd: "/* a /* b */ i % 2 = 1", even: "i % 2 = 0 -- even"}}
+sinks:
+  a: {from: made, files: {path: made}}
+  b: {from: summed, files: {path: summed}}
+  c: {from: dealt.odd, files: {path: odd}}
+  d: {from: dealt.even, files: {path: even}}
+"""
+
+
+def test_a_pipeline_of_odd_texts_gives_the_same_rows_in_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "odd.yaml"
+    config.write_text(ODD)
+    lines = (
+        f'{{"i": {i}, "s": "Straße {i}", "x": {i / 7}, "at": "2024-02-29T10:{i:02}:00Z"}}\n'
+        for i in range(-3, 30)
+    )
+    (tmp_path / "rows.jsonl").write_text("".join(lines).replace(":-", ":0"))
+    stream(config)
+    wanted = Output.taken(tmp_path, {"summed": ("k",)})
+    batch(spark, config)
+    assert Output.taken(tmp_path, {"summed": ("k",)}) == wanted
+    assert sum(wanted.rows["odd"].values()) == 15

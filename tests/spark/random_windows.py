@@ -114,7 +114,8 @@ def physical(type: Type) -> pl.DataType:
             return pl.List(physical(element))
         case Struct(fields):
             return pl.Struct({field.name: physical(field.type) for field in fields})
-    return {DATE: pl.Int32(), TIMESTAMP: pl.Int64()}.get(type, to_polars(type))
+    counts: dict[Type, pl.DataType] = {DATE: pl.Int32(), TIMESTAMP: pl.Int64()}
+    return counts.get(type, to_polars(type))
 
 
 def said(type: Type) -> str:

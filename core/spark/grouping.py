@@ -6,20 +6,30 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.plan import nodes
-from headrace.core.plan.windows import Count, Ttl, Window
+from headrace.core.plan.windows import Count, Cumulate, Shape, Slide, Ttl, Window
 from headrace.core.spark.expressions import column_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+MOST_WINDOWS = 64
+"""Spark copies a row for each window that it is in; our operators put panes together."""
+
 
 def is_plain(window: Window | None, ttl: Ttl | None) -> bool:
-    """Whether rows are grouped by what they are, and not by how many came before, or when."""
+    """Whether Spark groups rows so: by what they are, not by how many came before, or when."""
     if window is None or ttl is not None:
         return ttl is None
     parts = window.trigger is not None and not window.accumulate
     special = window.processing or window.evict is not None or parts
-    return not special and not isinstance(window.shape, Count)
+    return not special and _is_plain_shape(window.shape)
+
+
+def _is_plain_shape(shape: Shape) -> bool:
+    match shape:
+        case Slide(size, every) | Cumulate(size, every):
+            return size <= every * MOST_WINDOWS
+    return not isinstance(shape, Count)
 
 
 def inside(operation: nodes.Keyed) -> tuple[str, ...]:

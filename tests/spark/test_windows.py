@@ -195,6 +195,7 @@ def test_columns_have_any_name(quick: SparkSession) -> None:
     "clauses",
     [
         f"window: {{count: 2}}, {N}",
+        f"window: {{slide: 1d, every: 1s}}, {N}",
         f"window: {{tumble: 1s, evict: {{last: 2}}}}, {N}",
         f"window: {{tumble: 1s, trigger: {{count: 2}}, accumulate: false}}, {N}",
         f"window: {{tumble: 1s, time: processing}}, {N}",

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
@@ -26,12 +26,16 @@ from tests.spark.rows import frame
 from tests.spark.session import started
 
 if TYPE_CHECKING:
+    from polars._typing import PolarsDataType
     from pyspark.sql import DataFrame, SparkSession
 
 AT_ONCE = 160
 """So many expressions are one job: more make Java's compiler slow."""
 ROWS = 48
 NUMBER = "__i"
+
+Native: TypeAlias = tuple[str, str, Typed]
+"""What was written, what Spark runs for it, and what it means."""
 
 
 @dataclass(slots=True)
@@ -56,25 +60,28 @@ class Oracle:
 
     def hold(self, expressions: Sequence[tuple[str, Typed]], found: Found) -> None:
         """Compare these, all at once."""
-        native = []
+        native: list[Native] = []
         for text, typed in expressions:
             said = sql(text, typed)
-            if said is None:
-                found.ours += 1
-                self._ours(text, typed, found)
-            elif not self._takes(said, typed):
-                found.untaken.append(f"{text}: {self._why(said, typed)}")
-            else:
+            if said is not None:
                 native.append((text, said, typed))
+                continue
+            found.ours += 1
+            self._ours(text, typed, found)
+        if not self._takes(native):
+            untaken = [each for each in native if not self._takes([each])]
+            found.untaken += [f"{text}: {self._why(said, typed)}" for text, said, typed in untaken]
+            native = [each for each in native if each not in untaken]
         found.native += len(native)
         for text, typed, theirs in self._theirs(native):
             ours = self._ours(text, typed, found)
             if ours is not None:
                 found.wrong.extend(_different(text, ours, theirs))
 
-    def _takes(self, said: str, typed: Typed) -> bool:
-        columns = attempted(lambda: self._selected([said]))
-        return columns is not None and types_match(columns.drop(NUMBER), {"c0": typed.type})
+    def _takes(self, native: Sequence[Native]) -> bool:
+        columns = attempted(lambda: self._selected([said for _, said, _ in native]))
+        types = {f"c{i}": typed.type for i, (_, _, typed) in enumerate(native)}
+        return columns is not None and types_match(columns.drop(NUMBER), types)
 
     def _why(self, said: str, typed: Typed) -> str:
         from pyspark.errors import PySparkException
@@ -90,9 +97,7 @@ class Oracle:
 
         return self.rows.select(NUMBER, *(f.expr(t).alias(f"c{i}") for i, t in enumerate(texts)))
 
-    def _theirs(
-        self, native: Sequence[tuple[str, str, Typed]]
-    ) -> Iterator[tuple[str, Typed, pl.Series | str]]:
+    def _theirs(self, native: Sequence[Native]) -> Iterator[tuple[str, Typed, pl.Series | str]]:
         """What Spark gives for each, or why it fails, found by halving."""
         if not native:
             return
@@ -142,7 +147,7 @@ def _plain(column: pl.Series) -> list[Any]:
     return column.cast(_physical(column.dtype)).to_list()
 
 
-def _physical(type: pl.DataType) -> pl.DataType:
+def _physical(type: PolarsDataType) -> PolarsDataType:
     match type:
         case pl.Date():
             return pl.Int32()

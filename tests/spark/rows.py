@@ -68,6 +68,7 @@ COLUMNS: dict[str, Type] = {
 
 SCHEMA = Schema(tuple(Field(name, type) for name, type in COLUMNS.items()))
 
+_BITS: dict[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
 _DAY = 86_400_000_000
 _TEXTS = """
 |a|A|abc|ABC|aXbXc|hello wORLD| a |  |straße|ÀÉ|ǆ|ΑΣ|ΣΑΣ.|İı|ﬀ|é|é|日本語|😀|👩🏽‍🚀x|50%|a_b|a%b
@@ -100,15 +101,14 @@ def _column(name: str, type: Type, random: Random, rows: int) -> pl.Series:
 
 def series(name: str, values: list[Any], type: Type) -> pl.Series:
     """A column of values; those of times are counts."""
-    physical = {DATE: pl.Int32(), TIMESTAMP: pl.Int64()}.get(type, to_polars(type))
-    return pl.Series(name, values, dtype=physical).cast(to_polars(type))
+    counts: dict[Type, pl.DataType] = {DATE: pl.Int32(), TIMESTAMP: pl.Int64()}
+    return pl.Series(name, values, dtype=counts.get(type, to_polars(type))).cast(to_polars(type))
 
 
 def value(type: Type, random: Random) -> Any:
     """A value of that type: mostly one that is known to be hard."""
-    bits = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}.get(type)
-    if bits:
-        return _integer(bits, random)
+    if type in _BITS:
+        return _integer(_BITS[type], random)
     match type:
         case Array(element):
             length = random.choice((0, 1, 2, 3, 5))
@@ -138,7 +138,7 @@ def _perhaps(type: Type, random: Random) -> Any:
 
 
 def _integer(bits: int, random: Random) -> int:
-    most = 2 ** (bits - 1) - 1
+    most = (1 << (bits - 1)) - 1
     small = [each for each in _INTEGERS if each <= most]
     ends = (most, -most - 1, most - 1, -most)
     return random.choice((*small, *ends, random.randint(-20, 20), random.randint(-most, most)))

@@ -78,8 +78,8 @@ def of_any_case(overload: Overload) -> Callable[[Call], Typed]:
             call = replace(call, arguments=(text, *written[1:]))
         _, bound = choose(call, [overload.signature])
         typed = overload.apply(call, bound)
-        # It is told not to do so across steps, and so does not do it here.
-        same = call.arguments == written or not isinstance(typed, Apply)
-        return typed if same else replace(typed, spark=OURS)
+        if isinstance(typed, Apply) and call.arguments != written:
+            return replace(typed, spark=OURS)  # it is told not to do so, for the sake of steps
+        return typed
 
     return resolve

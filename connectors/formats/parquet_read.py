@@ -57,7 +57,8 @@ class ParquetReader:
         import polars as pl
 
         with _telling():
-            found = pl.read_parquet_schema(path)
+            file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+            found = file.collect_schema()
         for field in self.declared:
             _check(field, found)
         return found

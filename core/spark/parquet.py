@@ -47,7 +47,7 @@ def scanned(
     files = {piece.split.number: piece.parquet for piece in pieces if piece.parquet is not None}
     reader = spark.read.schema(ddl({field.name: field.type for field in source.schema}))
     reader = reader.option("recursiveFileLookup", True).option("datetimeRebaseMode", "CORRECTED")
-    rows = reader.parquet(*(_uri(spark, file.path) for file in files.values()))
+    rows = reader.parquet(*(f"file://{file.path}" for file in files.values()))
     if ORDER in columns:
         firsts = {file.path: numbers(number, split, 0, 1)[0] for split, file in files.items()}
         rows = _numbered(spark, rows, firsts)
@@ -55,7 +55,7 @@ def scanned(
 
 
 def _uri(spark: SparkSession, path: str) -> str:
-    """The file as Spark calls it."""
+    """The file as Spark calls it in its rows."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     found = jvm.org.apache.spark.paths.SparkPath.fromPathString(f"file://{path}").urlEncoded()

@@ -1,0 +1,89 @@
+"""A pipeline as far as Spark builds it, and the same pipeline as a stream over memory."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import polars as pl
+
+from headrace.connectors.memory import Memory
+from headrace.connectors.registry import REGISTRY
+from headrace.core.job import Outcome
+from headrace.core.pipeline.settings import State
+from headrace.core.plan.ends import DEAD_LETTERS
+from headrace.core.spark.build import Building
+from headrace.core.spark.counts import Counts, counts
+from headrace.core.spark.inside import Inside
+from headrace.core.spark.planning import of_batch
+from headrace.core.spark.reading import found
+from headrace.state.backends import backend
+from tests.connectors import on_disk
+from tests.runtime.running import plan_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Rows: TypeAlias = "Counter[tuple[Any, ...]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What Spark is to do for each sink, and what it counts while it does."""
+
+    frames: dict[str, DataFrame]
+    streams: dict[str, DataFrame]
+    counts: Counts
+
+    def rows(self, sink: str = "o") -> Rows:
+        """The rows of a sink."""
+        return _counted(self.frame(sink))
+
+    def frame(self, sink: str = "o") -> pl.DataFrame:
+        """The rows of a sink, in no order, without what travels with them."""
+        return _shown(pl.DataFrame(self.frames[sink].toArrow()))
+
+
+def text_of(source: str, steps: str = "", **sinks: str) -> str:
+    """A pipeline that reads `s`; `sinks` are their names, and what they write."""
+    lines = [f"  {name}: {{from: {of}, memory: {{data: {name}}}}}" for name, of in sinks.items()]
+    return "\n".join([f"sources:\n  s: {source}", steps, "sinks:", *lines])
+
+
+def batch(spark: SparkSession, folder: Path, text: str) -> Reads:
+    """The pipeline on Spark. Raises ConnectorError."""
+    connectors = on_disk.connectors_of()
+    plan = of_batch(plan_of(folder, text, connectors))
+    read = frozenset(edge.stream for edge in plan.edges)
+    made = partial(backend, State())
+    inside = Inside("p", folder, uuid.uuid4().hex, REGISTRY, made, plan.key_groups, read)
+    counted = counts(spark)
+    building = Building(spark, plan, inside, asyncio.run(found(spark, plan, inside, counted)))
+    frames = building.build()
+    return Reads(frames, {n: rows.frame for n, rows in building.streams.items()}, counted)
+
+
+def stream(folder: Path, text: str) -> tuple[Outcome, dict[str, Rows]]:
+    """The pipeline as a stream, and the rows of its sinks."""
+    memory = Memory()
+    outcome = on_disk.run(folder, text, memory=memory)
+    return outcome, {
+        name: sum((_counted(_shown(frame)) for frame in frames), Counter())
+        for name, frames in memory.outputs.items()
+    }
+
+
+def _shown(frame: pl.DataFrame) -> pl.DataFrame:
+    """Without what travels with rows, and without the time at which records failed."""
+    letters = set(DEAD_LETTERS.names) <= set(frame.columns)
+    hidden = [name for name in frame.columns if name.startswith("__")]
+    return frame.drop(*hidden, *(["at"] if letters else []))
+
+
+def _counted(frame: pl.DataFrame) -> Rows:
+    return Counter(frame.rows())

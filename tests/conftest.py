@@ -46,7 +46,7 @@ def turn(item: pytest.Item) -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     from xdist.scheduler import LoadFileScheduling
 
-    class OneSpark(LoadFileScheduling):
+    class OneSpark(LoadFileScheduling):  # type: ignore[misc]
         """Whole files, and all of tests/spark as if that were one."""
 
         def _split_scope(self, nodeid: str) -> str:

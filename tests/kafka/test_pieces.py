@@ -99,7 +99,7 @@ def test_what_stands_beside_a_value_comes_with_it(
     topics.write(topic, numbered(6, 2))
     metadata = {"partition": "p", "offset": "o"}
     with pieces_of(broker.address, 1, topic=topic, stop="latest", metadata=metadata) as reader:
-        found = sorted(rows(read(reader, divided(reader, many=9))))  # type: ignore[type-var]
+        found = sorted(rows(read(reader, divided(reader, many=9))))
     assert found == [(b"%d" % at, at % 2, at // 2) for at in range(6)]
 
 

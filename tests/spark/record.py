@@ -50,6 +50,7 @@ def session() -> SparkSession:
 def frame(spark: SparkSession, columns: dict[str, str], rows: list[list[Any]]) -> DataFrame:
     """The input rows, numbered by `__i` so that answers come back in their order."""
     schema = StructType.fromDDL(", ".join(f"`{name}` {ddl}" for name, ddl in columns.items()))
+    assert isinstance(schema, StructType)
     types = [field.dataType.simpleString() for field in schema.fields]
     coded = [
         (number, *(decode(value, type) for value, type in zip(row, types, strict=True)))

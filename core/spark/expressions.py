@@ -53,7 +53,11 @@ def sql(text: str, *meanings: Typed) -> str | None:
     if text == MASK:
         return None
     forms = {node.span: node.spark for each in meanings for node in _calls(each) if node.spark}
-    said = _rewritten(text, parse(text), forms) if forms else text
+
+    def rewritten(node: syntax.Node) -> str:
+        return with_form(text, node, forms, rewritten)
+
+    said = rewritten(parse(text)) if forms else text
     return f"{said}\n" if "--" in said else said  # so that more may stand behind a comment
 
 
@@ -67,16 +71,18 @@ def _calls(typed: Typed) -> Iterator[Apply]:
     return (node for node in walk(typed) if isinstance(node, Apply))
 
 
-def _rewritten(text: str, node: syntax.Node, forms: Mapping[Span, str]) -> str:
-    """The text of a node, with the calls in it said as Spark is to run them."""
+def with_form(
+    text: str, node: syntax.Node, forms: Mapping[Span, str], said: Callable[[syntax.Node], str]
+) -> str:
+    """The text of a node, with what is `said` for those in it; a call that has a form in that."""
     form = forms.get(node.span) if isinstance(node, syntax.Call) else None
     if form is not None:
-        return form.format(*(_rewritten(text, each, forms) for each in syntax.children(node)))
-    said, at = "", node.span.start
+        return form.format(*map(said, syntax.children(node)))
+    parts, at = "", node.span.start
     for child in sorted(syntax.children(node), key=lambda child: child.span.start):
-        said += text[at : child.span.start] + _rewritten(text, child, forms)
+        parts += text[at : child.span.start] + said(child)
         at = child.span.end
-    return said + text[at : node.span.end]
+    return parts + text[at : node.span.end]
 
 
 def attempted(make: Callable[[], T | None]) -> T | None:

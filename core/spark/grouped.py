@@ -19,7 +19,7 @@ from headrace.core.expressions.typed import OURS, Apply, Span, walk
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.spark.columns import quoted
-from headrace.core.spark.expressions import is_native
+from headrace.core.spark.expressions import is_native, with_form
 
 
 def aggregate_sql(column: nodes.Aggregated, keys: Mapping[str, str]) -> str | None:
@@ -53,31 +53,16 @@ class _Said:
                 return quoted(self.keys[name])
             case syntax.Call(name=name) if name in TABLE:
                 return self._call(node)
-        children = {child.span: self.outside(child) for child in syntax.children(node)}
-        return self._with(node, children)
+        return with_form(self.text, node, self.functions, self.outside)
 
     def _call(self, node: syntax.Call) -> str:
-        said = {child.span: self._inside(child) for child in syntax.children(node)}
         form = self.calls[call_name(node)].spark
         if not form:
-            return self._with(node, said)
-        where = f" filter (where {said[node.filter.span]})" if node.filter else ""
-        arguments = (said[argument.span] for argument in node.arguments)
+            return self._inside(node)
+        where = f" filter (where {self._inside(node.filter)})" if node.filter else ""
         distinct = "distinct " if node.distinct else ""
-        return form.format(*arguments, filter=where, distinct=distinct)
+        return form.format(*map(self._inside, node.arguments), filter=where, distinct=distinct)
 
     def _inside(self, node: syntax.Node) -> str:
         """What is said for a node over rows."""
-        children = {child.span: self._inside(child) for child in syntax.children(node)}
-        return self._with(node, children)
-
-    def _with(self, node: syntax.Node, children: Mapping[Span, str]) -> str:
-        """The text of a node, with what is said for its children in their places."""
-        form = self.functions.get(node.span) if isinstance(node, syntax.Call) else None
-        if form is not None:
-            return form.format(*children.values())
-        said, at = "", node.span.start
-        for span in sorted(children, key=lambda span: span.start):
-            said += self.text[at : span.start] + children[span]
-            at = span.end
-        return said + self.text[at : node.span.end]
+        return with_form(self.text, node, self.functions, self._inside)

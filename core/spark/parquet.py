@@ -23,16 +23,16 @@ ROW = "__row"
 """The column of rows of which no column is wanted: without any, nobody knows how many there are."""
 FILE, FIRST, PLACE, NUMBER = "__file", "__first", "__place", "__number"
 """A file as Spark calls it, the number of its first row; where a row is, and its number."""
-_PATTERN = set("*?[]{}\\")
+_OTHER = set("*?[]{}\\:")
 
 
 def is_scannable(path: str) -> bool:
-    """Whether Spark takes the path for what it is: no pattern, and no file that it passes over.
+    """Whether Spark takes the path for what it is: no pattern or URI, no file that it passes over.
 
     >>> is_scannable("/in/a b.parquet"), is_scannable("/in/_a.parquet"), is_scannable("/in/[a]")
     (True, False, False)
     """
-    return _PATTERN.isdisjoint(path) and not Path(path).name.startswith(("_", "."))
+    return _OTHER.isdisjoint(path) and not Path(path).name.startswith(("_", "."))
 
 
 def scanned(
@@ -43,7 +43,6 @@ def scanned(
     columns: Columns,
 ) -> DataFrame:
     """The rows of files, of the source of that number, with these columns."""
-
     files = {piece.split.number: piece.parquet for piece in pieces if piece.parquet is not None}
     reader = spark.read.schema(ddl({field.name: field.type for field in source.schema}))
     reader = reader.option("recursiveFileLookup", True).option("datetimeRebaseMode", "CORRECTED")
@@ -55,18 +54,20 @@ def scanned(
 
 
 def _uri(spark: SparkSession, path: str) -> str:
-    """The file as Spark calls it in its rows."""
+    """The file as Spark calls it in its rows, behind the scheme."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     found = jvm.org.apache.spark.paths.SparkPath.fromPathString(f"file://{path}").urlEncoded()
-    return str(found)
+    return str(found).removeprefix("file://")
 
 
 def _numbered(spark: SparkSession, rows: DataFrame, firsts: Mapping[str, int]) -> DataFrame:
     """The rows, each with its number among all."""
     from pyspark.sql.functions import broadcast, expr, lit
 
-    known = "_metadata.file_path AS file", "_metadata.row_index AS row"
+    # It says file:/ of some files, and file:/// of others.
+    file = "regexp_replace(_metadata.file_path, '^file:/+', '/')"
+    known = f"{file} AS file", "_metadata.row_index AS row"
     rows = rows.select("*", expr(f"struct({', '.join(known)}) AS {PLACE}"))
     if len(firsts) == 1:
         first = lit(*firsts.values())

@@ -56,6 +56,18 @@ def main(work: str, format: str, source: str, target: str) -> None:
     made(work, read.format(format).load(source)).write.format(format).save(target)
     print(time.perf_counter() - start)
     spark.stop()
+    _wait()
+
+
+def _wait() -> None:
+    """Be there until Java has ended, so that what it took is counted."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # type: ignore[attr-defined]
+    gateway.proc.wait()  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

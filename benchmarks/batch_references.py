@@ -66,8 +66,8 @@ def _wait() -> None:
     gateway = SparkContext._gateway
     assert gateway is not None
     gateway.shutdown()
-    gateway.proc.stdin.close()  # type: ignore[attr-defined]
-    gateway.proc.wait()  # type: ignore[attr-defined]
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 if __name__ == "__main__":

@@ -211,7 +211,7 @@ def test_rows_are_counted_of_which_no_column_is_read(
     "source",
     [
         "{generate: {rows: 70000, columns: {id: id, k: 'id % 7'}}}",
-        "{nexmark: {events: 70000, rate: 9/s, stream: auctions}}",
+        "{nexmark: {events: 70000, rate: 500000/s, stream: auctions}}",
     ],
 )
 def test_numbers_have_their_places(spark: SparkSession, tmp_path: Path, source: str) -> None:

@@ -23,6 +23,8 @@ ROW = "__row"
 """The column of rows of which no column is wanted: without any, nobody knows how many there are."""
 FILE, FIRST, PLACE, NUMBER = "__file", "__first", "__place", "__number"
 """A file as Spark calls it, the number of its first row; where a row is, and its number."""
+OF_SPARK = "_metadata"
+"""The column in which Spark says where a row is from: a column of the file hides it."""
 _OTHER = set("*?[]{}\\:")
 
 
@@ -66,16 +68,18 @@ def _numbered(spark: SparkSession, rows: DataFrame, firsts: Mapping[str, int]) -
     from pyspark.sql.functions import broadcast, expr, lit
 
     # It says file:/ of some files, and file:/// of others.
-    file = "regexp_replace(_metadata.file_path, '^file:/+', '/')"
-    known = f"{file} AS file", "_metadata.row_index AS row"
+    file = f"regexp_replace({OF_SPARK}.file_path, '^file:/+', '/')"
+    known = f"{file} AS file", f"{OF_SPARK}.row_index AS row"
     rows = rows.select("*", expr(f"struct({', '.join(known)}) AS {PLACE}"))
     if len(firsts) == 1:
         first = lit(*firsts.values())
         return rows.withColumn(NUMBER, first + expr(f"{PLACE}.row"))
     table = [(_uri(spark, path), first) for path, first in firsts.items()]
     files = spark.createDataFrame(table, f"{FILE} string, {FIRST} bigint")
-    found = rows.join(broadcast(files), expr(f"{PLACE}.file = {FILE}"))
-    return found.withColumn(NUMBER, expr(f"{FIRST} + {PLACE}.row"))
+    found = rows.join(broadcast(files), expr(f"{PLACE}.file = {FILE}"), "left")
+    # A row of a file that Spark calls otherwise than we think is not to be lost.
+    first = f"coalesce({FIRST}, bigint(raise_error(concat('unknown file ', {PLACE}.file))))"
+    return found.withColumn(NUMBER, expr(f"{first} + {PLACE}.row"))
 
 
 def _column(source: nodes.Source, name: str) -> Column:

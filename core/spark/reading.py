@@ -20,7 +20,7 @@ from headrace.core.spark.columns import Columns, ddl, of_stream, with_hidden
 from headrace.core.spark.counts import Counts, Read
 from headrace.core.spark.dealing import dealt
 from headrace.core.spark.inside import Inside
-from headrace.core.spark.parquet import ROW, is_scannable, scanned
+from headrace.core.spark.parquet import OF_SPARK, ROW, is_scannable, scanned
 from headrace.core.spark.stage import staged
 from headrace.core.types import BOOLEAN
 
@@ -69,8 +69,9 @@ def read(
 ) -> dict[str, DataFrame]:
     """The streams of a source that somebody reads."""
     wanted = {s.name: _columns(source, s) for s in source.outputs if s.name in inside.read}
-    files = [piece for piece in there.pieces if is_scanned(piece)]
-    others = [piece for piece in there.pieces if not is_scanned(piece)]
+    by_spark = OF_SPARK not in source.schema
+    files = [piece for piece in there.pieces if by_spark and is_scanned(piece)]
+    others = [piece for piece in there.pieces if not (by_spark and is_scanned(piece))]
     if not files:
         return _read(spark, source, there, others, wanted, inside)
     there.counts.add(source.name, -1, Read(sum(f.parquet.rows for f in files if f.parquet), 0))

@@ -23,14 +23,19 @@ Work: TypeAlias = "Callable[[int, Iterator[pl.DataFrame]], Iterator[tuple[int, p
 """From the number of a partition and its frames to frames, each with the number of its output."""
 
 OUTPUT = "__output"
+UNNAMED = frozenset(".`*")
+"""What a column cannot have in its name where pyspark looks it up by that."""
 
 
 def staged(rows: DataFrame, part: str, work: Work, outputs: Sequence[Columns]) -> list[DataFrame]:
     """What the work of a part makes of these rows, by output; it is done once for all of them."""
+    names = tuple(rows.columns)
+    if any(UNNAMED.intersection(name) for name in names):
+        rows = rows.toDF(*(f"c{at}" for at in range(len(names))))
     if len(outputs) == 1:
-        return [rows.mapInArrow(_Plain(part, work, tuple(outputs)), ddl(outputs[0]))]
+        return [rows.mapInArrow(_Plain(part, work, names, tuple(outputs)), ddl(outputs[0]))]
     structs = (f"o{at} struct<{_fields(each)}>" for at, each in enumerate(outputs))
-    inside = _Packed(part, work, tuple(outputs))
+    inside = _Packed(part, work, names, tuple(outputs))
     packed = rows.mapInArrow(inside, f"{OUTPUT} int, {', '.join(structs)}").persist()
     return [packed.where(f"{OUTPUT} = {at}").select(f"o{at}.*") for at in range(len(outputs))]
 
@@ -45,6 +50,8 @@ class _Inside:
 
     part: str
     work: Work
+    names: tuple[str, ...]
+    """What the columns are called that go in."""
     outputs: tuple[Columns, ...]
 
     @property
@@ -57,7 +64,15 @@ class _Inside:
 
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        return self.work(partition, map(_frame, batches))
+        return self.work(partition, map(self._frame, batches))
+
+    def _frame(self, batch: pa.RecordBatch) -> pl.DataFrame:
+        import polars as pl
+
+        frame = pl.from_arrow(batch)
+        assert isinstance(frame, pl.DataFrame)
+        frame.columns = self.names
+        return frame
 
     def _batches(self, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
         table = frame.to_arrow()
@@ -68,7 +83,7 @@ class _Inside:
     def _typed(self, output: int, frame: pl.DataFrame) -> pl.DataFrame:
         """The columns that were promised, in their order and of just their types."""
         types = {name: to_polars(type) for name, type in self.outputs[output].items()}
-        return frame.select(*types).cast(types)  # type: ignore[arg-type]
+        return frame[list(types)].cast(types)  # type: ignore[arg-type]
 
 
 class _Plain(_Inside):
@@ -118,11 +133,3 @@ def _small(type: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(type):
         return pa.struct([pa.field(field.name, _small(field.type)) for field in type])
     return pa.large_string() if pa.types.is_string_view(type) else type
-
-
-def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
-    import polars as pl
-
-    frame = pl.from_arrow(batch)
-    assert isinstance(frame, pl.DataFrame)
-    return frame

@@ -135,12 +135,8 @@ def run(
     if checked.plan is None or not checked.ok:
         ctx.exit(2)
     if batch:
-        from headrace.cli.batch.running import Batch, refused
+        from headrace.cli.batch.running import Batch
 
-        if refusals := refused(checked, checked.plan):
-            for problem in refusals:
-                report.problem(problem)
-            ctx.exit(2)
         asked = Batch(checked, checked.plan, report, home, fresh=fresh)
         ctx.exit(asked.run(master, conf, signals))
     start = None

@@ -95,7 +95,11 @@ class Batch:
         self._stages: Stages | None = None
 
     def run(self, master: str | None, conf: Sequence[str], signals: Signals) -> int:
-        """Run it; the exit status."""
+        """Run it, unless it is nothing for a batch; the exit status."""
+        if refusals := refused(self._checked, self._plan):
+            for problem in refusals:
+                self._report.problem(problem)
+            return 2
         try:
             with batch_home(self._home, str(self._plan.name), now()) as kept:
                 status = self._run(kept, master, conf, signals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from headrace.core.messages import Failure
 from headrace.core.spark.absent import INSTALL
@@ -24,6 +25,10 @@ _HINTS = {
     "No space left on device": "--conf spark.local.dir=DIR names another place for what Spark "
     "keeps meanwhile",
 }
+_UNREAD = re.compile(r"\[FAILED_READ_FILE\S*\] .*?reading file (?:file:/*(?=/))?(\S+)\.\s")
+DAMAGED = "it may be damaged, still being written, or have been removed meanwhile"
+_CAUSE = re.compile(r"^Caused by: [\w.$]+: (?!Traceback)(.+)", re.MULTILINE)
+"""What Java says of an exception within another: the last is where it began."""
 _TAIL = re.compile(r"most recent failure: (?:Lost task \S+ in stage \S+ \([^)]*\)[^:]*: )?(.+)")
 
 
@@ -63,7 +68,12 @@ def _of_worker(said: str) -> Failure | None:
 def _of_spark(error: BaseException) -> Failure:
     """Anything else: what Spark says of it in a line."""
     said = str(error)
+    causes = _CAUSE.findall(said)
+    if file := _UNREAD.search(said):
+        path, why = unquote(file[1]), causes[-1].strip() if causes else "Spark does not say why"
+        return Failure(f"cannot read {path}: {why}", SPARK, path, hint=DAMAGED)
     hint = next((hint for sign, hint in _HINTS.items() if sign in said), SHOW_LOG)
     tail = _TAIL.search(said)
     first = next((line for line in said.splitlines() if line.strip()), type(error).__name__)
-    return Failure((tail[1] if tail else first).strip(), SPARK, hint=hint)
+    why = tail[1] if tail else causes[-1] if causes else first
+    return Failure(why.strip(), SPARK, hint=hint)

@@ -8,7 +8,6 @@ types do: Spark's analyser must give the very types of ours (`types_match`).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,6 +24,7 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.pipeline.text import MASK
 from headrace.core.spark.columns import quoted
+from headrace.core.spark.quiet import unwritten
 from headrace.core.types import ATOMS, Array, Decimal, Field, Struct, Type
 
 if TYPE_CHECKING:
@@ -92,14 +92,11 @@ def attempted(make: Callable[[], T | None]) -> T | None:
     """
     from pyspark.errors import AnalysisException
 
-    logger = logging.getLogger("SQLQueryContextLogger")  # writes what is raised to stderr as well
-    disabled, logger.disabled = logger.disabled, True
     try:
-        return make()
+        with unwritten():
+            return make()
     except AnalysisException:
         return None
-    finally:
-        logger.disabled = disabled
 
 
 def types_match(rows: DataFrame, columns: Mapping[str, Type]) -> bool:

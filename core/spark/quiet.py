@@ -1,4 +1,4 @@
-"""What Spark's Java says on its standard streams: read, kept for a while, and shown to nobody.
+"""What Spark says beside its answers: of Java it is kept for a while, and nobody is shown it.
 
 Java complains before any of Spark's settings is read, and the workers in Python say what they like.
 None of it is for whoever runs a pipeline, unless Spark does not come up: then the last of it tells
@@ -10,9 +10,28 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 KEPT = 200
+CONTEXTS = "SQLQueryContextLogger", "DataFrameQueryContextLogger"
+"""By these pyspark writes to standard error whatever Java has raised of a query."""
+
+
+@contextmanager
+def unwritten() -> Iterator[None]:
+    """Within this, pyspark raises what it raises, and does not write it as well."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in CONTEXTS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 class Said:

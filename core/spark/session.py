@@ -10,14 +10,14 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.core.spark.absent import NoSpark, check_installed
 from headrace.core.spark.java import java_home
 from headrace.core.spark.masters import check_reached
-from headrace.core.spark.quiet import Said
+from headrace.core.spark.quiet import Said, unwritten
 from headrace.core.spark.settings import (
     LOCAL,
     LOG_LEVEL,
@@ -52,17 +52,18 @@ def session(
     from pyspark import SparkContext
 
     wanted = settings(name, master or LOCAL, conf or {})
-    if SparkContext._active_spark_context is not None:
-        yield _beside(wanted)
-        return
-    check_reached(wanted["spark.master"])
-    spark = _started(wanted)
-    try:
-        yield spark
-    finally:
-        with suppress(Exception):  # it may be Java that has ended, and that is told already
-            spark.stop()
-        _let_go()
+    with nullcontext() if LOG_LEVEL in wanted else unwritten():
+        if SparkContext._active_spark_context is not None:
+            yield _beside(wanted)
+            return
+        check_reached(wanted["spark.master"])
+        spark = _started(wanted)
+        try:
+            yield spark
+        finally:
+            with suppress(Exception):  # it may be Java that has ended, and that is told already
+                spark.stop()
+            _let_go()
 
 
 def _beside(wanted: Mapping[str, str]) -> SparkSession:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
 import pytest
 from pyspark.errors import AnalysisException, PySparkRuntimeError
+from pyspark.sql import SparkSession, functions
 
 from headrace.core.messages import Failure
 from headrace.core.spark.failing import FailedInside
@@ -37,6 +41,13 @@ LAST = "most recent failure: Lost task 0.3 in stage 1.0 (TID 7) (10.0.0.2 execut
             "java.lang.OutOfMemoryError: Java heap space",
             "spark.driver.memory",
         ),
+        (
+            "An error occurred while calling o9.save.\n: x.SparkException: Exception thrown in "
+            "awaitResult: \n\tat x.y.z\nCaused by: x.Y: Job aborted\n\tat x.y.z\n\t... 9 more\n"
+            "Caused by: java.io.IOException: it is full\n\tat x.y.z\n",
+            "it is full",
+            "spark.log.level=INFO",
+        ),
         ("\nAll is lost\n\tat x.y.z", "All is lost", "spark.log.level=INFO"),
     ],
 )
@@ -48,6 +59,24 @@ def test_a_line_says_what_is_wrong_and_a_hint_what_to_do(
     assert hint in told.hint and not told.defect
 
 
+def test_a_file_that_spark_cannot_read_is_named_with_the_reason(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    file = tmp_path / "é 1.parquet"
+    pl.DataFrame({"x": range(1000)}).write_parquet(file)
+    data = file.read_bytes()
+    rows = spark.read.schema("x bigint").parquet(f"file://{file}")
+    for damaged in (data[:4] + b"\xff" * 60 + data[64:], data[:-9], None):
+        file.unlink() if damaged is None else file.write_bytes(damaged)
+        for act in (rows.collect, rows.toArrow):
+            with pytest.raises(Exception, match="FAILED_READ_FILE") as failed:
+                act()
+            told = trouble(failed.value)
+            assert told.message.startswith(f"cannot read {file}: ")
+            assert (told.split, told.defect) == (str(file), "")
+            assert "Exception" not in told.message and "\n" not in told.message
+
+
 def test_what_failed_inside_of_an_executor_is_told_as_in_a_stream() -> None:
     failed = Failure('wanted bigint, got "x"', "ids", "in/a.jsonl", 120, "see the file")
     said = f"{JOB}{LAST}PythonException: FailedInside: {FailedInside(failed)}\n\tat x.y.z"
@@ -57,3 +86,13 @@ def test_what_failed_inside_of_an_executor_is_told_as_in_a_stream() -> None:
 @pytest.mark.parametrize("error", [AnalysisException("no such column"), KeyError("x")])
 def test_what_cannot_be_analysed_is_a_defect_of_ours(error: Exception) -> None:
     assert "Traceback" in trouble(error).defect or type(error).__name__ in trouble(error).defect
+
+
+def test_what_is_raised_is_not_written_as_well(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(AnalysisException):
+        spark.range(1).selectExpr("nothing + 1")
+    with pytest.raises(AnalysisException):
+        spark.range(1).select(functions.col("nothing") + 1)
+    assert not capfd.readouterr().err

@@ -35,6 +35,15 @@ MEANING = {
         f"{_RULES}.SimplifyCasts,{_RULES}.SimplifyCaseConversionExpressions,"
         f"{_RULES}.ReorderAssociativeOperator"
     ),
+    # By these a file that is damaged or gone is a few rows less, which nobody is told.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoredPathSegmentRegex": "^[._]",
+    # By these times of old files are others, and columns are found by numbers and not by names.
+    "spark.sql.parquet.int96TimestampConversion": "false",
+    "spark.sql.parquet.fieldId.read.enabled": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }
 """By these the same text means the same rows on both executors."""
 LEGACY = "spark.sql.legacy."

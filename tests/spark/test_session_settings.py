@@ -41,6 +41,9 @@ def test_a_setting_of_the_command_line_wins() -> None:
         ("spark.sql.variable.substitute", "true"),
         ("spark.sql.mapKeyDedupPolicy", "LAST_WIN"),
         ("spark.sql.legacy.timeParserPolicy", "LEGACY"),
+        ("spark.sql.files.ignoreCorruptFiles", "true"),
+        ("spark.sql.files.ignoreMissingFiles", "true"),
+        ("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY"),
     ],
 )
 def test_what_rows_mean_cannot_be_set(key: str, value: str) -> None:

@@ -1,9 +1,9 @@
 """The expressions of a plan as Spark runs them: the user's own text, where it means there the same.
 
-It does not where a function of it says so in the table (`Apply.spark`), where it reads the
-processing time, and where its text holds a secret, which must not come into Spark's plans. Then the
-whole operation is done by our own operator inside the executors. What the text does not tell, the
-types do: Spark's analyser must give the very types of ours (`types_match`).
+It does not where a function of it says so in the table (`Apply.spark`), and where it reads the
+processing time. Then the whole operation is done by our own operator inside the executors. What the
+text does not tell, the types do: Spark's analyser must give the very types of ours (`types_match`).
+No text holds a secret, which would be seen in Spark's plans: an expression with one is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from headrace.core.expressions.typed import (
     Typed,
     walk,
 )
-from headrace.core.pipeline.text import MASK
 from headrace.core.spark.columns import quoted
 from headrace.core.spark.quiet import unwritten
 from headrace.core.types import ATOMS, Array, Decimal, Field, Struct, Type
@@ -50,8 +49,6 @@ def sql(text: str, *meanings: Typed) -> str | None:
         (column,) = meanings
         assert isinstance(column, Column), column
         return quoted(column.name)
-    if text == MASK:
-        return None
     forms = {node.span: node.spark for each in meanings for node in _calls(each) if node.spark}
 
     def rewritten(node: syntax.Node) -> str:

@@ -16,7 +16,6 @@ from headrace.core.aggregates.typing import call_name
 from headrace.core.expressions import syntax
 from headrace.core.expressions.parser import parse
 from headrace.core.expressions.typed import OURS, Apply, Span, walk
-from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.spark.columns import quoted
 from headrace.core.spark.expressions import is_native, with_form
@@ -27,7 +26,7 @@ def aggregate_sql(column: nodes.Aggregated, keys: Mapping[str, str]) -> str | No
     expression = column.expression
     calls = {call.name: call for call in expression.calls}
     typed = [expression.finish, *(each.typed for call in expression.calls for each in call.read)]
-    if column.text == MASK or any(call.spark == OURS for call in calls.values()):
+    if any(call.spark == OURS for call in calls.values()):
         return None
     if not all(map(is_native, typed)):
         return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.ordinals import ORDER_TYPE
-from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.rankings import ordering
 from headrace.core.spark.columns import Columns, quoted
@@ -66,7 +65,7 @@ def _ranking(operation: nodes.Top) -> list[Column] | None:
     by = []
     for each in operation.by:
         end, _, _ = ordering(each.text)
-        text = None if each.text == MASK else sql(each.text[:end], each.value)
+        text = sql(each.text[:end], each.value)
         if text is None:
             return None
         column = f.expr(text)

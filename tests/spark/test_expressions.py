@@ -10,7 +10,6 @@ import pytest
 
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.expressions.typed import OURS
-from headrace.core.pipeline.text import MASK
 from headrace.core.plan.nodes import Computed
 from headrace.core.spark.expressions import attempted, column_sql, sql, types_match
 from headrace.core.types import (
@@ -109,10 +108,6 @@ def test_what_would_fail_a_job_has_a_form_that_does_not(text: str, form: str) ->
 )
 def test_what_does_not_mean_the_same_is_left_to_our_operators(text: str) -> None:
     assert said(text) is None
-
-
-def test_a_secret_does_not_come_to_spark() -> None:
-    assert sql(MASK, type_expression("s = 'hunter2'", SCHEMA)) is None
 
 
 def test_behind_a_comment_more_may_stand() -> None:

@@ -94,8 +94,9 @@ beside them, by event:
   `waits` (the share of time), `backpressure` (`ok`, `low` or `high`), and where they apply
   `unfilled` (rows in count windows that never filled), `watermark`, and `state`: what the step
   keeps, as `rows`, `bytes` in memory and `bytes_on_disk`. Of a batch it is `seconds` and `stages`,
-  null while Spark starts: of each its `number`, the `job` that it is of, how many `tasks` it has and
-  how many are `done`, `running` and `failed`, `rows_in` and `rows_out` from stage to stage, `ended`.
+  null while Spark starts: of each its `number`, the `job` that it is of, how many `tasks` it has,
+  and how many are `done`, `running` and `failed`, `rows_in` and `rows_out` from stage to stage, and
+  `ended`.
 - `stopping`, at the first Ctrl-C or SIGTERM: nothing more.
 - `failure`, where the job is refused or cannot go on: `message`, `hint`, `exit_status`; where it
   ran, `step`, `split` and `position`, and as `defect` a traceback if headrace is at fault.

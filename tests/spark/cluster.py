@@ -1,4 +1,4 @@
-"""A standalone cluster of this machine: a master and two workers, each a process of pyspark's own."""
+"""A standalone cluster on this machine: a master and two workers, each a process of its own."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def _numbered(spark: SparkSession, rows: DataFrame, firsts: Mapping[str, int]) -
     files = spark.createDataFrame(table, f"{FILE} string, {FIRST} bigint")
     found = rows.join(broadcast(files), expr(f"{PLACE}.file = {FILE}"), "left")
     # A row of a file that Spark calls otherwise than we think is not to be lost.
-    first = f"coalesce({FIRST}, bigint(raise_error(concat('unknown file ', {PLACE}.file))))"
-    return found.withColumn(NUMBER, expr(f"{first} + {PLACE}.row"))
+    known_first = f"coalesce({FIRST}, bigint(raise_error(concat('unknown file ', {PLACE}.file))))"
+    return found.withColumn(NUMBER, expr(f"{known_first} + {PLACE}.row"))
 
 
 def _column(source: nodes.Source, name: str) -> Column:

@@ -128,6 +128,9 @@ class ParquetFile:
 
     path: str
     rows: int
+    size: int
+    changed_ns: int
+    """When it was written last, as it was seen before anybody looked into it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def _of(
 ) -> Iterator[Piece]:
     split, rows = Split(source, name), looked.rows
     if looked.is_plain:
-        parquet = ParquetFile(os.path.abspath(path), rows)
+        parquet = ParquetFile(os.path.abspath(path), rows, seen.size, seen.changed_ns)
         yield Piece(split, Stretch(seen), seen.size, parquet)
     else:
         many = max(seen.size // step, 1)

@@ -24,6 +24,7 @@ from headrace.core.spark.planning import of_batch
 from headrace.core.spark.printing import Printable, printable
 from headrace.core.spark.reading import Found, found
 from headrace.core.spark.tries import quiet, writers
+from headrace.core.spark.unchanged import check_unchanged
 from headrace.core.spark.writing import Writers, complete, write
 
 if TYPE_CHECKING:
@@ -97,7 +98,14 @@ def run_batch(
         quiet(spark.sparkContext)
         runner.run(committing.commit(ends, kept, written))
     sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
-    return Outcome({name: written[name].rows for name in sinks}, counted.by_source())
+    return Outcome({name: written[name].rows for name in sinks}, _read(plan, counted))
+
+
+def _read(plan: nodes.Plan, counted: Counts) -> dict[str, Read]:
+    """What each source gave, also one that had nothing, in the order of the file."""
+    given = counted.by_source()
+    sources = (part.name for part in plan if isinstance(part, nodes.Source))
+    return {name: given.get(name, Read(0, 0)) for name in sources}
 
 
 @dataclass(slots=True)
@@ -182,6 +190,7 @@ class _Writing:
                 printables[sink.name] = printable(rows[sink.name], sink.name)
             else:
                 written[sink.name] = self._written(sink, rows[sink.name])
+        check_unchanged(to_read)
         for name, each in printables.items():
             self._print(name, each)
         # Who may refuse it for good is asked first, when nothing is committed yet.

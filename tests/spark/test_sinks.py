@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from headrace.core.blame import part_of
 from headrace.core.contracts import ConnectorError
 from headrace.core.snapshots import RefusedSnapshot
 from headrace.core.spark.failing import failure_in
@@ -246,3 +247,52 @@ def row(row):
     time.sleep(0.01)
     return {"id": row["id"]}
 """
+
+
+EMPTY = """\
+sources:
+  some: {generate: {rows: 3, columns: {id: id}}}
+  none: {files: {path: none.jsonl}, schema: {id: bigint}}
+  more: {generate: {rows: 4, columns: {id: id}}}
+sinks:
+  c: {from: more, files: {path: c}}
+  b: {from: none, files: {path: b}}
+  a: {from: some, files: {path: a}}
+"""
+
+
+def test_all_sources_are_counted_in_their_order(batches: Batches) -> None:
+    (batches.folder / "none.jsonl").write_text("")
+    outcome = batches.run(EMPTY)
+    assert outcome is not None
+    assert list(outcome.read.items()) == [("some", (3, 0)), ("none", (0, 0)), ("more", (4, 0))]
+
+
+CHANGED = """\
+sources:
+  s: {files: {path: "in/*"}, format: parquet, schema: {id: bigint}}
+steps:
+  changed: {from: s, map: {python: "changes.py:row", returns: {id: bigint}, mode: row}}
+sinks:
+  o: {from: changed, files: {path: out}}
+  c: {from: changed, stdout: {}}
+"""
+CHANGES = {
+    "was changed": "file.write_bytes(file.read_bytes())",
+    "vanished": "file.unlink(missing_ok=True)",
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_file_that_is_changed_while_spark_reads_it_fails_the_batch(
+    batches: Batches, what: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = batches.folder / "in/a"
+    file.parent.mkdir()
+    pl.DataFrame({"id": range(10)}).write_parquet(file)
+    lines = f"import pathlib\nfile = pathlib.Path({str(file)!r})\ndef row(row):\n    "
+    (batches.folder / "changes.py").write_text(f"{lines}{CHANGES[what]}\n    return row\n")
+    with pytest.raises(ConnectorError, match=f"^in/a {what} while it was read") as failed:
+        batches.run(CHANGED)
+    assert part_of(failed.value) == "s" and failed.value.split == "in/a"
+    assert not batches.parts() and not capfd.readouterr().out

@@ -71,7 +71,7 @@ def _of_spark(error: BaseException) -> Failure:
     causes = _CAUSE.findall(said)
     if file := _UNREAD.search(said):
         path, why = unquote(file[1]), causes[-1].strip() if causes else "Spark does not say why"
-        return Failure(f"cannot read {path}: {why}", SPARK, path, hint=DAMAGED)
+        return Failure(f"the file cannot be read: {why}", SPARK, path, hint=DAMAGED)
     hint = next((hint for sign, hint in _HINTS.items() if sign in said), SHOW_LOG)
     tail = _TAIL.search(said)
     first = next((line for line in said.splitlines() if line.strip()), type(error).__name__)

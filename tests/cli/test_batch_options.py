@@ -67,7 +67,11 @@ def test_what_is_missing_is_named_with_the_way_to_install_it(
     assert "pip install 'headrace[batch]'" in ran.err
 
 
-def test_a_master_that_does_not_answer_is_a_failure(headrace: Headrace, pipeline: str) -> None:
+def test_a_master_that_does_not_answer_is_a_failure(
+    headrace: Headrace, pipeline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Beside a session of this process, which tests may have left, no master is asked.
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     ran = headrace("run", pipeline, "--batch", "--master", "spark://127.0.0.1:1", "--log", "json")
     assert ran.status == 1
     told = json.loads(ran.err.splitlines()[-1])

@@ -15,7 +15,7 @@ from headrace.cli.main import run
 from headrace.core.spark.running import Outcome, run_batch
 
 
-def main(pipeline: str) -> int:
+def inside(pipeline: str) -> int:
     """Run it as users do; the exit status."""
     took = []
 
@@ -36,4 +36,4 @@ def main(pipeline: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(inside(sys.argv[1]))

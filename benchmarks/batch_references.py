@@ -48,7 +48,7 @@ def made(work: str, bids: DataFrame) -> DataFrame:
     return sums.select(key, *bounds, "n", "total", "maxp")
 
 
-def main(work: str, format: str, source: str, target: str) -> None:
+def computed(work: str, format: str, source: str, target: str) -> None:
     """Do it, and print how long it took."""
     spark = session()
     start = time.perf_counter()
@@ -71,4 +71,4 @@ def _wait() -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    computed(*sys.argv[1:])

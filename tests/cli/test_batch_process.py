@@ -92,7 +92,8 @@ def test_it_runs_where_there_is_no_java_and_says_nothing_that_spark_says(tmp_pat
     last = [line for line in err.splitlines() if " s  " not in line]
     assert out == ""
     assert [line.split()[0] for line in last] == ["rows", "ids", "out", "done"]
-    assert not (tmp_path / ".headrace" / "small" / "batch").exists()
+    home = tmp_path / ".headrace" / "small" / "batch"
+    assert [path.name for path in home.rglob("*") if path.is_file()] == ["lock"]
 
 
 def test_the_first_ctrl_c_cancels_it_and_nothing_is_written(tmp_path: Path) -> None:

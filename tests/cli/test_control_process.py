@@ -141,7 +141,8 @@ def test_whoever_goes_away_ends_nothing_but_the_waiting(tmp_path: Path) -> None:
     first.send_signal(signal.SIGINT)
     out, err = ended(first)
     assert (first.returncode, out) == (130, "")
-    assert "the savepoint goes on, as operation " in err
+    # On a busy machine it is asked to go before it has heard which operation that is.
+    assert "the savepoint goes on, as operation " in err or "nobody knows whether stuck" in err
     second.kill()
     ended(second)
     met(tmp_path / "release", "w").close()

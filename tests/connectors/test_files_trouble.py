@@ -124,6 +124,7 @@ def test_a_file_that_vanished_before_it_was_read(tmp_path: Path) -> None:
         ("a.zst", LINE, "unable to decompress zstandard data"),
         ("a.zst", b"", "it is empty, which no compressed file is"),
     ],
+    ids=range(9),  # bytes that tell the time would call a test otherwise in each process
 )
 def test_a_damaged_compressed_file(tmp_path: Path, name: str, data: bytes, said: str) -> None:
     (tmp_path / name).write_bytes(data)

@@ -35,7 +35,8 @@ _TAIL = re.compile(r"most recent failure: (?:Lost task \S+ in stage \S+ \([^)]*\
 def trouble(error: BaseException) -> Failure:
     """The failure that an exception of a running batch is."""
     if (told := failure_in(error)) is not None:
-        return told
+        # Our own code lacks nothing here: what it has not found is missing over there.
+        return (_of_worker(told.message) if told.defect else None) or told
     if not _is_of_spark(error):
         return failure(error, SPARK)
     return _of_worker(str(error)) or _of_spark(error)

@@ -96,3 +96,10 @@ def test_what_is_raised_is_not_written_as_well(
     with pytest.raises(AnalysisException):
         spark.range(1).select(functions.col("nothing") + 1)
     assert not capfd.readouterr().err
+
+
+def test_a_package_that_our_own_code_lacks_is_missing_on_the_worker() -> None:
+    lacking = Failure("ModuleNotFoundError: No module named 'polars'", "bids", defect="Traceback")
+    told = trouble(PySparkRuntimeError(f"Python says: {FailedInside(lacking)}"))
+    assert told.message == "a worker's Python has no package polars"
+    assert "on each machine of the cluster" in told.hint and not told.defect

@@ -13,10 +13,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 LONGEST_S = 60.0
+PASSING = {KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
 
 QUIET = {"log_level": 0}  # tests take the broker away, and know it
 
@@ -175,8 +184,16 @@ class Topics:
     def _offsets(self, topic: str, spec: OffsetSpec, committed: bool) -> dict[int, int]:
         levels = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(topic, partition): spec for partition in self.partitions(topic)}
-        found = self._admin.list_offsets(asked, isolation_level=levels[not committed])
-        return {at.partition: future.result(LONGEST_S).offset for at, future in found.items()}
+        deadline = time.monotonic() + LONGEST_S
+        while True:
+            found = self._admin.list_offsets(asked, isolation_level=levels[not committed])
+            try:
+                return {at.partition: each.result(LONGEST_S).offset for at, each in found.items()}
+            except KafkaException as error:
+                # Behind a restart a broker knows less of who leads than its clients, for a moment.
+                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
 
 def reading(client: Consumer, topic: str, ends: Mapping[int, int]) -> list[Record]:

@@ -164,7 +164,7 @@ def _native(operation: nodes.Operation, rows: Rows, wanted: Columns) -> DataFram
     """What Spark makes of rows by itself, if it does what we do."""
     if isinstance(operation, nodes.Keyed):
         return attempted(lambda: by_key(rows.frame, operation, wanted))
-    return attempted(lambda: row_by_row(rows.frame, operation, rows.columns))
+    return attempted(lambda: row_by_row(rows.frame, operation, rows.columns, wanted))
 
 
 def _dealt(rows: Rows, operation: nodes.Keyed, inside: Inside) -> DataFrame:

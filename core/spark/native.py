@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import HIDDEN, ORDER
 from headrace.core.ordinals import PART_BITS
 from headrace.core.plan import nodes
-from headrace.core.spark.columns import Columns, after, quoted
+from headrace.core.spark.columns import Columns, quoted
 from headrace.core.spark.expressions import column_sql, sql, types_match
 
 if TYPE_CHECKING:
@@ -21,35 +21,35 @@ NUMBER = "__number"
 """Which element of its array a row has."""
 
 
-def row_by_row(rows: DataFrame, operation: nodes.Operation, columns: Columns) -> DataFrame | None:
-    """What an operation without state makes of rows of these columns."""
+def row_by_row(
+    rows: DataFrame, operation: nodes.Operation, columns: Columns, wanted: Columns
+) -> DataFrame | None:
+    """What an operation without state makes of rows of these columns; others are wanted of it."""
     match operation:
         case nodes.Filter():
             condition = sql(operation.text, operation.condition)
             return None if condition is None else rows.where(condition)
         case nodes.Project():
-            return _projected(rows, operation, columns)
+            return _projected(rows, operation, wanted)
         case nodes.Explode():
             return _exploded(rows, operation, columns)
     return None
 
 
-def _projected(rows: DataFrame, operation: nodes.Project, columns: Columns) -> DataFrame | None:
+def _projected(rows: DataFrame, operation: nodes.Project, wanted: Columns) -> DataFrame | None:
     from pyspark.sql.functions import expr
 
     texts = [column_sql(column) for column in operation.columns]
     if None in texts:
         return None
-    hidden = [quoted(name) for name in columns if name in HIDDEN]
+    hidden = [quoted(name) for name in wanted if name in HIDDEN]
     named = (
         expr(text).alias(column.name)
         for text, column in zip(texts, operation.columns, strict=True)
         if text is not None
     )
     projected = rows.select(*named, *hidden)
-    return (
-        projected if types_match(projected, after(operation, columns, ORDER in columns)) else None
-    )
+    return projected if types_match(projected, wanted) else None
 
 
 def _exploded(rows: DataFrame, operation: nodes.Explode, columns: Columns) -> DataFrame | None:

@@ -88,8 +88,6 @@ class Batch:
         self._report = report
         self._home = home
         self._fresh = fresh
-        self._is_decided = False
-        """Whether what was written is on record, to be made visible whatever happens."""
         self._stopping = Stopping()
         self._began_s = time.monotonic()
         self._stages: Stages | None = None
@@ -115,7 +113,8 @@ class Batch:
         self._report.start(self._plan)
         with signals.heard(self._ask, _end), self._report.showing(), self._watched():
             ended = self._ended(kept, master, conf, signals)
-        return self._status(ended)
+        # What is on record is to be made visible, whatever happens.
+        return self._status(ended, is_decided=kept.recorded() is not None)
 
     def _ended(
         self, kept: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
@@ -130,7 +129,6 @@ class Batch:
                 signals.renew()
                 return None if self._stopping.asked else self._at_work(spark, inside, kept)
         except Exception as error:
-            self._is_decided = kept.recorded() is not None
             return error
 
     def _at_work(self, spark: SparkSession, inside: Inside, kept: BatchHome) -> Ended:
@@ -140,7 +138,6 @@ class Batch:
             raise
         except Exception as error:
             # What pyspark raises asks Java for its text.
-            self._is_decided = kept.recorded() is not None
             return trouble(error)
 
     def _done(self, spark: SparkSession, inside: Inside, kept: BatchHome) -> BatchDone:
@@ -152,7 +149,7 @@ class Batch:
             outcome = run_batch(spark, self._plan, inside, self._tell, kept)
         return BatchDone(self._passed_s, outcome.read, outcome.rows)
 
-    def _status(self, ended: Ended) -> int:
+    def _status(self, ended: Ended, *, is_decided: bool) -> int:
         """Tell how it ended."""
         match ended:
             case BatchDone():
@@ -161,7 +158,7 @@ class Batch:
             case Outcome():
                 self._report.had_finished()
                 return 0
-            case _ if self._stopping.asked and not self._is_decided:
+            case _ if self._stopping.asked and not is_decided:
                 self._report.nothing_written()
                 return INTERRUPTED
             case NoSpark():

@@ -15,6 +15,7 @@ from headrace.core.elements import DELETE, HIDDEN
 from headrace.core.expressions.typed import Typed
 from headrace.core.pipeline.model import Watermark
 from headrace.core.pipeline.part import Part
+from headrace.core.plan.matching import Matching
 from headrace.core.plan.windows import Ttl, Window
 from headrace.core.types import BOOLEAN, Field, Schema
 
@@ -197,7 +198,51 @@ class Dedup:
 Keyed: TypeAlias = Aggregate | Top | Dedup
 """What keeps state by key; its step reads rows that were hashed by that key."""
 
-Operation: TypeAlias = Explode | Filter | Project | Map | Route | Keyed
+JoinType: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two inputs of a join: by what its rows meet those of the other, and their columns.
+
+    `key` is over the columns that come in; both sides have keys of the same types, in their order.
+    A null in a key equals nothing. `columns` are those that are kept, under the names that they
+    have behind the join: no two of both sides have the same.
+    """
+
+    name: str
+    """The name before the dot in the texts of the join."""
+    key: tuple[Computed, ...]
+    columns: tuple[Computed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Rows of two inputs with equal keys, side by side; `semi` and `anti` have the left one's only.
+
+    `only` says which of the pairs are meant, over the columns of both.
+    """
+
+    left: Side
+    right: Side
+    type: JoinType
+    matching: Matching
+    only: Filter | None
+    text: str
+    """What was said under `on`."""
+    late_to: tuple[str | None, str | None] = (None, None)
+    """The streams of left and right rows that came too late."""
+
+    @property
+    def keys(self) -> tuple[tuple[Computed, ...], tuple[Computed, ...]]:
+        """By what the rows of each input are dealt out."""
+        return self.left.key, self.right.key
+
+
+TwoSided: TypeAlias = Join
+"""What has two inputs that are no union; it is the first operation of its step."""
+
+Operation: TypeAlias = Explode | Filter | Project | Map | Route | Keyed | TwoSided
 
 Exchange: TypeAlias = Literal["forward", "hash", "rebalance", "broadcast"]
 
@@ -211,6 +256,8 @@ class Edge:
     consumer: str
     exchange: Exchange
     key: tuple[Computed, ...] = ()
+    side: int = 0
+    """Which of the inputs of a step with two of them: 0 the left one, 1 the right one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,51 @@
+"""Which rows of two inputs a join looks at together, beside the equality of their keys.
+
+All times are microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headrace.core.plan.windows import Ttl, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Rows whose times are near each other: the right one's less the left one's, both ends in.
+
+    `ttl: 1h` is the same as from -1h to 1h. Without bounds all rows are kept for ever.
+    """
+
+    least_us: int | None = None
+    most_us: int | None = None
+    processing: bool = False
+    """Whether a row's time is when it came, by the wall clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class SameWindow:
+    """Rows of one window, which is put out when it has ended."""
+
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """For each left row the right one with the latest time that is not after the left one's.
+
+    With `ttl`, none that is older than that, seen from the left row.
+    """
+
+    ttl_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """Inputs whose rows replace earlier ones: what is there now, and the changes of that."""
+
+    ttl: Ttl | None = None
+
+
+Matching: TypeAlias = Within | SameWindow | AsOf | Changing

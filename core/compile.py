@@ -160,21 +160,19 @@ class _Making:
         restored = seat.restored.get(step, ())
         owner = Owner(step, seat.index, seat.groups, seat.key_groups, restored)
         parts = [
-            (each.groups, keyed_operator(operation, self._place(operation, each)))
+            (each.groups, keyed_operator(operation, self._place(each)))
             for each in owner.divided()
         ]
         if len(parts) == 1:
             return parts[0][1]
         return Divided(operation.key, seat.key_groups, parts)
 
-    def _place(self, operation: nodes.Keyed, owner: Owner) -> Place:
+    def _place(self, owner: Owner) -> Place:
         step, setting = self.step, self.setting
-        window = None if isinstance(operation, nodes.Dedup) else operation.window
-        late_to = window.late_to if window else None
         state = setting.backend.open(owner)
         self.compiled.states.setdefault(step.name, []).append(state)
         ordered = any(stream.ordered for stream in step.rows)
-        return Place(self.leaves, state, setting.now_us, ordered, late_to in setting.read)
+        return Place(self.leaves, state, setting.now_us, ordered, setting.read)
 
     def _fail(self, rows: list[FailedRow]) -> Iterator[Output]:
         """What becomes of the rows on which a user's function failed."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.operators.operator import Output
-from headrace.core.plan.windows import Window
 from headrace.core.state import StepState
 
 if TYPE_CHECKING:
@@ -24,11 +23,11 @@ class Place:
     now_us: Callable[[], int]
     ordered: bool
     """Whether its rows must carry their place in the order of all rows."""
-    late: bool
-    """Whether somebody reads the stream of late rows, if there is one."""
+    read: frozenset[str]
+    """The streams that somebody reads."""
 
-    def left_out(self, window: Window, rows: pl.DataFrame) -> Iterator[Output]:
-        """Count rows that came too late for the window, and hand them to whoever reads them."""
+    def left_out(self, late_to: str | None, rows: pl.DataFrame) -> Iterator[Output]:
+        """Count rows that came too late, and hand them to whoever reads them."""
         self.state.counts.late += rows.height
-        if window.late_to is not None and self.late:
-            yield window.late_to, rows
+        if late_to in self.read:
+            yield late_to, rows

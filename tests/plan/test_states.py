@@ -77,7 +77,7 @@ def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
     operation = keyed_operation(part)
     assert operation is not None
     state = Noted(MemoryBackend().open(Owner("s", 0, range(8), 8)))
-    place = Place("s", state, lambda: 0, ordered=False, late=True)
+    place = Place("s", state, lambda: 0, ordered=False, read=frozenset())
     row = {"id": [1], "name": ["x"], "price": [1], EVENT_TIME: [datetime(2026, 1, 1, tzinfo=UTC)]}
     frame = pl.DataFrame(row).with_columns(
         pl.col(EVENT_TIME).cast(pl.Datetime("us", "UTC")), pl.col("price").cast(pl.Decimal(10, 2))

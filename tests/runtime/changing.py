@@ -70,7 +70,7 @@ def place(
 ) -> Place:
     """Where an operator stands whose rows go out as `out`."""
     state = state or MemoryBackend().open(ALL)
-    return Place("out", state, clock or Clock(), ordered, late=False)
+    return Place("out", state, clock or Clock(), ordered, frozenset())
 
 
 def timed(frame: pl.DataFrame, times: Sequence[int], *, ordered: bool = False) -> pl.DataFrame:

@@ -43,7 +43,7 @@ class Keyed:
         self.window = window
         self.now_us = 0
         self.state: StepState = MemoryBackend().open(Owner("s", 0, range(128), 128))
-        place = Place("s", self.state, lambda: self.now_us, False, window.late_to is not None)
+        place = Place("s", self.state, lambda: self.now_us, False, frozenset({"late"}))
         self.operator: Operator = keyed_operator(Aggregate(key, window, columns), place)
         self.bounds = ("window_start", "window_end") if window.bounded else ()
         self.identity = (*keys.names, *self.bounds)

@@ -30,7 +30,7 @@ HIGH = next(key for key in "abcdefgh" if groups_of(key) >= 4)
 
 def opened(owner: Owner, operation: Aggregate) -> tuple[StepState, Driven]:
     state = MemoryBackend().open(owner)
-    place = Place("out", state, lambda: 0, ordered=False, late=False)
+    place = Place("out", state, lambda: 0, ordered=False, read=frozenset())
     return state, Driven(operation, state, keyed_operator(operation, place))
 
 

@@ -118,7 +118,7 @@ def driven(operation: nodes.Keyed, *, ordered: bool = False) -> Driven:
     """The operator over fresh state in memory."""
     state = MemoryBackend().open(Owner("step", 0, owned(0, 1, 128), 128))
     made: list[Driven] = []
-    place = Place("out", state, lambda: made[0].now_us, ordered, late=True)
+    place = Place("out", state, lambda: made[0].now_us, ordered, frozenset({"late"}))
     made.append(Driven(operation, state, keyed_operator(operation, place)))
     return made[0]
 

@@ -77,7 +77,7 @@ class Sessions:
         yield from aside(self._owed(asking=suspects is not None))
         late = None if suspects is None else self._too_late(suspects)
         if late is not None and late.height:
-            yield from self._place.left_out(self._window, frame[late[ROW].sort()])
+            yield from self._place.left_out(self._window.late_to, frame[late[ROW].sort()])
             rows = rows.join(late, on=ROW, how="anti", maintain_order="left")
         if rows.height:
             self._rings.came()

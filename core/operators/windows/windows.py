@@ -68,7 +68,7 @@ class Windows:
             return
         came = self._parts.rows.arrived(frame)
         if came.late is not None:
-            yield from self._parts.place.left_out(self._window, came.late)
+            yield from self._parts.place.left_out(self._window.late_to, came.late)
         if came.rows.height:
             self._rings.came()
             yield from self._file(came)

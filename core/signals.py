@@ -30,6 +30,8 @@ PATIENCE_S = 30.0
 """How long a thread may go on after everything was told to end."""
 
 Request: TypeAlias = "Callable[[], object]"
+_ENTERED: list[Signals] = []
+"""Who hears now; the newest, last, hears for all."""
 
 
 class Signals:
@@ -44,7 +46,6 @@ class Signals:
         """How many came so far."""
         self._job: tuple[Request, Request] | None = None
         self._lock = threading.Lock()
-        self._entered = False
 
     def __enter__(self) -> Signals:
         reading, self._writing = os.pipe()
@@ -59,10 +60,9 @@ class Signals:
             del before[signal.SIGHUP]
         self._before = before
         self._pipe_before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        self._entered = True
+        _ENTERED.append(self)
         self.renew()
         self._thread.start()
-        os.register_at_fork(after_in_child=self._leave)
         atexit.register(_ignore)
         return self
 
@@ -74,8 +74,8 @@ class Signals:
 
     def _leave(self) -> None:
         """Also in a child, which shares the pipe: a signal of its own is none of ours."""
-        if self._entered:
-            self._entered = False
+        if self in _ENTERED:
+            _ENTERED.remove(self)
             signal.set_wakeup_fd(self._pipe_before)
             for number, handler in self._before.items():
                 signal.signal(number, handler)
@@ -83,7 +83,7 @@ class Signals:
 
     def renew(self) -> None:
         """Take the signals back from whoever has put a hook on them."""
-        if self._entered:
+        if self in _ENTERED:
             for number in self._before:
                 signal.signal(number, _written_already)
 
@@ -130,3 +130,12 @@ def _written_already(number: int, frame: object) -> None:
 def _ignore() -> None:
     for number in HEARD:
         signal.signal(number, signal.SIG_IGN)
+
+
+def _leave_all() -> None:
+    """In a child: the newest first, for each puts back what the one before it had put there."""
+    for signals in reversed(_ENTERED.copy()):
+        signals._leave()
+
+
+os.register_at_fork(after_in_child=_leave_all)

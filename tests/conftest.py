@@ -7,6 +7,8 @@ begins first: at the end nothing is left that one process alone works at.
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,18 @@ hypothesis.settings.load_profile("busy")
 HERE = Path(__file__).parent
 LONGEST = ("spark", "kafka", "runtime/test_freezing.py", "recovery", "cli", "docs")
 BROKERS = {"broker", "secured"}
+
+
+@pytest.fixture(autouse=True)
+def _signals_do_what_they_did() -> Iterator[None]:
+    """A test that leaves a handler behind changes what later ones see, of the same process.
+
+    SIGINT is no matter: polars and pyspark put hooks on it.
+    """
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from headrace.cli.main import headrace
+from headrace.cli.main import run
 
 PIPELINE = """
 name: names
@@ -32,8 +32,8 @@ def test_a_column_of_any_name_goes_through(spark: SparkSession, tmp_path: Path, 
     file = tmp_path / "names.yaml"
     file.write_text(PIPELINE.replace("NAME", json.dumps(name, ensure_ascii=False)), "utf-8")
     home = ["--home", str(tmp_path / "home")]
-    result = CliRunner().invoke(headrace, ["run", str(file), "--batch", "--quiet", *home])
-    assert result.exit_code == 0, result.output
+    with ExitStack() as lasting:
+        assert run(["run", str(file), "--batch", "--quiet", *home], lasting) == 0
     assert rows(tmp_path / "out") == [{"id": 1, name: "x", "l": 0.0}] * 2
     assert rows(tmp_path / "counted") == [{name: "x", "n": 2}]
 

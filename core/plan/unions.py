@@ -1,45 +1,114 @@
-"""`from: [a, b]`: rows of several streams as one, when their columns are the same."""
+"""`from: [a, b]`: rows of several streams as one, when their columns are the same.
+
+Same means names, order and types: nothing is widened or filled with nulls unless a `select` says
+so. Where columns differ, the hint is the steps that make them equal, written out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from headrace.core.expressions.casts.rules import refusal
+from headrace.core.expressions.coercion import common_type
+from headrace.core.pipeline.quoting import quoted as in_quotes
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import UNKNOWN, Known, Report
-from headrace.core.types import Field, Schema
+from headrace.core.types import Field, Schema, Type, quoted
 
-HINT = "a step with select makes them equal"
+MOST = 4
+"""So many differences are told; who has more of them sees the rest in the hint."""
+FLOW = set(",[]{}:#&*!|>'\"%@`")
+"""What cannot stand everywhere in a YAML mapping of one line without quotes."""
 
 
 def united_columns(inputs: list[tuple[Text, Known]], report: Report) -> Known:
-    """The columns of the union; the first difference of each input from the first is reported."""
+    """The columns of the union; all in which an input differs from the first is reported."""
     if any(not known.whole for _, known in inputs):
         return inputs[0][1] if len(inputs) == 1 else UNKNOWN
-    first, schema = inputs[0][0], inputs[0][1].schema
+    first, schema = str(inputs[0][0]), inputs[0][1].schema
+    schemas = {str(name): known.schema for name, known in inputs}
+    equal = True
     for name, known in inputs[1:]:
-        difference = _difference(str(first), schema, str(name), known.schema)
-        if difference:
-            report.add(f"a union needs equal columns: {difference}", name.locate(), HINT)
-            return UNKNOWN
-        schema = Schema(
-            tuple(
-                Field(a.name, a.type, a.nullable or b.nullable)
-                for a, b in zip(schema, known.schema, strict=True)
-            )
-        )
-    return Known(schema)
+        found = [*_differences(first, schema, str(name), known.schema)]
+        if found:
+            more = [f"and {len(found) - MOST} more"] if len(found) > MOST else []
+            said = "; ".join((*found[:MOST], *more))
+            message = f"a union needs equal columns: {said}"
+            report.add(message, name.locate(), _hint(schemas) if equal else "")
+            equal = False
+    if not equal:
+        return UNKNOWN
+    fields = zip(*schemas.values(), strict=True)
+    return Known(
+        Schema(tuple(Field(f[0].name, f[0].type, any(e.nullable for e in f)) for f in fields))
+    )
 
 
-def _difference(first: str, left: Schema, second: str, right: Schema) -> str:
-    """In words, the first place where two schemas part; "" where they are equal."""
+def _differences(first: str, left: Schema, second: str, right: Schema) -> Iterator[str]:
+    """In words, where two schemas part."""
     for name in left.names:
         if name not in right:
-            return f'"{first}" has a column "{name}", and "{second}" has none'
+            yield f'"{first}" has a column "{name}", and "{second}" has none'
     for name in right.names:
         if name not in left:
-            return f'"{second}" has a column "{name}", and "{first}" has none'
-    for a, b in zip(left, right, strict=True):
-        if a.name != b.name:
-            order = f"{', '.join(left.names)} and {', '.join(right.names)}"
-            return f"their order differs: {order}"
-        if a.type != b.type:
-            return f'"{a.name}" is {a.type} in "{first}" and {b.type} in "{second}"'
-    return ""
+            yield f'"{second}" has a column "{name}", and "{first}" has none'
+    for a in left:
+        b = right.get(a.name)
+        if b is not None and a.type != b.type:
+            yield f'"{a.name}" is {a.type} in "{first}" and {b.type} in "{second}"'
+    if set(left.names) == set(right.names) and left.names != right.names:
+        yield f"their order differs: {', '.join(left.names)} and {', '.join(right.names)}"
+
+
+def _hint(schemas: dict[str, Schema]) -> str:
+    """The steps before it that make the columns equal, and what the union reads then."""
+    wanted = dict[str, Type]()
+    for schema in schemas.values():
+        for field in schema:
+            both = _both(wanted.setdefault(field.name, field.type), field.type)
+            if both is None:
+                return f'no type takes both: select "{field.name}" under another name before'
+            wanted[field.name] = both
+    fields = [Field(name, type) for name, type in wanted.items()]
+    names, steps = list[str](), list[str]()
+    for name, schema in schemas.items():
+        if [(f.name, f.type) for f in schema] == [*wanted.items()]:
+            names.append(name)
+            continue
+        names.append(_free(f"{name.replace('.', '_')}_rows", (*schemas, *names)))
+        steps.append(f"{names[-1]}: {{from: {name}, select: {_select(schema, fields)}}}")
+    return f"add {' and '.join(steps)} and read from: [{', '.join(names)}]"
+
+
+def _both(left: Type, right: Type) -> Type | None:
+    """What values of both types can be; the first's type where there is but a cast."""
+    if found := common_type(left, right):
+        return found
+    return None if refusal(right, left, try_=False) else left
+
+
+def _select(schema: Schema, wanted: Sequence[Field]) -> str:
+    """The select that makes these columns of those that there are."""
+    made = [(field.name, _made(schema.get(field.name), field)) for field in wanted]
+    if all(quoted(name) == text for name, text in made):
+        return f"[{', '.join(_flow(name) for name, _ in made)}]"
+    return f"{{{', '.join(f'{_flow(name)}: {_flow(text)}' for name, text in made)}}}"
+
+
+def _made(field: Field | None, wanted: Field) -> str:
+    if field is None:
+        return f"cast(null as {wanted.type})"
+    name = quoted(field.name)
+    return name if field.type == wanted.type else f"cast({name} as {wanted.type})"
+
+
+def _flow(text: str) -> str:
+    """A scalar inside a YAML mapping of one line."""
+    plain = text and FLOW.isdisjoint(text) and text == text.strip()
+    return text if plain else in_quotes(text)
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name

@@ -207,6 +207,69 @@ sinks:
     assert any(difference in line for line in said(tmp_path, text)), said(tmp_path, text)
 
 
+UNEQUAL = """name: test
+sources:
+  one: {{files: {{path: a}}, schema: {one}}}
+  two: {{files: {{path: b}}, schema: {two}}}
+steps:
+{steps}
+  both: {{from: {read}}}
+sinks:
+  out: {{from: both, console: {{}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "differences", "steps", "read"),
+    [
+        (
+            "{id: bigint, n: string}",
+            "{id: int, n: string}",
+            '"id" is bigint in "one" and int in "two"',
+            ["two_rows: {from: two, select: {id: cast(id as bigint), n: n}}"],
+            "[one, two_rows]",
+        ),
+        (
+            "{id: int, n: string}",
+            "{n: string, id: int}",
+            "their order differs: id, n and n, id",
+            ["two_rows: {from: two, select: [id, n]}"],
+            "[one, two_rows]",
+        ),
+        (
+            '{id: int, "a b": float}',
+            '{x: "decimal(5,2)", id: bigint, "a b": int}',
+            '"two" has a column "x", and "one" has none; "id" is int in "one" and bigint in "two"; '
+            '"a b" is float in "one" and int in "two"',
+            [
+                "one_rows: {from: one, select: {id: cast(id as bigint), "
+                'a b: "`a b`", x: "cast(null as decimal(5,2))"}}',
+                'two_rows: {from: two, select: {id: id, a b: "cast(`a b` as float)", x: x}}',
+            ],
+            "[one_rows, two_rows]",
+        ),
+    ],
+)
+def test_what_makes_a_union_of_unequal_columns_is_written_out(
+    tmp_path: Path, one: str, two: str, differences: str, steps: list[str], read: str
+) -> None:
+    def text(steps: str, read: str) -> str:
+        return UNEQUAL.format(one=one, two=two, steps=steps, read=read)
+
+    shown = said(tmp_path, text("", "[one, two]"))
+    hint = f"add {' and '.join(steps)} and read from: {read}"
+    assert shown == [f'7: step "both": a union needs equal columns: {differences} [{hint}]']
+    lines = "\n".join(f"  {step}" for step in steps)
+    plan_of(tmp_path, text(lines, read))
+
+
+def test_columns_that_no_type_takes_need_another_name(tmp_path: Path) -> None:
+    text = UNEQUAL.format(one="{a: int}", two="{a: array<int>}", steps="", read="[one, two]")
+    assert said(tmp_path, text)[0].endswith(
+        '[no type takes both: select "a" under another name before]'
+    )
+
+
 def test_a_union_may_be_null_where_one_input_may(tmp_path: Path) -> None:
     plan = plan_of(
         tmp_path,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.contracts import PieceReader, Sink, Source, Surroundings
+from headrace.core.contracts import PieceReader, Sink, Source, Surroundings, Table
 from headrace.core.messages import Handle
 from headrace.core.pipeline.part import Part
 from headrace.core.types import Field, Schema, Type
@@ -145,6 +145,20 @@ class SinkSide:
 
 
 @dataclass(frozen=True, slots=True)
+class LookupSide:
+    """How a connector is asked for rows by their keys."""
+
+    options: type[Part]
+    open: Callable[[nodes.Lookup, Surroundings], Table]
+    look: Callable[[nodes.Lookup, Surroundings], Awaitable[str]]
+    """What there is to ask, in words; raises ConnectorError, and changes nothing."""
+    fits: Callable[[Part, Schema, Schema], Iterator[Misfit]] = lambda *_: iter(())
+    """What stands in the way of looking up by such columns, and of adding such."""
+    whole: bool = False
+    """Whether all of its rows are kept, so that nobody need remember some."""
+
+
+@dataclass(frozen=True, slots=True)
 class Connector:
     """A connector: its key in the document, a sentence for the docs, and its sides."""
 
@@ -152,6 +166,7 @@ class Connector:
     doc: str
     source: SourceSide | None = None
     sink: SinkSide | None = None
+    lookup: LookupSide | None = None
     reads_back: Callable[[nodes.Source, nodes.Sink, Path], str] = lambda *_: ""
     """What a source reads of what a sink writes, as it is called, if anything; the path is the
     pipeline's folder."""

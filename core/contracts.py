@@ -325,6 +325,36 @@ class Writer(Protocol):
         ...
 
 
+class Table(Protocol):
+    """What a lookup asks, within a run: one for all subtasks of its step."""
+
+    @property
+    def keys_per_call(self) -> int:
+        """How many keys it is asked for at once, at most."""
+        ...
+
+    async def check(self) -> None:
+        """Whether it is there, with all its columns. Raises ConnectorError."""
+        ...
+
+    async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """The rows of these keys, none of which is null, and each of which is there once.
+
+        They have the columns that are added, of their types, and before them `FOUND_AT`, the row in
+        `keys` that each is of; keys without a row are left out. Raises ConnectorError, and is
+        cancelled when it takes too long.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+FOUND_AT = "__at"
+"""The column by which a table says which key a row is of."""
+
+
 class ConnectorError(Exception):
     """The outside world will not do it: what, where, and what to do. Not a defect of ours.
 

@@ -122,6 +122,48 @@ class Route:
     """Name, condition and text of each branch, in the order written."""
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A column that a lookup adds, and the column of the table that it is."""
+
+    field: Field
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Columns of a table beside the rows: those of its row whose columns equal the key.
+
+    A call is given up after `timeout_us`, and tried again `retries` times; so many of them at most
+    wait for their answer at a time. Answers for `cache_rows` keys are kept, each for `cache_us`.
+    """
+
+    connector: str
+    options: Part
+    on: tuple[Computed, ...]
+    """The key, each part of it under the name that the table's column has."""
+    add: tuple[Found, ...]
+    on_miss: Literal["null", "drop", "fail", "to"]
+    missed: str = ""
+    """The stream of rows that the table has nothing for."""
+    timeout_us: int = 10_000_000
+    retries: int = 3
+    concurrency: int = 10
+    ordered: bool = True
+    cache_rows: int = 0
+    cache_us: int = 0
+
+    @property
+    def keys(self) -> Schema:
+        """The table's columns that it is asked by."""
+        return Schema(tuple(Field(c.name, c.value.type, nullable=False) for c in self.on))
+
+    @property
+    def added(self) -> Schema:
+        """The columns that it adds, as they are called here."""
+        return Schema(tuple(found.field for found in self.add))
+
+
 BOUNDS = ("window_start", "window_end")
 """The columns that windows with a start and an end add."""
 
@@ -242,7 +284,7 @@ class Join:
 TwoSided: TypeAlias = Join
 """What has two inputs that are no union; it is the first operation of its step."""
 
-Operation: TypeAlias = Explode | Filter | Project | Map | Route | Keyed | TwoSided
+Operation: TypeAlias = Explode | Filter | Project | Map | Lookup | Route | Keyed | TwoSided
 
 Exchange: TypeAlias = Literal["forward", "hash", "rebalance", "broadcast"]
 

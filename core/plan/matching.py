@@ -43,9 +43,14 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """Inputs whose rows replace earlier ones: what is there now, and the changes of that."""
+    """Inputs whose rows replace earlier ones: what is there now, and the changes of that.
+
+    `keys` are the columns that tell the rows of each input apart, as they come; those by which
+    rows meet are among them.
+    """
 
     ttl: Ttl | None = None
+    keys: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 Matching: TypeAlias = Within | SameWindow | AsOf | Changing

@@ -44,6 +44,8 @@ class Alignment:
 
     count: int
     aligned: bool = True
+    timeless: frozenset[int] = frozenset()
+    """Inputs whose rows have no time: they hold back nothing but the end of time."""
     blocked: set[int] = field(default_factory=set)
     """Inputs whose next element must not be taken yet."""
     _inputs: list[_Input] = field(default_factory=list)
@@ -84,7 +86,10 @@ class Alignment:
 
     def _time(self) -> Iterator[Element]:
         """The watermark when it has moved, and idleness when it has begun or ended."""
-        going_on = [input for input in self._inputs if input.watermark_us < FOREVER_US]
+        timed = [each for at, each in enumerate(self._inputs) if at not in self.timeless]
+        going_on = [input for input in timed if input.watermark_us < FOREVER_US]
+        if not going_on and not all(self._inputs[at].ended for at in self.timeless):
+            return
         live = [input.watermark_us for input in going_on if not input.idle]
         was_idle, self._idle = self._idle, bool(going_on) and not live
         if self._idle:

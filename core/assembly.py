@@ -22,6 +22,7 @@ from headrace.core.messages import (
 )
 from headrace.core.outlets import Outlet, share
 from headrace.core.plan import nodes
+from headrace.core.plan.layout import two_sided
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import Document, Frozen
 from headrace.core.tally import tally
@@ -41,7 +42,8 @@ class Subtask:
     compiled: Compiled
     flow: Flow
     gate: Gate | None
-    streams: tuple[str, ...]
+    inputs: tuple[tuple[str, int], ...]
+    """Of each channel of the gate the stream that comes through it, and on which side."""
     intake: Intake | None
     now_us: Callable[[], int]
     keeps_end: bool = False
@@ -53,7 +55,7 @@ class Subtask:
             await self.intake.pump()
         else:
             assert self.gate is not None
-            await relay(self.gate, self.streams, self.flow, self.now_us)
+            await relay(self.gate, self.inputs, self.flow, self.now_us)
         if self.flow.freezer is not None:
             # What it has a part in is told before its end is.
             await self.flow.freezer.ready()
@@ -187,14 +189,14 @@ class Assembly:
             archive = self._surroundings.archive or self._surroundings.bench
             flow.freezer = Freezer(id, task.parts, compiled.states, self._store, archive, tell)
         intake = self._intake(head, flow, lambda at_us: tell(WatermarkReport(id, at_us)))
-        streams, gate = self._gate(head, id.index)
+        inputs, gate = self._gate(head, id.index)
         subtask = Subtask(
             id=id,
             task=task,
             compiled=compiled,
             flow=flow,
             gate=gate if intake is None else None,
-            streams=streams,
+            inputs=inputs,
             intake=intake,
             now_us=self._setting.now_us,
         )
@@ -218,16 +220,20 @@ class Assembly:
             number=self.plan.parts.index(head),
         )
 
-    def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[str, ...], Gate]:
-        """The channels into a subtask, each with the stream that comes through it."""
+    def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[tuple[str, int], ...], Gate]:
+        """The channels into a subtask, each with its stream and side."""
+        edges, streams = self.plan.edges, self.plan.streams
         into = [
-            (self.plan.edges[at].stream, channel)
+            (edges[at], channel)
             for (at, _, reader), channel in self._channels.items()
-            if reader == index and self.plan.edges[at].consumer == head.name
+            if reader == index and edges[at].consumer == head.name
         ]
-        return tuple(stream for stream, _ in into), Gate(
-            [channel for _, channel in into], aligned=self._aligned
-        )
+        timeless: frozenset[int] = frozenset()
+        if two_sided(head):
+            timed = [streams[edge.stream].timed for edge, _ in into]
+            timeless = frozenset(at for at, has in enumerate(timed) if not has and any(timed))
+        gate = Gate([channel for _, channel in into], aligned=self._aligned, timeless=timeless)
+        return tuple((edge.stream, edge.side) for edge, _ in into), gate
 
     def _foot(
         self, task: nodes.Task, last: nodes.PlanPart, index: int, begun: Sequence[Document]

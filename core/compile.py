@@ -16,7 +16,7 @@ from headrace.core.keygroups import owned
 from headrace.core.operators.columns import Columns
 from headrace.core.operators.explode import Explode
 from headrace.core.operators.map import FailedRow, Map
-from headrace.core.operators.operator import Chain, Operator, Output
+from headrace.core.operators.operator import Chain, Operator, Output, TwoSided
 from headrace.core.operators.place import Place
 from headrace.core.operators.route import Route
 from headrace.core.ordinals import numbers, placed
@@ -91,6 +91,7 @@ def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> 
     compiled = Compiled(None)
     work = [(step, operation) for step in steps for operation in step.operations or (None,)]
     operators: list[tuple[str, Operator]] = []
+    two_sided: TwoSided | None = None
     name = steps[0].name + "#" if steps else ""
     at = 0
     while at < len(work):
@@ -108,9 +109,14 @@ def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> 
             operators.append((name, columns))
         else:
             make = _Making(step, leaves, setting, seat, compiled)
-            operators.append((name, make.operator(operation)))
+            if isinstance(operation, nodes.TwoSided):
+                assert not operators, "a step with two inputs begins a task"
+                two_sided = make.two_sided(operation)
+                operators.append((name, two_sided))
+            else:
+                operators.append((name, make.operator(operation)))
         name = work[at][0].inputs[0] if ends and at < len(work) else leaves
-    compiled.chain = Chain(operators) if operators else None
+    compiled.chain = Chain(operators, two_sided) if operators else None
     return compiled
 
 
@@ -156,16 +162,32 @@ class _Making:
         from headrace.core.operators.divided import Divided
         from headrace.core.operators.keyed import keyed_operator
 
-        step, seat = self.step.name, self.seat
-        restored = seat.restored.get(step, ())
-        owner = Owner(step, seat.index, seat.groups, seat.key_groups, restored)
         parts = [
             (each.groups, keyed_operator(operation, self._place(each)))
-            for each in owner.divided()
+            for each in self._owner().divided()
         ]
         if len(parts) == 1:
             return parts[0][1]
-        return Divided(operation.key, seat.key_groups, parts)
+        return Divided(operation.key, self.seat.key_groups, parts)
+
+    def two_sided(self, operation: nodes.TwoSided) -> TwoSided:
+        """The operator of two inputs, or one for each range of key groups that have one clock."""
+        from headrace.core.operators.divided import DividedSides
+        from headrace.core.operators.joins.make import join_operator
+
+        parts = [
+            (each.groups, join_operator(operation, self._place(each)))
+            for each in self._owner().divided()
+        ]
+        if len(parts) == 1:
+            return parts[0][1]
+        return DividedSides(operation.keys, self.seat.key_groups, parts)
+
+    def _owner(self) -> Owner:
+        """Whose state it is that is opened."""
+        step, seat = self.step.name, self.seat
+        restored = seat.restored.get(step, ())
+        return Owner(step, seat.index, seat.groups, seat.key_groups, restored)
 
     def _place(self, owner: Owner) -> Place:
         step, setting = self.step, self.setting

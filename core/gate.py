@@ -19,13 +19,20 @@ from headrace.core.waiting import Waiting
 class Gate:
     """Many channels in, one sequence of elements out. It is the only receiver of its channels."""
 
-    def __init__(self, channels: Sequence[Channel], *, aligned: bool = True) -> None:
+    def __init__(
+        self,
+        channels: Sequence[Channel],
+        *,
+        aligned: bool = True,
+        timeless: frozenset[int] = frozenset(),
+    ) -> None:
+        """`timeless` are inputs whose rows have no event time, beside others that have one."""
         self.channels = channels
         self.idle = Waiting()
         """How long nothing could be taken, or it was the turn of others."""
         self.aligning = Waiting()
         """How long inputs have waited for the barriers of others."""
-        self._alignment = Alignment(len(channels), aligned)
+        self._alignment = Alignment(len(channels), aligned, timeless)
         self._ready: deque[tuple[int, Element]] = deque()
         self._next = 0
         self._worked = False

@@ -99,13 +99,13 @@ class Flow:
     _by_rows: Pace = field(default_factory=Pace)
     _by_time: Pace = field(default_factory=Pace)
 
-    async def rows(self, stream: str, frame: pl.DataFrame) -> None:
-        """Rows of the stream that the first operator reads."""
+    async def rows(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
+        """Rows of a stream that the first operator reads, on one of its sides."""
         self.rows_in += frame.height
         if self.chain is None:
             await self.foot.rows(stream, frame)
         else:
-            await self._drain(self._by_rows, frame.height, self.chain.process(frame))
+            await self._drain(self._by_rows, frame.height, self.chain.process(frame, side))
 
     async def side(self, stream: str, frame: pl.DataFrame) -> None:
         """Rows of another stream, which no operator of this subtask reads."""
@@ -193,14 +193,16 @@ class Flow:
         return output, perf_counter() - start
 
 
-async def relay(gate: Gate, streams: Sequence[str], flow: Flow, now_us: Callable[[], int]) -> None:
-    """The life of a subtask behind a gate; `streams` names the stream of each input."""
+async def relay(
+    gate: Gate, inputs: Sequence[tuple[str, int]], flow: Flow, now_us: Callable[[], int]
+) -> None:
+    """The life of a subtask behind a gate; `inputs` has the stream and the side of each input."""
     with flow.life:
         while True:
             at, element = await _next(gate, flow, now_us)
             match element:
                 case Batch(frame):
-                    await flow.rows(streams[at], frame)
+                    await flow.rows(inputs[at][0], frame, inputs[at][1])
                 case End():
                     await flow.mark(element)
                     return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
 
 from headrace.core.expressions import function, habits, syntax
 from headrace.core.expressions.casts import cast
@@ -17,14 +19,20 @@ from headrace.core.expressions.typed import (
     Typed,
 )
 from headrace.core.problems import did_you_mean
-from headrace.core.types import STRING, Array, Schema, Struct
+from headrace.core.types import STRING, Array, Field, Schema, Struct
+
+Tables: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Names that stand before a dot: of the columns of each, how the schema calls them."""
+
+NO_TABLES: Tables = MappingProxyType({})
 
 
 class Resolver:
     """Types the expressions over one schema. A subclass may know more calls (aggregates do)."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, tables: Tables = NO_TABLES) -> None:
         self.schema = schema
+        self.tables = tables
 
     def resolve(self, node: syntax.Node) -> Typed:
         """The typed node; raises ExpressionErrors with all that is wrong in it."""
@@ -55,24 +63,42 @@ class Resolver:
 
     def column(self, node: syntax.Name) -> Typed:
         """The column of that name."""
-        field = self.schema.get(node.name)
+        field = self.schema.get(node.name) or self._of_tables(node)
         if field is None and node.name.lower() in CLOCK:
             return clock(node)
         if field is None:
-            near = did_you_mean(node.name, self.schema.names)
+            near = did_you_mean(node.name, self._names())
             raise ExpressionError(
                 f'unknown column "{node.name}"', node.span, near or self._instead(node.name)
             )
         return Column(field.type, field.nullable, node.span, field.name)
 
+    def _of_tables(self, node: syntax.Name) -> Field | None:
+        """The column of that name of one of the tables."""
+        having = [name for name, columns in self.tables.items() if node.name in columns]
+        if len(having) > 1:
+            message = f'"{node.name}" stands in both {" and ".join(having)}'
+            hint = f"write {' or '.join(f'{name}.{node.name}' for name in having)}"
+            raise ExpressionError(message, node.span, hint)
+        return self.schema.get(self.tables[having[0]][node.name]) if having else None
+
+    def _names(self) -> tuple[str, ...]:
+        """The names of columns that may be written without a table."""
+        tables = (name for columns in self.tables.values() for name in columns)
+        return tuple(dict.fromkeys((*tables, *self.schema.names)))
+
     def _instead(self, name: str) -> str:
         if name.lower() in habits.NAMES:
             return habits.NAMES[name.lower()]
+        if name in self.tables:
+            return f"{name} is an input: write {name}.{next(iter(self.tables[name]), 'column')}"
         shown = ", ".join(self.schema.names[:8]) + (", ..." if len(self.schema) > 8 else "")
         return f"the columns are {shown}; text goes in quotes: '{name}'"
 
     def _member(self, node: syntax.Member) -> Typed:
         base, name = node.base, node.name
+        if isinstance(base, syntax.Name) and base.name in self.tables:
+            return self._of_table(node, base.name)
         if isinstance(base, syntax.Name) and base.name not in self.schema and name in self.schema:
             message = f'unknown column "{base.name}"'
             raise ExpressionError(message, base.span, f"write {name}: names have no table before")
@@ -83,6 +109,16 @@ class Resolver:
             raise ExpressionError(message, node.name_span, f"write {name.lower()}({written})")
         field = Constant(STRING, False, node.name_span, name)
         return TABLE["."].resolve(function.Call(".", (of, field), node.span))
+
+    def _of_table(self, node: syntax.Member, table: str) -> Typed:
+        """A column of one of the tables."""
+        columns = self.tables[table]
+        field = self.schema.get(columns.get(node.name, ""))
+        if field is None:
+            hint = did_you_mean(node.name, tuple(columns)) or f"it has {', '.join(columns)}"
+            message = f'unknown column "{node.name}" of {table}'
+            raise ExpressionError(message, node.name_span, hint)
+        return Column(field.type, field.nullable, node.span, field.name)
 
     def call(self, node: syntax.Call) -> Typed:
         """A call of a function or operator of the table."""

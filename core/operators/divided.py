@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.typed import to_expr
 from headrace.core.keygroups import key_group
-from headrace.core.operators.operator import Operator, Output
+from headrace.core.operators.operator import Operator, Output, TwoSided
 from headrace.core.plan.nodes import Computed
 
 if TYPE_CHECKING:
@@ -29,19 +29,16 @@ class Divided:
         key_groups: int,
         parts: Sequence[tuple[range, Operator]],
     ) -> None:
-        self._key = [to_expr(each.value).alias(each.name) for each in key]
-        self._names = [each.name for each in key]
+        self._dealing = _Dealing(key)
         self._key_groups = key_groups
         self._parts = parts
         self.behind_us = max(operator.behind_us for _, operator in parts)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Each row goes to the operator of its key group."""
-        keys = frame.select(self._key) if self._key else frame
-        groups = key_group(keys, self._names, self._key_groups)
+        groups = self._dealing.groups(frame, self._key_groups)
         for owned, operator in self._parts:
-            rows = frame.filter(groups.is_between(owned.start, owned.stop, closed="left"))
-            if rows.height:
+            if (rows := _within(frame, groups, owned)).height:
                 yield from operator.process(rows)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
@@ -68,3 +65,41 @@ class Divided:
     def held(self) -> int:
         """How many rows they may have to work on when time goes on."""
         return sum(operator.held for _, operator in self._parts)
+
+
+class DividedSides(Divided):
+    """The same of an operator with two inputs, whose rows have a key each."""
+
+    def __init__(
+        self,
+        keys: tuple[Sequence[Computed], Sequence[Computed]],
+        key_groups: int,
+        parts: Sequence[tuple[range, TwoSided]],
+    ) -> None:
+        super().__init__(keys[0], key_groups, parts)
+        self._of_right = _Dealing(keys[1])
+        self._sides = parts
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Each row of the right input goes to the operator of its key group."""
+        groups = self._of_right.groups(frame, self._key_groups)
+        for owned, operator in self._sides:
+            if (rows := _within(frame, groups, owned)).height:
+                yield from operator.process_right(rows)
+
+
+class _Dealing:
+    """By what the rows of an input are dealt out."""
+
+    def __init__(self, key: Sequence[Computed]) -> None:
+        self._key = [to_expr(each.value).alias(each.name) for each in key]
+        self._names = [each.name for each in key]
+
+    def groups(self, frame: pl.DataFrame, key_groups: int) -> pl.Series:
+        """The key group of each row."""
+        keys = frame.select(self._key) if self._key else frame
+        return key_group(keys, self._names, key_groups)
+
+
+def _within(frame: pl.DataFrame, groups: pl.Series, owned: range) -> pl.DataFrame:
+    return frame.filter(groups.is_between(owned.start, owned.stop, closed="left"))

@@ -70,6 +70,14 @@ class Operator(Protocol):
         ...
 
 
+class TwoSided(Operator, Protocol):
+    """Takes the rows of two inputs: `process` those of the left one."""
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows of the right input have come."""
+        ...
+
+
 class Timely:
     """An operator whose rows are never older than the watermark; all that it keeps is state."""
 
@@ -103,15 +111,21 @@ class Stateless(Timely):
 class Chain:
     """Operators in a row: what one puts out under the name the next one reads goes into that."""
 
-    def __init__(self, operators: Sequence[tuple[str, Operator]]) -> None:
-        """Each operator with the name of the stream that it reads."""
+    def __init__(
+        self, operators: Sequence[tuple[str, Operator]], two_sided: TwoSided | None = None
+    ) -> None:
+        """Each operator with the name of the stream that it reads; the first may be `two_sided`."""
         self._operators = operators
+        self._two_sided = two_sided
         self.put_out: Counter[str] = Counter()
         """How many rows the operators have put out, by stream."""
 
-    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows for the first operator."""
-        return self._process(0, frame)
+    def process(self, frame: pl.DataFrame, side: int = 0) -> Iterator[Output]:
+        """Rows for the first operator; those of a right input have the side 1."""
+        if not side:
+            return self._process(0, frame)
+        assert self._two_sided is not None, "only such an operator has a right input"
+        return self._onward(0, self._two_sided.process_right(frame))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Every operator hears of it after those before it."""

@@ -8,33 +8,22 @@ what comes out. `check` looks at a step whose clauses could all be read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
-from headrace.core.pipeline.keyed import SHAPES, Evict, Trigger, Window
+from headrace.core.pipeline import join_rules
+from headrace.core.pipeline.keyed import SHAPES, Dedup, Evict, Trigger, Window
 from headrace.core.pipeline.model import StepKeys
+from headrace.core.pipeline.rule import Rule
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.written import in_units
-from headrace.core.problems import Severity
 
 Data: TypeAlias = Mapping[Text, object]
 
-KEYED = ("aggregate", "top", "dedup")
+KEYED = ("join", "aggregate", "top", "dedup")
 IN_TIME = ("tumble", "slide", "session", "cumulate")
 ONE_SHAPE = f"window: wanted one of {', '.join(SHAPES)}, got"
 APART = "put it into a step of its own"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule that a step breaks: at which key of it, or at that key's value."""
-
-    at: tuple[str, ...]
-    message: str
-    hint: str = ""
-    severity: Severity = "error"
-    of_value: bool = False
 
 
 def shape(data: Data, complain: Callable[[Rule], None]) -> bool:
@@ -63,7 +52,7 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
     kinds = [key for key in KEYED if key in data]
     yield from _clauses(data, kinds)
     window = step.window
-    if window is not None and kinds in (["aggregate"], ["top"]):
+    if window is not None and kinds in (["aggregate"], ["top"], ["join"]):
         yield from _every(window, shape_of(window))
         yield from _offset(window, shape_of(window))
         yield from _lateness(window, shape_of(window))
@@ -73,8 +62,10 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
             yield Rule(("window", "late_to"), message, "put with into a step before")
         if kinds == ["top"]:
             yield from _top(window)
-    if step.dedup and "time" in step.dedup.model_fields_set and step.dedup.ttl is None:
-        yield Rule(("dedup", "time"), "dedup: time is that of ttl, and there is none", "add ttl")
+    if step.join is not None:
+        yield from join_rules.check(step.join, window)
+    if step.dedup is not None:
+        yield from _dedup(step.dedup, data)
 
 
 MISSING = {
@@ -82,6 +73,7 @@ MISSING = {
     "window": "as in aggregate: {n: count(*)}",
     "ttl": "it says when a key is forgotten",
 }
+IN_JOIN = {"key": "its key stands in on", "ttl": "it belongs inside: join: {ttl: ...}"}
 IN_DEDUP = {
     "key": "it belongs inside: dedup: {key: ...}",
     "window": "what is old is forgotten by dedup: {ttl: 1h}",
@@ -95,6 +87,8 @@ def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
     for key in ("key", "window", "ttl"):
         if key in data and dedups:
             yield Rule((key,), f'"{key}" stands beside "dedup"', IN_DEDUP[key])
+        elif key in data and key in IN_JOIN and kinds == ["join"]:
+            yield Rule((key,), f'"{key}" stands beside "join"', IN_JOIN[key])
         elif key in data and not kinds:
             yield Rule((key,), f'"{key}" needs "aggregate" or "top" beside it', MISSING[key])
     if "having" in data and "aggregate" not in data:
@@ -105,6 +99,25 @@ def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
     for key in ("explode", "map"):
         if key in data and kinds:
             yield Rule((key,), f'"{key}" stands beside "{kinds[0]}"', APART)
+
+
+def _dedup(dedup: Dedup, data: Data) -> Iterator[Rule]:
+    given = dedup.model_fields_set
+    if dedup.order == "event_time":
+        if dedup.time == "processing":
+            message = 'dedup: "time: processing" does not go with "order: event_time"'
+            yield Rule(("dedup", "time"), message, "there, ttl goes by the time of rows")
+        if dedup.late_to is not None and "with" in data:
+            message = "late_to hands on rows as they came, and with has changed them"
+            yield Rule(("dedup", "late_to"), message, "put with into a step before")
+    elif dedup.late_to is not None:
+        message = 'dedup: "late_to" needs "order: event_time" beside it'
+        yield Rule(("dedup", "late_to"), message, "rows are never late by arrival")
+    if "time" in given and dedup.ttl is None:
+        yield Rule(("dedup", "time"), "dedup: time is that of ttl, and there is none", "add ttl")
+    if dedup.ttl is not None and dedup.keep == "last":
+        message = 'dedup: "ttl" does nothing beside "keep: last"'
+        yield Rule(("dedup", "ttl"), message, "no key is remembered there", "warning")
 
 
 def _top(window: Window) -> Iterator[Rule]:

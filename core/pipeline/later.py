@@ -14,12 +14,12 @@ from headrace.core.pipeline.settings import Settings
 LATER_CONNECTORS = ("http", "sql")
 
 LATER_CLAUSES = (
-    *("join", "lookup", "process", "broadcast", "connect", "apply", "match", "iterate", "sql"),
+    *("lookup", "process", "broadcast", "connect", "apply", "match", "iterate", "sql"),
 )
 
 CLAUSES = (
-    *("explode", "where", "map", "with", "key", "window", "aggregate", "top", "ttl", "dedup"),
-    *("having", "select", "drop", "route"),
+    *("join", "explode", "where", "map", "with", "key", "window", "aggregate", "top", "ttl"),
+    *("dedup", "having", "select", "drop", "route"),
 )
 
 BESIDE = ("key", "window", "ttl", "having")

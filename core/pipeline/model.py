@@ -35,6 +35,7 @@ from headrace.core.pipeline.formats import (
     FormatName,
     JsonOptions,
 )
+from headrace.core.pipeline.joins import Join
 from headrace.core.pipeline.keyed import Aggregates, Dedup, Key, TimeToLive, Top, Windowed
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
@@ -139,13 +140,16 @@ class Map(Part):
 class StepKeys(Part):
     """One step, read like one SELECT.
 
-    Its clauses act in this order, however they are written: `from`, `explode`, `where`, `map`,
-    `with`, then `key`, `window` and `aggregate` (or `top`) or else `dedup`, `having`, `select`,
-    `drop`, `route`.
+    Its clauses act in this order, however they are written: `from` (or `join`), `explode`,
+    `where`, `map`, `with`, then `key`, `window` and `aggregate` (or `top`) or else `dedup`,
+    `having`, `select`, `drop`, `route`.
     """
 
     from_: Names = Field(
         alias="from", description="What it reads: one name, or several with equal columns (union)."
+    )
+    join: Join | None = Field(
+        None, description="Rows of two inputs side by side; it stands in the place of `from`."
     )
     explode: Exploded | None = Field(
         None,
@@ -229,9 +233,11 @@ class Source(SourceKeys):
 class Step(StepKeys):
     """A step. `keys_at` has each key with its place."""
 
-    added = ("name", "keys_at")
+    added = ("name", "keys_at", "reads")
     name: Text
     keys_at: Mapping[str, Text]
+    reads: tuple[Text, ...]
+    """The streams that it reads: those of `from`, or the left and the right one."""
 
 
 class Sink(SinkKeys):

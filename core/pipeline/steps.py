@@ -7,10 +7,12 @@ from pathlib import Path
 
 from headrace.core.connector import Connectors
 from headrace.core.pipeline import keyed_rules
+from headrace.core.pipeline.inputs import beside_from, read_by, two_sided
 from headrace.core.pipeline.later import BESIDE, CLAUSES, LATER_CLAUSES, in_step
 from headrace.core.pipeline.model import Function, Step, StepKeys
 from headrace.core.pipeline.nodes import Mapping as MappingNode
 from headrace.core.pipeline.resolve import Resolver
+from headrace.core.pipeline.rule import Rule
 from headrace.core.pipeline.spots import Section, find
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.validate import Keys, validated
@@ -49,6 +51,11 @@ class StepReader:
         if later:
             self._not_built(later)
             data.setdefault(Text("from"), Text("later"))
+        two = two_sided(data)
+        if two and "from" in data:
+            self._broken(beside_from(two))
+        elif two:
+            data = {Text("from"): Text(two), **data}
         keys = Keys(
             spare=SPARE,
             more=[*CLAUSES, *LATER_CLAUSES],
@@ -59,8 +66,9 @@ class StepReader:
         if step is None or later or not clear:
             return None
         self._check(step, data)
+        keys_at = {key: key for key in data} | ({Text("from"): two} if two else {})
         return Step.model_construct(
-            **dict(step), name=self.section.key, keys_at={key: key for key in data}
+            **dict(step), name=self.section.key, keys_at=keys_at, reads=read_by(step)
         )
 
     def _not_built(self, later: list[Text]) -> None:
@@ -94,7 +102,7 @@ class StepReader:
         subject = self.section.subject
         python_files.check(function, self.folder, "map.python", subject, self.findings)
 
-    def _broken(self, rule: keyed_rules.Rule) -> None:
+    def _broken(self, rule: Rule) -> None:
         spot = find(self.section, rule.at)
         place = spot.place() if rule.of_value else spot.key.locate()
         about = self.section.subject

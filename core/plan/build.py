@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from headrace.core.connector import Outgoing
+from headrace.core.pipeline.joins import Join
 from headrace.core.pipeline.load import Loaded
 from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
 from headrace.core.pipeline.steps import does_nothing
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.plan.changes import Refused, after, united
+from headrace.core.plan.changes import Refused, after, joined, united
 from headrace.core.plan.columns import UNKNOWN, Known, Report
 from headrace.core.plan.ends import (
     DEAD_LETTERS,
@@ -21,6 +22,7 @@ from headrace.core.plan.ends import (
     source_part,
 )
 from headrace.core.plan.growth import warn_of_growth, warn_of_waiting
+from headrace.core.plan.joins import JoinClause, Joined, unresolved
 from headrace.core.plan.lateness import warn_of_late_again
 from headrace.core.plan.layout import edges, tasks
 from headrace.core.plan.loops import check_loops
@@ -124,7 +126,7 @@ class Builder:
 
     def _below(self, step: Step) -> list[str]:
         """The steps that a step reads from."""
-        return [self.owners[name] for name in step.from_ if name in self.owners]
+        return [self.owners[name] for name in step.reads if name in self.owners]
 
     def _check_circles(self) -> None:
         reads = {name: self._below(step) for name, step in self.pipeline.steps.items()}
@@ -155,36 +157,72 @@ class Builder:
     def _step(self, step: Step) -> nodes.Step:
         self.report.about = _subject(step)
         self._check_parallelism(step)
-        inputs = [(name, self._input(name)) for name in step.from_]
-        known = united_columns(inputs, self.report)
-        timed = all(self.streams[n].timed for n in step.from_ if n in self.streams)
-        operations = Operations(step, known, timed, self.report)
+        inputs = [(name, self._input(name)) for name in step.reads]
+        timed = all(self.streams[n].timed for n in step.reads if n in self.streams)
+        begins: tuple[nodes.Operation, ...] = ()
+        if step.join is not None:
+            known, begins = self._joined(step, step.join, inputs)
+        else:
+            known = united_columns(inputs, self.report)
+        operations = Operations(step, known, timed, self.report, begins)
         done = operations.build()
+        unresolved(operations.known, step, self.report)
         kind = self._kind(step, done)
         names = [str(name) for name in _outputs(step)]
         schema = operations.known.schema
         rows = [nodes.Stream(name, schema, kind, operations.timed) for name in names]
-        late = [nodes.Stream(str(n), known.schema, nodes.Append(), timed) for n in _late(step)]
+        came = [
+            (known, timed) if of is None else self._of_input(inputs[of]) for _, of in _late(step)
+        ]
+        late = [
+            nodes.Stream(str(name), each.schema, nodes.Append(), is_timed)
+            for (name, _), (each, is_timed) in zip(_late(step), came, strict=True)
+        ]
         to = step.on_error.to
         failed = [nodes.Stream(str(to), DEAD_LETTERS, nodes.Append(), False)] if to else []
         part = nodes.Step(
             name=str(step.name),
-            inputs=tuple(map(str, step.from_)),
+            inputs=tuple(map(str, step.reads)),
             operations=done,
             on_error=str(to) if to else step.on_error.action,
             outputs=(*rows, *late, *failed),
             parallelism=step.parallelism or self.pipeline.settings.parallelism,
             asides=frozenset(stream.name for stream in (*late, *failed)),
         )
-        self._opens((*rows, *failed), operations.known)
-        self._opens(tuple(late), known)
+        self._opens((*rows, *failed), Known(schema, operations.known.broken, operations.known.open))
+        for stream, (each, _) in zip(late, came, strict=True):
+            self._opens((stream,), each)
         return part
+
+    def _of_input(self, came: tuple[Text, Known]) -> tuple[Known, bool]:
+        """What is known of an input, and whether its rows have an event time."""
+        name, known = came
+        return known, name not in self.streams or self.streams[name].timed
+
+    def _joined(
+        self, step: Step, join: Join, inputs: Sequence[tuple[Text, Known]]
+    ) -> tuple[Known, tuple[nodes.Operation, ...]]:
+        """What comes out of a join, and the join itself if it is sound."""
+        kinds = (self.streams[n].kind if n in self.streams else nodes.Append() for n, _ in inputs)
+        left, right = (
+            Joined(str(written.as_ or came[0]), kind, *self._of_input(came))
+            for written, came, kind in zip((join.left, join.right), inputs, kinds, strict=True)
+        )
+        clause = JoinClause(step, left, right, self.report)
+        found = clause.build()
+        return clause.known, () if found is None else (found,)
 
     def _kind(self, step: Step, operations: tuple[nodes.Operation, ...]) -> nodes.Kind:
         """The kind of what comes out; an operation that does not take what comes is reported."""
-        inputs = tuple(self.streams[n].kind for n in step.from_ if n in self.streams)
+        inputs = tuple(self.streams[n].kind for n in step.reads if n in self.streams)
         try:
-            kind = united(inputs)
+            match operations:
+                case (nodes.Join() as join, *_) if len(inputs) == 2:
+                    kind, operations = joined(join, *inputs), operations[1:]
+                case _ if step.join is not None:
+                    return nodes.Append()
+                case _:
+                    kind = united(inputs)
             for operation in operations:
                 kind = after(operation, kind)
         except Refused as refused:
@@ -243,7 +281,7 @@ class Builder:
         steps, sinks = self.pipeline.steps.values(), self.pipeline.sinks.values()
         read = {
             *self.meant,
-            *(n for step in steps for n in step.from_),
+            *(n for step in steps for n in step.reads),
             *(sink.from_ for sink in sinks),
         }
         for part, stream in _declared(self.pipeline):
@@ -270,10 +308,14 @@ def _outputs(step: Step) -> Iterator[Text]:
     yield _placed(f"{step.name}.else", step.keys_at["route"])
 
 
-def _late(step: Step) -> tuple[Text, ...]:
-    """The stream of rows that come too late for the step's windows, if it has one."""
-    to = step.window.late_to if step.window else None
-    return () if to is None else (to,)
+def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
+    """The streams of rows that come too late, each with the input that they came by, if by one."""
+    found: list[tuple[Text | None, int | None]] = []
+    if step.join is not None and step.join.late_to is not None:
+        found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
+    elif by_time := step.window or step.dedup:
+        found = [(by_time.late_to, None)]
+    return tuple((name, of) for name, of in found if name is not None)
 
 
 def _placed(name: str, at: Text) -> Text:
@@ -287,7 +329,7 @@ def _declared(pipeline: Pipeline) -> Iterator[tuple[Source | Step, Text]]:
     for part in parts:
         for name in _outputs(part) if isinstance(part, Step) else (part.name,):
             yield part, name
-        for name in _late(part) if isinstance(part, Step) else ():
+        for name, _ in _late(part) if isinstance(part, Step) else ():
             yield part, name
         if part.on_error.to is not None:
             yield part, part.on_error.to

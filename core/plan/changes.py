@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.core.expressions.typed import Column
+from headrace.core.plan.matching import AsOf, Changing, SameWindow, Within
 from headrace.core.plan.nodes import (
     BOUNDS,
     RANK,
@@ -17,10 +18,12 @@ from headrace.core.plan.nodes import (
     Append,
     Dedup,
     Filter,
+    Join,
     Keyed,
     Kind,
     Operation,
     Project,
+    Side,
     Top,
     Upsert,
 )
@@ -44,19 +47,82 @@ def after(operation: Operation, kind: Kind) -> Kind:
     if isinstance(operation, Filter):
         return replace(kind, deletes=True)
     if isinstance(operation, Project):
-        kept = {
-            column.name
-            for column in operation.columns
-            if isinstance(column.value, Column) and column.value.name == column.name
-        }
+        kept = _handed_on(operation)
         lost = ", ".join(name for name in kind.key if name not in kept)
         if lost:
             message = f"{operation.clause} must keep the key of the changes: {lost}"
             hint = "a change is told from another by its key"
             raise Refused(message, hint, operation.clause)
-        return kind
+        return replace(kind, key=tuple(kept[name] for name in kind.key))
     clause = type(operation).__name__.lower()
     raise Refused(f"{clause} does not take {_said(kind)}", clause=clause)
+
+
+def _handed_on(project: Project) -> dict[str, str]:
+    """The columns that a projection leaves as they are, with the names that they have behind it."""
+    same = [(c.value.name, c.name) for c in project.columns if isinstance(c.value, Column)]
+    return dict(sorted(same, key=lambda names: names[0] == names[1]))
+
+
+def joined(join: Join, left: Kind, right: Kind) -> Kind:
+    """The kind of the stream behind a join; Refused where it does not take what comes."""
+    for side, kind in ((join.left, left), (join.right, right)):
+        if isinstance(kind, Upsert):
+            _check_side(join, side, kind, is_left=side is join.left)
+    if not isinstance(join.matching, Changing):
+        if isinstance(join.matching, Within) and (left, right) != (Append(), Append()):
+            facts, changes = ("left", right) if isinstance(right, Upsert) else ("right", left)
+            assert isinstance(changes, Upsert)
+            message = f"a join of facts ({facts}) and {_said(changes)} has no key of its own"
+            hint = "as_of: true takes the row of the right that holds at the time of the left one"
+            raise Refused(message, hint, "join")
+        return Append()
+    assert isinstance(left, Upsert) and isinstance(right, Upsert), "else nothing changes"
+    return Upsert(_key_of(join, left, right), deletes=True)
+
+
+def _check_side(join: Join, side: Side, kind: Upsert, *, is_left: bool) -> None:
+    """Whether a join can take changes on a side: a row must stay where its key takes it."""
+    match join.matching:
+        case SameWindow() | Within(least_us=int()):
+            raise Refused(f"a join in time does not take {_said(kind)}", clause="join")
+        case AsOf() if is_left:
+            message = f"the left input of as_of cannot be {_said(kind)}"
+            raise Refused(message, clause="join")
+    by = {column.value.name for column in side.key if isinstance(column.value, Column)}
+    computed = any(not isinstance(column.value, Column) for column in side.key)
+    if computed or not by <= set(kind.key):
+        message = f'"{side.name}" is {_said(kind)}, and is joined by something else'
+        hint = f"join it by columns of its key: {', '.join(kind.key)}"
+        raise Refused(message, hint, "join")
+    if isinstance(join.matching, AsOf) and by != set(kind.key):
+        left = ", ".join(name for name in kind.key if name not in by)
+        message = f'"{side.name}" has a row for each {", ".join(kind.key)}, and as_of takes one'
+        raise Refused(message, f"say in on what {left} is equal to", "join")
+
+
+def _key_of(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]:
+    """What tells the rows of a join of changes apart: both keys, but for what is equal anyway."""
+    names = [_names(side) for side in (join.left, join.right)]
+    mine = [names[0][name] for name in left.key]
+    if join.type in ("semi", "anti"):
+        return tuple(mine)
+    theirs = [names[1][name] for name in right.key]
+    equal = {
+        (names[0][one.value.name], names[1][other.value.name])
+        for one, other in zip(join.left.key, join.right.key, strict=True)
+        if isinstance(one.value, Column) and isinstance(other.value, Column)
+    }
+    if join.type in ("inner", "left"):
+        theirs = [name for name in theirs if name not in {other for _, other in equal}]
+    elif join.type == "right":
+        mine = [name for name in mine if name not in {one for one, _ in equal}]
+    return (*mine, *theirs)
+
+
+def _names(side: Side) -> dict[str, str]:
+    """The columns of an input, with the names that they have behind the join."""
+    return {c.value.name: c.name for c in side.columns if isinstance(c.value, Column)}
 
 
 def _made_by(operation: Keyed) -> Kind:

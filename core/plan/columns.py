@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions import Typed
 from headrace.core.expressions.parser import parse
-from headrace.core.expressions.resolve import Resolver
+from headrace.core.expressions.resolve import NO_TABLES, Resolver, Tables
 from headrace.core.expressions.syntax import Name, Node, walk
 from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
 from headrace.core.problems import Place, Problem, Severity
@@ -30,6 +30,8 @@ class Known:
     schema: Schema
     broken: frozenset[str] = frozenset()
     open: bool = False
+    tables: Tables = field(default_factory=lambda: NO_TABLES)
+    """Of the two inputs of a step: how a column of each is called here."""
 
     def may_have(self, name: str) -> bool:
         """Whether a column of that name may be there though the schema has none."""
@@ -72,7 +74,7 @@ def type_text(text: Text, known: Known, report: Report, end: int | None = None) 
         if _unknowable(tree, known):
             _report(text, _certainly_unknown(tree, known), report)
             return None
-        return Resolver(known.schema).resolve(tree)
+        return Resolver(known.schema, known.tables).resolve(tree)
     except ExpressionError as error:
         _report(text, (error,), report)
     except ExpressionErrors as errors:
@@ -81,7 +83,7 @@ def type_text(text: Text, known: Known, report: Report, end: int | None = None) 
 
 
 def _unknowable(tree: Node, known: Known) -> bool:
-    names = {node.name for node in walk(tree) if isinstance(node, Name)}
+    names = {node.name for node in walk(tree) if isinstance(node, Name)} - known.tables.keys()
     return any(known.may_have(name) and name not in known.schema for name in names)
 
 
@@ -89,10 +91,11 @@ def _certainly_unknown(tree: Node, known: Known) -> tuple[ExpressionError, ...]:
     """Columns that are not there whatever the broken ones may turn out to be."""
     if known.open:
         return ()
-    resolver = Resolver(known.schema)
+    resolver = Resolver(known.schema, known.tables)
     errors = []
     for node in walk(tree):
-        if isinstance(node, Name) and not known.may_have(node.name):
+        named = isinstance(node, Name) and node.name not in known.tables
+        if isinstance(node, Name) and named and not known.may_have(node.name):
             try:
                 resolver.column(node)
             except ExpressionError as error:

@@ -26,6 +26,7 @@ from headrace.core.plan.nodes import (
     Step,
     Stream,
     Task,
+    TwoSided,
     Upsert,
 )
 
@@ -49,11 +50,29 @@ def edges(parts: Iterable[PlanPart]) -> tuple[Edge, ...]:
     writers = {s.name: part for part in parts if not isinstance(part, Sink) for s in part.outputs}
     streams = {s.name: s for part in parts if not isinstance(part, Sink) for s in part.outputs}
     return tuple(
-        _edge(streams[name], writers[name], part)
+        _side_edge(streams[name], writers[name], part, at)
+        if two_sided(part)
+        else _edge(streams[name], writers[name], part)
         for part in parts
-        for name in inputs(part)
+        for at, name in enumerate(inputs(part))
         if name in writers
     )
+
+
+def two_sided(part: PlanPart) -> TwoSided | None:
+    """The operation of a step that has two inputs."""
+    first = part.operations[0] if isinstance(part, Step) and part.operations else None
+    return first if isinstance(first, TwoSided) else None
+
+
+def _side_edge(stream: Stream, writer: PlanPart, reader: PlanPart, side: int) -> Edge:
+    """An edge into a step with two inputs: rows that may meet come to one subtask."""
+    operation = two_sided(reader)
+    assert operation is not None, "it has two inputs"
+    ends = (stream.name, writer.name, reader.name)
+    if writer.parallelism == reader.parallelism == 1:
+        return Edge(*ends, "forward", side=side)
+    return Edge(*ends, "hash", operation.keys[side], side)
 
 
 def _edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:

@@ -27,8 +27,17 @@ NOWHERE = Span(0, 0)
 class Operations:
     """Builds one step's operations; `known` is what is known of the rows so far."""
 
-    def __init__(self, step: Step, known: Known, timed: bool, report: Report) -> None:
+    def __init__(
+        self,
+        step: Step,
+        known: Known,
+        timed: bool,
+        report: Report,
+        begins: tuple[Operation, ...] = (),
+    ) -> None:
+        """`begins` is what has put the inputs together, if they are no union."""
         self.step = step
+        self._begins = begins
         self.known = known
         self.timed = timed
         """Whether the rows have an event time."""
@@ -36,7 +45,7 @@ class Operations:
 
     def build(self) -> tuple[Operation, ...]:
         """The operations; those that cannot be understood are left out and reported."""
-        before = (*self._explode(), *self._where(), *self._map(), *self._with())
+        before = (*self._begins, *self._explode(), *self._where(), *self._map(), *self._with())
         keyed = self._keyed(before)
         return (*before, *keyed, *self._select(), *self._drop(), *self._route())
 
@@ -102,7 +111,7 @@ class Operations:
     def _select(self) -> Iterator[Operation]:
         if self.step.select is None:
             return
-        columns = [(str(a.name), self._computed(a)) for a in self.step.select]
+        columns = [(self._plain(a), self._computed(a)) for a in self.step.select]
         yield from self._project("select", columns, self.step.select, replaces=True)
 
     def _drop(self) -> Iterator[Operation]:
@@ -128,7 +137,15 @@ class Operations:
                 branches.append((str(branch.name), typed, branch.expression.shown))
         yield Route(tuple(branches))
 
+    def _plain(self, assignment: Assignment) -> str:
+        """The name of a column; in a list, `a.id` is called `id`."""
+        table, _, column = assignment.name.partition(".")
+        of_table = assignment.expression is None and column in self.known.tables.get(table, ())
+        return column if of_table else str(assignment.name)
+
     def _computed(self, assignment: Assignment) -> Typed | None:
+        if assignment.expression is None and self.known.tables:
+            return output(assignment.name, self.known, self.report)
         if assignment.expression is None:
             return self._column(assignment.name)
         return output(assignment.expression, self.known, self.report)
@@ -167,7 +184,8 @@ class Operations:
         known = known_of(columns)
         if not replaces:
             left = self.known.broken - {name for name, column in columns if column}
-            known = Known(known.schema, known.broken | left, self.known.open)
+            tables = self.known.tables
+            known = Known(known.schema, known.broken | left, self.known.open, tables)
         self.known = known
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from headrace.core.plan.nodes import Aggregate, Operation, PlanPart, Sink, Step, Top
+from headrace.core.plan.matching import AsOf
+from headrace.core.plan.nodes import Aggregate, Dedup, Join, Operation, PlanPart, Sink, Step, Top
 
 
 def with_order(
@@ -38,9 +39,14 @@ def _reads_order(step: Step, ordered: set[str], needs: Callable[[Operation], boo
 
 def needs_order(operation: Operation) -> bool:
     """Whether what it makes of rows depends on their order, however they come."""
-    return isinstance(operation, Top) or (
-        isinstance(operation, Aggregate) and operation.needs_order
-    )
+    match operation:
+        case Aggregate():
+            return operation.needs_order
+        case Dedup():
+            return operation.in_time
+        case Join():
+            return isinstance(operation.matching, AsOf)
+    return isinstance(operation, Top)
 
 
 def _marked(part: PlanPart, ordered: set[str]) -> PlanPart:

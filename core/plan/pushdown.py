@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from headrace.core.expressions.typed import columns
-from headrace.core.plan.layout import inputs
+from headrace.core.plan.layout import inputs, two_sided
+from headrace.core.plan.matching import Changing
 from headrace.core.plan.nodes import (
     RANK,
     Aggregate,
@@ -21,17 +23,23 @@ from headrace.core.plan.nodes import (
     Dedup,
     Explode,
     Filter,
+    Join,
     Keyed,
     Map,
     Operation,
     PlanPart,
     Project,
     Route,
+    Side,
     Sink,
     Source,
     Step,
     Top,
+    TwoSided,
 )
+
+Wanted: TypeAlias = "set[str] | None"
+"""The columns that are needed; None: all of them."""
 
 
 def push_down(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
@@ -41,17 +49,29 @@ def push_down(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
     needed: dict[str, set[str]] = defaultdict(set)
     reduced: list[PlanPart] = []
     for part in reversed(parts):
-        wanted: set[str] | None = None
+        wanted: Wanted = None
         match part:
             case Source():
                 part = _source(part, needed[part.name])
             case Step():
                 part, wanted = _step(part, needed)
-        for name in inputs(part):
+        sides = two_sided(part)
+        for at, name in enumerate(inputs(part)):
             everything = set(streams[name].schema.names)
-            needed[name] |= everything if wanted is None else wanted & everything
+            of_it = wanted if sides is None else _of_side(sides, at, part, needed)
+            needed[name] |= everything if of_it is None else of_it & everything
         reduced.append(part)
     return tuple(reversed(reduced))
+
+
+def _of_side(join: TwoSided, side: int, part: PlanPart, needed: Mapping[str, set[str]]) -> Wanted:
+    """The columns of one of two inputs: those that go on, its key, and all that is wanted of it
+    where it comes too late."""
+    of = (join.left, join.right)[side]
+    late_to = join.late_to[side]
+    read = (columns(each.value) for each in (*of.key, *of.columns))
+    told_apart = join.matching.keys[side] if isinstance(join.matching, Changing) else ()
+    return set[str]().union(*read, told_apart, needed[late_to] if late_to else ())
 
 
 def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | None]:
@@ -65,14 +85,28 @@ def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | 
         if wanted is not None:
             if isinstance(operation, Project):
                 operation = _projection(operation, wanted)
+            if isinstance(operation, Join):
+                operation = _joined(operation, wanted)
             if isinstance(operation, Top):
                 ranked = (columns(ranking.value) for ranking in operation.by)
                 operation = replace(operation, columns=frozenset(wanted - {RANK}).union(*ranked))
+            if isinstance(operation, Dedup) and operation.in_time:
+                operation = replace(operation, columns=frozenset(wanted))
             wanted = _before(operation, wanted)
             if wanted is not None and isinstance(operation, Keyed):
                 wanted |= late
         operations.append(operation)
     return replace(step, operations=tuple(reversed(operations))), wanted
+
+
+def _joined(join: Join, wanted: set[str]) -> Join:
+    """The join of the columns that are needed behind it, or by its own conditions."""
+    kept = wanted | (columns(join.only.condition) if join.only else set())
+
+    def reduced(side: Side) -> Side:
+        return replace(side, columns=tuple(c for c in side.columns if c.name in kept))
+
+    return replace(join, left=reduced(join.left), right=reduced(join.right))
 
 
 def _projection(project: Project, wanted: set[str]) -> Project:
@@ -100,6 +134,8 @@ def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
             return _read(key).union(wanted, *(columns(ranking.value) for ranking in by))
         case Dedup(key):
             return wanted | _read(key)
+        case Join():
+            return wanted
 
 
 def _read(key: Iterable[Computed]) -> set[str]:

@@ -1,0 +1,30 @@
+"""What a step reads: what stands under `from`, or the two inputs of a clause in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.core.pipeline.model import StepKeys
+from headrace.core.pipeline.rule import Rule
+from headrace.core.pipeline.text import Text
+
+TWO_SIDED = ("join",)
+"""Clauses that name two inputs, in the place of `from`."""
+
+
+def two_sided(data: Mapping[Text, object]) -> Text | None:
+    """The clause that stands in the place of `from`, where it stands."""
+    return next((key for key in data if key in TWO_SIDED), None)
+
+
+def read_by(step: StepKeys) -> tuple[Text, ...]:
+    """The streams that a step reads."""
+    if step.join is not None:
+        return step.join.left.from_, step.join.right.from_
+    return step.from_
+
+
+def beside_from(clause: str) -> Rule:
+    """A step that says twice what it reads."""
+    message = f'"from" stands beside "{clause}"'
+    return Rule(("from",), message, f"it reads what {clause} names: left and right")

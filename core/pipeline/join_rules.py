@@ -1,0 +1,74 @@
+"""What in a join makes sense beside what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.core.pipeline.joins import Join
+from headrace.core.pipeline.keyed import SHAPES, Window
+from headrace.core.pipeline.rule import Rule
+
+ONE = "say one of within, as_of, ttl and window"
+UNMATCHED = ("left", "right", "full", "semi", "anti")
+
+
+def check(join: Join, window: Window | None) -> Iterator[Rule]:
+    """What does not go together, in the clause itself and with the step's window."""
+    given = [key for key in ("within", "as_of") if key in join.model_fields_set]
+    given += ["window"] if window is not None else []
+    if len(given) > 1:
+        at = (given[1],) if given[1] == "window" else ("join", given[1])
+        yield Rule(at, f'"{given[1]}" stands beside "{given[0]}"', ONE)
+    if join.ttl is not None and given and given[0] != "as_of":
+        yield Rule(("join", "ttl"), f'"ttl" stands beside "{given[0]}"', _forgets(given[0]))
+    if join.as_of and join.type not in ("inner", "left"):
+        message = f"join.type: as_of is for inner and left joins, got {join.type}"
+        yield Rule(("join", "type"), message, of_value=True)
+    if join.as_of and join.ttl is not None and join.ttl.time == "processing":
+        message = "join.ttl: as_of goes by event time"
+        yield Rule(("join", "ttl"), message, "leave out time: processing")
+    yield from _late_to(join, given)
+    if window is not None:
+        yield from _window(join, window)
+
+
+def _forgets(given: str) -> str:
+    if given == "within":
+        return "rows are forgotten when none within the bounds can come any more"
+    return "a window is forgotten when it is over"
+
+
+def _late_to(join: Join, given: list[str]) -> Iterator[Rule]:
+    late = join.late_to
+    if late is None:
+        return
+    if late.left is None and late.right is None:
+        hint = "as in late_to: {left: late_orders, right: late_payments}"
+        yield Rule(("join", "late_to"), "join.late_to: wanted left or right, got none", hint)
+    elif late.left == late.right:
+        message = "join.late_to: both inputs have columns of their own, and need a stream each"
+        yield Rule(("join", "late_to", "right"), message)
+    of_time = given or (join.ttl is not None and join.ttl.time == "event")
+    if not of_time:
+        message = 'join: "late_to" needs within, as_of, ttl or window beside it'
+        yield Rule(("join", "late_to"), message, "rows are never late otherwise")
+
+
+def _window(join: Join, window: Window) -> Iterator[Rule]:
+    for key in ("trigger", "evict", "accumulate"):
+        if key in window.model_fields_set:
+            yield Rule(("window", key), f'window: "{key}" does not go with "join"')
+    if window.count is not None:
+        shapes = ", ".join(shape for shape in SHAPES if shape != "count")
+        message = 'window: "count" does not go with "join"'
+        yield Rule(("window", "count"), message, f"windows of a join are {shapes}")
+    if window.time == "processing":
+        message = "window: a join goes by the time of its rows"
+        yield Rule(("window", "time"), message, "leave out time: processing")
+    if window.late_to is not None:
+        hint = "join: {late_to: {left: ..., right: ...}}: each input has columns of its own"
+        yield Rule(("window", "late_to"), 'window: "late_to" does not go with "join"', hint)
+    if window.lateness and join.type in UNMATCHED:
+        message = f"window: lateness is for inner joins, got {join.type}"
+        hint = "a row that met none would have to be taken back"
+        yield Rule(("window", "lateness"), message, hint)

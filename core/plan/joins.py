@@ -1,0 +1,309 @@
+"""The join of a step: keys found in `on`, columns of both sides named, typed over its inputs.
+
+Behind a join a column that one side has keeps its name, and one that both have is called
+`left_name.column`, which nobody can write as a column: it has to get a name in `select`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.core.expressions import function, syntax
+from headrace.core.expressions.functions import TABLE
+from headrace.core.expressions.parser import parse
+from headrace.core.expressions.resolve import Resolver
+from headrace.core.expressions.typed import (
+    Apply,
+    Column,
+    ProcessingTime,
+    Span,
+    Typed,
+    columns,
+    substituted,
+    walk,
+)
+from headrace.core.pipeline import joins as document
+from headrace.core.pipeline.model import Step
+from headrace.core.pipeline.text import Text
+from headrace.core.plan.columns import UNKNOWN, Known, Report, condition
+from headrace.core.plan.matching import AsOf, Changing, Matching, SameWindow, Within
+from headrace.core.plan.nodes import BOUNDS, Computed, Filter, Join, Kind, Side, Upsert
+from headrace.core.plan.windowing import in_us, window_of
+from headrace.core.plan.windows import Ttl
+from headrace.core.types import TIMESTAMP, Array, Field, Schema, Struct
+
+NOWHERE = Span(0, 0)
+EQUAL = "wanted an equality between the inputs, such as {}.id = {}.id"
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """An input of a join: how it is called, what is known of it, of what kind it is."""
+
+    name: str
+    kind: Kind
+    known: Known
+    timed: bool
+
+
+class JoinClause:
+    """Builds the join of a step; `known` has the columns that come out of it."""
+
+    def __init__(self, step: Step, left: Joined, right: Joined, report: Report) -> None:
+        assert step.join is not None, "it is a step with a join"
+        self.step = step
+        self.written: document.Join = step.join
+        self.left = left
+        self.right = right
+        self.report = report
+        self.known = UNKNOWN
+
+    @property
+    def alone(self) -> bool:
+        """Whether left rows go out alone."""
+        return self.written.type in ("semi", "anti")
+
+    @property
+    def timed(self) -> bool:
+        """Whether what comes out has an event time."""
+        return self.left.timed and self.right.timed
+
+    def build(self) -> Join | None:
+        """The join, if it is sound."""
+        if not self._named() or not (self.left.known.whole and self.right.known.whole):
+            return None
+        self._check_time()
+        tables = self._tables()
+        self.known = self._columns(tables)
+        found = self._conditions()
+        if found is None:
+            return None
+        pairs, rest = found
+        if not pairs:
+            message = EQUAL.format(self.left.name, self.right.name)
+            self.report.add(message, self.written.on.locate(), "rows meet by what is equal")
+            return None
+        outside = self._renamed(tables)
+        only = None if rest is None else substituted(rest, outside)
+        return Join(
+            left=self._side(self.left, [left for left, _ in pairs], tables),
+            right=self._side(self.right, [right for _, right in pairs], tables),
+            type=self.written.type,
+            matching=self._matching(),
+            only=None if only is None else Filter(only, self.written.on.shown),
+            text=self.written.on.shown,
+            late_to=self._late_to(),
+        )
+
+    def _named(self) -> bool:
+        """Whether both inputs have a name of their own, that can stand before a dot."""
+        sound = True
+        for key, side in (("left", self.left), ("right", self.right)):
+            of = getattr(self.written, key).from_
+            if not side.name.isidentifier():
+                hint = f"give it another name: {key}: {{from: {of}, as: {key}_rows}}"
+                message = f'join.{key}: "{side.name}" cannot stand before a dot'
+                self.report.add(message, of.locate(), hint)
+                sound = False
+        if sound and self.left.name == self.right.name:
+            of = self.written.right.from_
+            message = f'join: both inputs are called "{of}"'
+            hint = f"give one another name: right: {{from: {of}, as: other}}"
+            self.report.add(message, of.locate(), hint)
+            sound = False
+        return sound
+
+    def _check_time(self) -> None:
+        """Whatever goes by event time needs it on both sides."""
+        if self.timed:
+            return
+        given = "as_of" if self.written.as_of else "within" if self.written.within else ""
+        given = given or ("window" if self.step.window else "")
+        if not given and self.written.ttl and self.written.ttl.time == "event":
+            given = "ttl"
+        if given:
+            key, untimed = ("right", self.right) if self.left.timed else ("left", self.left)
+            at = self.step.keys_at["window" if given == "window" else "join"]
+            message = f'{given} goes by event time, and the {key} input "{untimed.name}" has none'
+            other = ", or ttl: {after: ..., time: processing}" if given == "ttl" else ""
+            self.report.add(f"join: {message}", at.locate(), f"set event_time in its source{other}")
+
+    def _tables(self) -> Mapping[str, Mapping[str, str]]:
+        """Of each input, how its columns are called behind the join."""
+        mine, theirs = self.left.known.schema.names, self.right.known.schema.names
+        if self.alone:
+            return {
+                self.left.name: {column: column for column in mine},
+                self.right.name: {column: f"{self.right.name}.{column}" for column in theirs},
+            }
+        return {
+            side.name: {
+                column: f"{side.name}.{column}" if column in other else column for column in names
+            }
+            for side, names, other in ((self.left, mine, theirs), (self.right, theirs, mine))
+        }
+
+    def _columns(self, tables: Mapping[str, Mapping[str, str]]) -> Known:
+        """What comes out: both sides, null where there may be none, and the window's bounds."""
+        kind = self.written.type
+        sides = [(self.left, kind in ("right", "full"))]
+        if not self.alone:
+            sides.append((self.right, kind in ("left", "full")))
+        fields = [
+            Field(tables[side.name][f.name], f.type, f.nullable or padded)
+            for side, padded in sides
+            for f in side.known.schema
+        ]
+        window = self.step.window
+        if window is not None and window_of(window).bounded:
+            taken = next((f.name for f in fields if f.name in BOUNDS), None)
+            if taken:
+                message = f'"{taken}" is a column of the window'
+                at = self.step.keys_at["window"].locate()
+                self.report.add(message, at, "rename the input's in a step before")
+            fields = [f for f in fields if f.name not in BOUNDS]
+            fields += [Field(name, TIMESTAMP, nullable=False) for name in BOUNDS]
+        shown = {side.name: tables[side.name] for side, _ in sides}
+        return Known(Schema(tuple(fields)), tables=shown)
+
+    def _conditions(self) -> tuple[list[tuple[Typed, Typed]], Typed | None] | None:
+        """The equalities between the sides, and what else must be true; None if it is wrong."""
+        text = self.written.on
+        whole = Known(
+            Schema(
+                tuple(
+                    Field(f"{side.name}.{f.name}", f.type, f.nullable)
+                    for side in (self.left, self.right)
+                    for f in side.known.schema
+                )
+            ),
+            tables={
+                side.name: {name: f"{side.name}.{name}" for name in side.known.schema.names}
+                for side in (self.left, self.right)
+            },
+        )
+        typed = condition(text, whole, self.report)
+        if typed is None:
+            return None
+        if any(isinstance(node, ProcessingTime) for node in walk(typed)):
+            self.report.add("the processing time has no place in a join", text.locate())
+            return None
+        parts = _conjuncts(parse(text.reveal()))
+        resolver = Resolver(whole.schema, whole.tables)
+        pairs: list[tuple[Typed, Typed]] = []
+        rest: list[Typed] = []
+        for part in parts:
+            each = resolver.resolve(part)
+            pair = self._pair(each, text)
+            if pair is None:
+                rest.append(each)
+            else:
+                pairs.append(pair)
+        return pairs, _all(rest)
+
+    def _pair(self, typed: Typed, text: Text) -> tuple[Typed, Typed] | None:
+        """The values of left and right that an equality is of, if it is of one each."""
+        if not (isinstance(typed, Apply) and typed.function in ("=", "==")):
+            return None
+        one, other = typed.arguments
+        left, right = f"{self.left.name}.", f"{self.right.name}."
+        of_one, of_other = columns(one), columns(other)
+        if _all_begin(of_one, right) and _all_begin(of_other, left):
+            one, other = other, one
+        elif not (_all_begin(of_one, left) and _all_begin(of_other, right)):
+            return None
+        if one.type != other.type or isinstance(one.type, Array | Struct):
+            return None
+        return one, other
+
+    def _side(
+        self, side: Joined, keys: Iterable[Typed], tables: Mapping[str, Mapping[str, str]]
+    ) -> Side:
+        own: dict[str, Typed] = {
+            f"{side.name}.{f.name}": Column(f.type, f.nullable, NOWHERE, f.name)
+            for f in side.known.schema
+        }
+        names: list[str] = []
+        key = []
+        for at, typed in enumerate(keys):
+            value = substituted(typed, own)
+            name = value.name if isinstance(value, Column) else f"key{at + 1}"
+            name = name if name not in names else f"key{at + 1}"
+            names.append(name)
+            text = self.written.on.shown[typed.span.start : typed.span.end]
+            key.append(Computed(name, value, "" if isinstance(value, Column) else text))
+        kept = tuple(
+            Computed(tables[side.name][f.name], own[f"{side.name}.{f.name}"])
+            for f in side.known.schema
+        )
+        return Side(side.name, tuple(key), kept)
+
+    def _renamed(self, tables: Mapping[str, Mapping[str, str]]) -> Mapping[str, Typed]:
+        """The columns of `on` as those behind the join."""
+        return {
+            f"{side.name}.{f.name}": Column(f.type, f.nullable, NOWHERE, tables[side.name][f.name])
+            for side in (self.left, self.right)
+            for f in side.known.schema
+        }
+
+    def _matching(self) -> Matching:
+        written = self.written
+        if self.step.window is not None:
+            return SameWindow(window_of(self.step.window))
+        ttl = None
+        if written.ttl is not None:
+            ttl = Ttl(in_us(written.ttl.after), written.ttl.time == "processing")
+        if written.as_of:
+            return AsOf(ttl.after_us if ttl else None)
+        if written.within is not None:
+            least, most = written.within
+            return Within(in_us(least), in_us(most))
+        if isinstance(self.left.kind, Upsert) and isinstance(self.right.kind, Upsert):
+            return Changing(ttl, (self.left.kind.key, self.right.kind.key))
+        if ttl is not None:
+            return Within(-ttl.after_us, ttl.after_us, ttl.processing)
+        return Within()
+
+    def _late_to(self) -> tuple[str | None, str | None]:
+        late = self.written.late_to
+        if late is None:
+            return None, None
+        return late.left and str(late.left), late.right and str(late.right)
+
+
+def unresolved(known: Known, step: Step, report: Report) -> None:
+    """Columns of both inputs have to get a name of their own before they go on."""
+    both = [
+        (table, column)
+        for table, columns_ in known.tables.items()
+        for column, name in columns_.items()
+        if name == f"{table}.{column}" and name in known.schema
+    ]
+    if both:
+        names = list(dict.fromkeys(column for _, column in both))
+        shown = ", ".join(f'"{name}"' for name in names)
+        table = both[0][0]
+        stand = "stands" if len(names) == 1 else "stand"
+        message = f"join: {shown} {stand} in both inputs"
+        hint = f"say which in select: {{{names[0]}: {table}.{names[0]}, ...}}"
+        report.add(message, step.keys_at["join"].locate(), hint)
+
+
+def _conjuncts(node: syntax.Node) -> list[syntax.Node]:
+    """What must all be true, each by itself."""
+    if isinstance(node, syntax.Call) and node.name == "and":
+        return [each for argument in node.arguments for each in _conjuncts(argument)]
+    return [node]
+
+
+def _all(conditions: list[Typed]) -> Typed | None:
+    whole: Typed | None = None
+    for each in conditions:
+        call = function.Call("and", (whole, each), each.span) if whole is not None else None
+        whole = each if call is None else TABLE["and"].resolve(call)
+    return whole
+
+
+def _all_begin(names: frozenset[str], prefix: str) -> bool:
+    return bool(names) and all(name.startswith(prefix) for name in names)

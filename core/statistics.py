@@ -91,12 +91,17 @@ def _counted(before: Passed) -> PartCounts:
 
 
 def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
-    """Count what did not come into a window's result."""
+    """Count what did not come into a result."""
     keyed = keyed_operation(step)
-    if keyed is None or isinstance(keyed, nodes.Dedup) or keyed.window is None:
+    if isinstance(keyed, nodes.Dedup):
+        window, by_time = None, keyed.in_time
+    else:
+        window = keyed.window if keyed else None
+        by_time = window is not None
+    if not by_time:
         return
     counts = subtask.compiled.late_and_unfilled(step.name)
-    if isinstance(keyed.window.shape, Count):
+    if window and isinstance(window.shape, Count):
         count.unfilled = (count.unfilled or 0) + counts.unfilled
     else:
         count.late = (count.late or 0) + counts.late

@@ -28,7 +28,7 @@ from headrace.core.plan.layout import keyed_operation
 from headrace.core.plan.states import kept_by, read_of_rows
 from headrace.core.plan.windows import Global, Window
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import UNTIL, Counts, Document, Frozen, Shape
+from headrace.core.state import SLOT, UNTIL, Counts, Document, Frozen, Shape
 from headrace.core.types import TIMESTAMP, Type, to_polars
 
 if TYPE_CHECKING:
@@ -106,7 +106,11 @@ def _changes(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> list[Cha
     """What is done to each frame, of whatever state."""
     match keyed:
         case nodes.Dedup():
-            return [_remembered(forgets=keyed.ttl is not None)]
+            remembered = _remembered(forgets=keyed.ttl is not None)
+            if not keyed.in_time:
+                return [remembered]
+            types = {field.name: field.type for field in kept_of_rows(step, keyed, plan)}
+            return [remembered, _as_they_came(types)]
         case nodes.Top():
             types = {field.name: field.type for field in kept_of_rows(step, keyed, plan)}
             return [_rows(types), _timed(keep=keyed.ttl is not None)]
@@ -166,6 +170,22 @@ def _rows(types: Mapping[str, Type], *, as_evicted: bool = False) -> Change:
             row = pl.struct(column(n, there) for n in columns)
             frame = frame.with_columns(pl.col(name).list.eval(row))
         return frame
+
+    return change
+
+
+def _as_they_came(types: Mapping[str, Type]) -> Change:
+    """Give the rows of runs these columns, beside the hidden ones and those inside."""
+    import polars as pl
+
+    wanted = {name: to_polars(type) for name, type in types.items()}
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        if SLOT not in frame.columns:
+            return frame
+        hidden = [name for name in frame.columns if name.startswith("__")]
+        new = [pl.lit(None, t).alias(n) for n, t in wanted.items() if n not in frame.columns]
+        return frame.with_columns(new).select(*hidden, *wanted)
 
     return change
 

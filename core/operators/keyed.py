@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.operators.counting import PANES, Counting
 from headrace.core.operators.dedup import First, Last
+from headrace.core.operators.dedup_in_time import FirstInTime, LastInTime
 from headrace.core.operators.operator import Operator
 from headrace.core.operators.place import Place
 from headrace.core.operators.running import Running
@@ -46,9 +47,9 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
                 behind_us=1 if isinstance(window.shape, Session) else behind_us(window),
             )
         case nodes.Dedup(keep="first"):
-            return First(operation, place)
+            return (FirstInTime if operation.in_time else First)(operation, place)
         case nodes.Dedup():
-            return Last(operation, place)
+            return (LastInTime if operation.in_time else Last)(operation, place)
     raise AssertionError(operation)
 
 

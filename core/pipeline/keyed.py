@@ -294,11 +294,21 @@ class Dedup(Part):
         "first",
         description="The `first` row that comes, or the `last`, which replaces those before it.",
     )
+    order: Annotated[Literal["arrival", "event_time"], choice("arrival", "event_time")] = Field(
+        "arrival",
+        description="What first and last mean: as rows come, or by `event_time`, for which they "
+        "wait until the watermark has passed them.",
+    )
     ttl: Annotated[timedelta | None, length] = Field(
         None, description="A key is forgotten so long after its last row; by default never."
     )
     time: Time = Field(
         "event", description="The time of `ttl`: of rows, or `processing`, the wall clock."
+    )
+    late_to: Name | None = Field(
+        None,
+        description="With `order: event_time`, a stream for rows that come behind the watermark, "
+        "as they came to the step; by default they are counted and dropped.",
     )
 
 

@@ -55,8 +55,8 @@ def _has_steps(node: Node) -> bool:
 
 def _asides(part: object) -> tuple[Text | None, ...]:
     """The streams that a part names for what failed or came too late."""
-    window = getattr(part, "window", None)
-    return getattr(part, "on_error", OnError()).to, window.late_to if window else None
+    by_time = getattr(part, "window", None) or getattr(part, "dedup", None)
+    return getattr(part, "on_error", OnError()).to, by_time.late_to if by_time else None
 
 
 class Reader:

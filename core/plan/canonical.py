@@ -89,6 +89,11 @@ def ranking_text(ranking: nodes.Ranking) -> str:
     return f"{canonical(ranking.text[:end])} {end_first} nulls {nulls}"
 
 
+def dedup_text(operation: nodes.Dedup) -> str:
+    """Which row of a key stays."""
+    return f"dedup, keep {operation.keep}{' by event time' if operation.in_time else ''}"
+
+
 def origin(part: nodes.PlanPart) -> str:
     """Where a source reads or a sink writes, and in which format: what positions are of."""
     if isinstance(part, nodes.Step):
@@ -154,8 +159,8 @@ def _keyed(operation: nodes.Keyed) -> Iterator[str]:
     match operation:
         case nodes.Top(rows=rows, by=by):
             yield f"top {rows} by {', '.join(map(ranking_text, by))}"
-        case nodes.Dedup(keep=keep):
-            yield f"dedup, keep {keep}"
+        case nodes.Dedup():
+            yield dedup_text(operation)
         case nodes.Aggregate(columns=columns, having=having):
             yield from (f"{quoted(c.name)} = {canonical(c.text)}" for c in columns)
             if having:

@@ -27,8 +27,10 @@ def keyed_lines(operation: Keyed) -> Iterator[str]:
     """What the operation does."""
     match operation:
         case Dedup(key, keep, ttl):
+            order = " by event time" if operation.in_time else ""
             forgets = f", {_ttl(ttl)}" if ttl else ""
-            yield f"dedup by {_key(key)}, keep {keep}{forgets}"
+            late = f", late rows to {operation.late_to}" if operation.late_to else ""
+            yield f"dedup by {_key(key)}, keep {keep}{order}{forgets}{late}"
         case Aggregate() | Top():
             yield f"key {_key(operation.key)}" if operation.key else "no key: one group of all rows"
             if operation.window:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.canonical import column_text, ranking_text, window_text
+from headrace.core.plan.canonical import column_text, dedup_text, ranking_text, window_text
 from headrace.core.plan.layout import inputs, keyed_operation
 from headrace.core.plan.states import call_state, kept_by, read_of_rows
 from headrace.core.plan.wording import duration_said
@@ -73,18 +73,18 @@ def _does(keyed: nodes.Keyed) -> str:
     match keyed:
         case nodes.Top(rows=rows, by=by):
             return f"top {rows} by {', '.join(map(ranking_text, by))}"
-        case nodes.Dedup(keep=keep):
-            return f"dedup, keep {keep}"
+        case nodes.Dedup():
+            return dedup_text(keyed)
     return "aggregate"
 
 
 def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str, Any]:
     """Which calls, or which columns of rows, are kept."""
-    if isinstance(keyed, nodes.Top):
-        columns = {f.name: str(f.type) for f in kept_of_rows(step, keyed, plan)}
+    if isinstance(keyed, nodes.Top | nodes.Dedup):
+        keeps_rows = isinstance(keyed, nodes.Top) or keyed.in_time
+        of_rows = kept_of_rows(step, keyed, plan) if keeps_rows else ()
+        columns = {f.name: str(f.type) for f in of_rows}
         return {"calls": {}, "aggregates": {}, "columns": columns}
-    if isinstance(keyed, nodes.Dedup):
-        return {"calls": {}, "aggregates": {}, "columns": {}}
     if keyed.window and keyed.window.evict:
         columns = {name: str(type) for name, type in read_of_rows(keyed).items()}
         return {"calls": {}, "aggregates": {}, "columns": columns}
@@ -99,10 +99,10 @@ def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str
     return {"calls": states, "aggregates": calls, "columns": {}}
 
 
-def kept_of_rows(step: nodes.Step, top: nodes.Top, plan: nodes.Plan) -> Schema:
-    """The columns of the rows that a top keeps."""
+def kept_of_rows(step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.Plan) -> Schema:
+    """The columns of the rows that an operation keeps as they came."""
     schema = plan.streams[inputs(step)[0]].schema
-    for operation in step.operations[: step.operations.index(top)]:
+    for operation in step.operations[: step.operations.index(keyed)]:
         match operation:
             case nodes.Project(columns=columns):
                 made = (Field(c.name, c.value.type, c.value.nullable) for c in columns)
@@ -113,7 +113,7 @@ def kept_of_rows(step: nodes.Step, top: nodes.Top, plan: nodes.Plan) -> Schema:
                 schema = Schema((*(f for f in schema if f.name != name), element))
             case nodes.Map(returns=returns):
                 schema = returns
-    return Schema(tuple(field for field in schema if top.keeps(field.name)))
+    return Schema(tuple(field for field in schema if keyed.keeps(field.name)))
 
 
 def is_laid_out_anew(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

@@ -38,18 +38,21 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: Repor
     """Note which sources hold back windows with what they have not read yet."""
     parts = tuple(parts)
     waiting: dict[str, list[str]] = {name: [] for name in pipeline.sources}
+    windows: dict[str, bool] = {}
     held = reached(parts, _holding_back(pipeline))
     for step, keyed in _keyed_steps(parts):
         if _waits_for_time(keyed):
+            windows[step.name] = not isinstance(keyed, Dedup)
             for name in {held[name]: None for name in step.inputs if name in held}:
                 waiting[name].append(step.name)
     for name, steps in waiting.items():
         if steps:
             source = pipeline.sources[name]
             report.about = f'source "{name}"'
-            windows = "windows" if len(steps) == 1 else f"{len(steps)} steps with windows"
-            of = f' of "{steps[0]}"' if len(steps) == 1 else ""
-            message = f"the {windows}{of} wait until its last file is being read"
+            whose = "with windows" if all(map(windows.get, steps)) else "in event time"
+            what = "windows" if windows[steps[0]] else "rows"
+            who = f'{what} of "{steps[0]}"' if len(steps) == 1 else f"{len(steps)} steps {whose}"
+            message = f"the {who} wait until its last file is being read"
             hint = "if names sort by time, say so: ordered: true"
             report.warn(message, source.keys_at[source.connector.name].locate(), hint)
 
@@ -122,5 +125,7 @@ def _named(keyed: Keyed) -> str:
 
 
 def _waits_for_time(keyed: Keyed) -> bool:
-    window = None if isinstance(keyed, Dedup) else keyed.window
+    if isinstance(keyed, Dedup):
+        return keyed.in_time
+    window = keyed.window
     return window is not None and window.bounded and not window.processing

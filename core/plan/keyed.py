@@ -164,7 +164,14 @@ class KeyedClauses:
         ttl = None
         if written.ttl is not None:
             ttl = document.Ttl.model_construct(after=written.ttl, time=written.time)
-        return Dedup(_computed(key, written.key), written.keep, self._ttl(ttl, "dedup"))
+        in_time = written.order == "event_time"
+        if in_time and not self.rows.timed:
+            message = "dedup: order: event_time needs an event time, and its input has none"
+            at = self.step.keys_at["dedup"].locate()
+            self.report.add(message, at, "set event_time in the source, or leave out order")
+        late_to = str(written.late_to) if written.late_to is not None else None
+        ttls = _ttl_in_time(ttl) if in_time else self._ttl(ttl, "dedup")
+        return Dedup(_computed(key, written.key), written.keep, ttls, in_time, late_to)
 
     def _check_kept(
         self, written: Iterable[Assignment], what: str, key: list[tuple[str, Typed | None]]
@@ -233,6 +240,10 @@ class KeyedClauses:
             hint = "set event_time in the source, or time: processing"
             self.report.add(message, self.step.keys_at[at].locate(), hint)
         return windows.Ttl(in_us(written.after), written.time == "processing")
+
+
+def _ttl_in_time(written: document.Ttl | None) -> windows.Ttl | None:
+    return None if written is None else windows.Ttl(in_us(written.after))
 
 
 def _reads_clock(typed: Typed) -> bool:

@@ -17,6 +17,8 @@ from headrace.core.plan.windows import Cumulate, Session, Slide, Tumble, Window
 
 HINT = "they are late again: use window: global, time: processing or more lateness"
 
+BY_ARRIVAL = "order: arrival takes them as they come"
+
 
 def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
     """Note which windows rows come too late for because they are a stream of late rows."""
@@ -27,6 +29,17 @@ def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Re
             continue
         window = _by_event_time(keyed_operation(part))
         late = [name for name in part.inputs if name in waits]
+        dedup = keyed_operation(part)
+        if isinstance(dedup, Dedup) and dedup.in_time:
+            if late:
+                report.about = f'step "{part.name}"'
+                message = f'the rows of "{late[0]}" are behind the watermark: all are late again'
+                report.warn(
+                    message, pipeline.steps[part.name].keys_at["dedup"].locate(), BY_ARRIVAL
+                )
+            if dedup.late_to is not None:
+                waits[dedup.late_to] = max((waits[name] for name in late), default=0)
+            continue
         if window is None:
             if late and _keeps_time(part):
                 waits.update((s.name, max(waits[n] for n in late)) for s in part.rows)

@@ -235,6 +235,15 @@ class Dedup:
     key: tuple[Computed, ...]
     keep: Literal["first", "last"]
     ttl: Ttl | None = None
+    in_time: bool = False
+    """Whether it goes by event time: rows wait until the watermark has passed them."""
+    late_to: str | None = None
+    columns: frozenset[str] | None = None
+    """The columns of rows that wait, because they are read; None: all that they come with."""
+
+    def keeps(self, column: str) -> bool:
+        """Whether a column of its rows is kept."""
+        return self.columns is None or column in self.columns or column in HIDDEN
 
 
 Keyed: TypeAlias = Aggregate | Top | Dedup

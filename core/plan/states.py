@@ -62,7 +62,12 @@ def kept_by(part: PlanPart, key_groups: int) -> Kept | None:
 def _states(keyed: Keyed) -> Iterator[State]:
     columns = _columns(keyed)
     match keyed:
-        case Dedup(keep="first") | Aggregate(window=None) | Top(window=None):
+        case Dedup():
+            if keyed.in_time:
+                yield State("waiting", "runs", (("rows as they came", "struct"),))
+            if keyed.keep == "first":
+                yield State("keys", "table", columns)
+        case Aggregate(window=None) | Top(window=None):
             yield State("keys", "table", columns)
         case Aggregate(window=window) | Top(window=window) if window is not None:
             match window.shape:

@@ -2,7 +2,7 @@
 
     {"key": ["odd"], "timed": true,             names of the key's columns; have rows event times
      "columns": {"total": "sum(price)"},        of an aggregate, as written; a secret is masked
-     "of": {"price": "double"},                 the columns that it reads, or that a `top` keeps
+     "of": {"price": "double"},                 the columns that it reads, or of rows that are kept
      "top": {"rows": 3, "by": ["price desc"]},  null where it is none
      "window": {"shape": {"tumble": {"size_us": 60000000, "offset_us": 0}}, "lateness_us": 0, ...}}
 
@@ -34,6 +34,9 @@ def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
     if isinstance(keyed, nodes.Aggregate):
         columns = {column.name: str(column.text) for column in keyed.columns}
         of = {name: str(type) for name, type in read_of_rows(keyed).items()}
+    elif isinstance(keyed, nodes.Dedup):
+        kept = kept_of_rows(step, keyed, plan) if keyed.in_time else ()
+        of = {field.name: str(field.type) for field in kept}
     elif isinstance(keyed, nodes.Top):
         of = {field.name: str(field.type) for field in kept_of_rows(step, keyed, plan)}
         top = {"rows": keyed.rows, "by": [str(ranking.text) for ranking in keyed.by]}

@@ -34,7 +34,7 @@ from headrace.core.readable.keys import decoded
 from headrace.core.readable.meaning import Meaning
 from headrace.core.readable.panes import Panes
 from headrace.core.state import KEY, NO_CLOCK_US, SLOT, UNTIL
-from headrace.core.types import BIGINT, TIMESTAMP, to_polars
+from headrace.core.types import BIGINT, TIMESTAMP, quoted, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,6 +67,8 @@ class States:
         match name:
             case "keys":
                 yield self._of_table(whole)
+            case "waiting":
+                yield self._of_waiting(whole)
             case "counts":
                 yield named(self._with_key(whole), BESIDE)
             case "panes":
@@ -86,7 +88,7 @@ class States:
         match name:
             case "keys" | "counts":
                 return tuple(columns[: key + (rows if name == "keys" else 0)])
-            case "changed":
+            case "changed" | "waiting":
                 return tuple(columns)
             case "panes" | "open" | "shown":  # how many rows a pane has, or where a session ends
                 return (*columns[: key + 1], *columns[key + 2 : key + 2 + rows])
@@ -111,6 +113,19 @@ class States:
         if isinstance(self._operation, nodes.Top):
             whole = listed(whole, BEST, self._key, self._key.names, "rank")
         return self._shown(whole)
+
+    def _of_waiting(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows as they came, in the order in which their time comes."""
+        import polars as pl
+
+        ordered = rows.sort(pl.col(ORDER)).drop(ORDER, SLOT)
+        names, taken = self._key.names, [*self._key.names]
+        same = {n for n, text in zip(names, self._key.texts, strict=True) if text == quoted(n)}
+        key = [pl.col(k).alias(n) for k, n in zip(self._inside, names, strict=True)]
+        for name in (n for n in ordered.columns if n not in (*self._inside, *same, EVENT_TIME)):
+            taken.append(free(name, taken))
+            key.append(pl.col(name).alias(taken[-1]))
+        return named(ordered.select(*key, EVENT_TIME), BESIDE)
 
     def _of_windows(self, panes: pl.DataFrame, clock_us: int) -> Iterator[pl.DataFrame]:
         assert self._panes is not None, "it is a state of windows of time"
@@ -214,6 +229,10 @@ class States:
                 columns = {KEY: pl.String(), **key, **panes, **self._fold(None).columns}
             case "changed":
                 columns = {**key, SLOT: number}
+            case "waiting":
+                time = {EVENT_TIME: to_polars(TIMESTAMP), SLOT: number}
+                columns = {**key, **self._row(), **time}
+                del columns[AT]
             case "windows":
                 columns = {**key, SLOT: number, **self._fold(None).columns}
             case _:

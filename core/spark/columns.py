@@ -55,7 +55,7 @@ def _of_keys(operation: nodes.Keyed, columns: Columns) -> Columns:
     shown = {name: type for name, type in columns.items() if name not in HIDDEN}
     match operation:
         case nodes.Dedup():
-            return shown
+            return {name: type for name, type in shown.items() if operation.keeps(name)}
         case nodes.Top():
             kept = {name: type for name, type in shown.items() if operation.keeps(name)}
             return {**kept, nodes.RANK: INT}

@@ -7,6 +7,7 @@ cleared) has no single answer and is refused.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -217,10 +218,19 @@ def _sortable(value: Value) -> tuple[bool, Value]:
 
 
 def _dedup(operation: nodes.Dedup, rows: Rows) -> Iterator[Row]:
-    if operation.ttl:
+    if operation.ttl and not operation.in_time:
         raise NotImplementedError("what depends on how time passes has no single answer")
+    if operation.in_time:
+        rows = sorted(rows, key=lambda row: row.order)
     for _, members in _grouped(operation.key, rows):
-        yield members[0] if operation.keep == "first" else members[-1]
+        if operation.keep == "last":
+            yield members[-1]
+            continue
+        yield members[0]
+        for before, row in itertools.pairwise(members if operation.ttl else ()):
+            assert operation.ttl and row.time is not None and before.time is not None
+            if row.time - before.time > operation.ttl.after_us:
+                yield row
 
 
 def _us(time: datetime) -> int:

@@ -71,6 +71,10 @@ TRIGGERS = st.sampled_from(
 )
 EVICT = st.sampled_from(["", "", ", evict: {last: 2}", ", evict: {within: 2s}"])
 COUNTS = st.sampled_from(["count: 3", "count: 4, every: 2", "count: 2, every: 3"])
+DEDUPS = (
+    *("key: [k, s]", "key: x", "key: {d: v % 2}, ttl: 2s", "key: [k, s], ttl: 250ms"),
+    "key: k, keep: last",
+)
 WHERE = st.sampled_from(["", "where: v > -3 or v is null", "where: s is not null"])
 HAVING = st.sampled_from(["", "", "having: n > 1"])
 
@@ -110,6 +114,7 @@ def ranking(draw: st.DrawFn, *, one_split: bool) -> list[str]:
 def pipelines(draw: st.DrawFn, *, one_split: bool) -> str:
     """The text of a pipeline from `in` to `out`, both in memory."""
     dedup = [["dedup: {key: [k, s]}"], ["dedup: {key: k, keep: last}"]] if one_split else []
+    dedup += [[draw(WHERE), f"dedup: {{{what}, order: event_time}}"] for what in DEDUPS]
     step = draw(
         st.one_of(
             aggregating(one_split=one_split),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.operators.dedup import First, Last
+from headrace.core.operators.dedup_in_time import FirstInTime, LastInTime
+from headrace.core.operators.operator import Operator
 from headrace.core.plan.nodes import Dedup
 from headrace.core.plan.windows import Ttl
 from tests.runtime.changing import (
@@ -18,6 +23,7 @@ from tests.runtime.changing import (
     place,
     rows_of,
     schema_of,
+    second,
     timed,
 )
 
@@ -121,3 +127,109 @@ def test_any_cut_of_the_rows_comes_to_the_same(
     table = Table(("k",))
     table.take(fed(last(), pieces))
     assert table.rows == {(key,): (key, value) for key, value in run}
+
+
+def in_time(keep: str = "first", ttl_s: int | None = None, *, late: bool = False) -> Operator:
+    """A `dedup` by event time, whose late rows somebody reads or nobody."""
+    ttl = None if ttl_s is None else Ttl(ttl_s * 1_000_000)
+    where = replace(place(), read=frozenset({"late"} if late else ()))
+    if keep == "first":
+        return FirstInTime(Dedup(KEY, "first", ttl, in_time=True, late_to="late"), where)
+    return LastInTime(Dedup(KEY, "last", ttl, in_time=True, late_to="late"), where)
+
+
+def placed_rows(*rows: tuple[str | None, int, int]) -> pl.DataFrame:
+    """Key, value and second of each row."""
+    frame = pl.DataFrame(
+        [row[:2] for row in rows], schema={"k": pl.String(), "v": pl.Int32()}, orient="row"
+    )
+    return timed(frame, [at for _, _, at in rows], ordered=True)
+
+
+def passed(operator: Operator, at_s: int) -> list[tuple[object, ...]]:
+    """What comes out when the watermark is there, in its order, without what is hidden."""
+    return [row[:2] for _, out in operator.advance(at_s * 1_000_000) for row in out.rows()]
+
+
+def test_by_event_time_the_first_is_the_earliest_however_rows_come() -> None:
+    operator = in_time()
+    assert fed_all(operator, placed_rows(("a", 1, 9), ("b", 2, 4))) == []
+    assert fed_all(operator, placed_rows(("a", 3, 5), ("a", 4, 5))) == []
+    assert passed(operator, 5) == [("b", 2)]
+    assert passed(operator, 6) == [("a", 3)]
+    assert fed_all(operator, placed_rows(("b", 5, 7), (None, 6, 6), (None, 7, 8))) == []
+    assert passed(operator, 100) == [(None, 6)]
+
+
+def test_by_event_time_the_last_of_what_time_has_passed_is_put_out() -> None:
+    operator = in_time("last")
+    fed_all(operator, placed_rows(("a", 1, 9), ("a", 2, 4), ("b", 3, 4), ("a", 4, 3)))
+    assert passed(operator, 5) == [("a", 2), ("b", 3)]
+    assert passed(operator, 9) == []
+    (frame,) = (out for _, out in operator.advance(10_000_000))
+    assert frame.rows() == [("a", 1, second(9), False)]
+
+
+def test_rows_behind_the_watermark_are_late() -> None:
+    operator = in_time(late=True)
+    fed_all(operator, placed_rows(("a", 1, 5)))
+    assert passed(operator, 8) == [("a", 1)]
+    late = placed_rows(("b", 2, 7), ("b", 3, 8))
+    assert [(to, out["v"].to_list()) for to, out in operator.process(late)] == [("late", [2])]
+    assert operator._place.state.counts.late == 1  # type: ignore[attr-defined]
+    assert passed(operator, 9) == [("b", 3)]
+
+
+def test_by_event_time_a_key_is_forgotten_behind_its_last_row_whenever_rows_come() -> None:
+    rows = placed_rows(("a", 1, 0), ("a", 2, 10), ("a", 3, 20), ("a", 4, 31), ("b", 5, 11))
+    for ends in ([1, 2, 3, 4], [2], []):
+        operator = in_time(ttl_s=10)
+        out = []
+        for piece, mark_s in marked(rows, ends):
+            out += fed_all(operator, piece)
+            out += passed(operator, mark_s)
+        assert sorted(out, key=repr) == [("a", 1), ("a", 4), ("b", 5)], ends
+
+
+def marked(frame: pl.DataFrame, ends: Iterable[int]) -> Iterator[tuple[pl.DataFrame, int]]:
+    """The rows in pieces, each with the second that the rows behind it let the watermark reach."""
+    done = 0
+    for piece in cut(frame, ends):
+        done += piece.height
+        rest = frame["__time"][done:].dt.epoch("s").to_list()
+        yield piece, min(rest, default=1000)
+
+
+def fed_all(operator: Operator, frame: pl.DataFrame) -> list[tuple[object, ...]]:
+    return [row for _, out in operator.process(frame) for row in out.rows()]
+
+
+TIMED_RUN = st.lists(
+    st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 99), st.integers(0, 12)),
+    max_size=12,
+)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    run=TIMED_RUN,
+    ends=st.sets(st.integers(0, 12)),
+    ttl_s=st.none() | st.integers(0, 4),
+)
+def test_what_is_first_and_last_in_time_depends_on_no_cut(
+    run: list[tuple[str | None, int, int]], ends: set[int], ttl_s: int | None
+) -> None:
+    frame = placed_rows(*run)
+    first_of, last_of, seen = [], {}, dict[str | None, int]()
+    for key, value, time in sorted(run, key=lambda row: row[2]):
+        if key not in seen or (ttl_s is not None and time - seen[key] > ttl_s):
+            first_of.append((key, value))
+        seen[key], last_of[(key,)] = time, (key, value)
+    firsts, lasts, table = in_time(ttl_s=ttl_s), in_time("last"), Table(("k",))
+    found = []
+    for piece, mark_s in marked(frame, ends):
+        assert not fed_all(firsts, piece) + fed_all(lasts, piece)
+        found += passed(firsts, mark_s)
+        table.take(lasts.advance(mark_s * 1_000_000))
+    assert found == first_of
+    assert table.rows == last_of

@@ -15,6 +15,7 @@ from headrace.core.connector import Connectors
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.keyed_rules import KEYED
 from headrace.core.pipeline.later import BESIDE, CLAUSES
+from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.part import Part, part_of, reading_of
 from headrace.core.pipeline.parts import REQUIRED, Head
@@ -49,13 +50,13 @@ def json_schema(connectors: Connectors) -> Json:
             "replaced": REPLACED,
             "settings": part_schema(Settings),
             "source": _end_schema(SourceKeys, "source", connectors),
-            "step": _step_schema(),
+            "step": _step_schema(connectors),
             "sink": _end_schema(SinkKeys, "sink", connectors),
         },
     }
 
 
-def _step_schema() -> Json:
+def _step_schema(connectors: Connectors) -> Json:
     """A step: at least one clause that does something by itself, or a union.
 
     Of those that keep state by key, one at most.
@@ -64,7 +65,9 @@ def _step_schema() -> Json:
     union = {"properties": {"from": several}}
     clauses = [{"required": [clause]} for clause in CLAUSES if clause not in BESIDE]
     both = [{"required": list(pair)} for pair in combinations(KEYED, 2)]
-    return part_schema(StepKeys) | {"anyOf": [*clauses, union], "not": {"anyOf": both}}
+    schema = part_schema(StepKeys) | {"anyOf": [*clauses, union], "not": {"anyOf": both}}
+    schema["properties"]["lookup"] = _end_schema(LookupKeys, "lookup", connectors)
+    return schema
 
 
 def _named(definition: str, description: str) -> Json:
@@ -79,13 +82,13 @@ def _named(definition: str, description: str) -> Json:
 
 
 def _end_schema(model: type[Part], kind: str, connectors: Connectors) -> Json:
-    """A source or a sink: its own keys, and exactly one connector's."""
+    """A source, a sink or a lookup: its own keys, and exactly one connector's."""
     schema = part_schema(model)
     sides = {key: (c.doc, getattr(c, kind)) for key, c in connectors.items()}
     mine = {key: (doc, side) for key, (doc, side) in sides.items() if side is not None}
     for key, (doc, side) in mine.items():
         schema["properties"][key] = _options(part_schema(side.options) | {"description": doc})
-    schema["oneOf"] = [{"required": [key]} for key in mine]
+    schema["oneOf"] = [{"required": [key]} for key in mine] or [{}]
     return schema
 
 

@@ -62,6 +62,8 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
             yield Rule(("window", "late_to"), message, "put with into a step before")
         if kinds == ["top"]:
             yield from _top(window)
+    if step.lookup is not None:
+        yield from _lookup(step, data)
     if step.join is not None:
         yield from join_rules.check(step.join, window)
     if step.dedup is not None:
@@ -96,9 +98,18 @@ def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
     if "ttl" in data and "window" in data and not dedups:
         hint = "a window is forgotten when it is over"
         yield Rule(("ttl",), '"ttl" stands beside "window"', hint)
-    for key in ("explode", "map"):
+    for key in ("explode", "map", "lookup"):
         if key in data and kinds:
             yield Rule((key,), f'"{key}" stands beside "{kinds[0]}"', APART)
+
+
+def _lookup(step: StepKeys, data: Data) -> Iterator[Rule]:
+    if step.lookup is None or step.lookup.on_miss.to is None:
+        return
+    for key in ("explode", "map", "with"):
+        if key in data:
+            message = f"on_miss: to hands on rows as they came, and {key} has changed them"
+            yield Rule(("lookup", "on_miss"), message, f"put {key} into a step before")
 
 
 def _dedup(dedup: Dedup, data: Data) -> Iterator[Rule]:

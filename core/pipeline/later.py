@@ -11,15 +11,13 @@ from headrace.core.connector import Connectors
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
 
-LATER_CONNECTORS = ("http", "sql")
+LATER_CONNECTORS: tuple[str, ...] = ()
 
-LATER_CLAUSES = (
-    *("lookup", "process", "broadcast", "connect", "apply", "match", "iterate", "sql"),
-)
+LATER_CLAUSES = ("process", "broadcast", "connect", "apply", "match", "iterate", "sql")
 
 CLAUSES = (
-    *("join", "explode", "where", "map", "with", "key", "window", "aggregate", "top", "ttl"),
-    *("dedup", "having", "select", "drop", "route"),
+    *("join", "explode", "where", "map", "with", "lookup", "key", "window", "aggregate", "top"),
+    *("ttl", "dedup", "having", "select", "drop", "route"),
 )
 
 BESIDE = ("key", "window", "ttl", "having")

@@ -137,6 +137,18 @@ class CacheKeys(Part):
     )
 
 
+LOOKUP_HABITS: Mapping[str, str] = {
+    **dict.fromkeys(("key", "keys", "by", "where"), "on"),
+    **dict.fromkeys(("columns", "select", "returns", "with", "fields"), "add"),
+    **dict.fromkeys(("missing", "on_missing", "not_found", "default"), "on_miss"),
+    **dict.fromkeys(("parallel", "capacity", "max_in_flight"), "concurrency"),
+    **dict.fromkeys(("retry", "attempts"), "retries"),
+    **dict.fromkeys(("files", "csv", "path"), "file"),
+    **dict.fromkeys(("database", "jdbc", "table", "db"), "sql"),
+    **dict.fromkeys(("url", "rest", "api"), "http"),
+}
+
+
 class LookupKeys(Part):
     """Columns of a table go beside the rows that come: those of the table's row for their key.
 
@@ -144,16 +156,7 @@ class LookupKeys(Part):
     many rows at once, and while it is, rows wait and others come. [Lookups](lookup.md) tells more.
     """
 
-    habits: Mapping[str, str] = {
-        **dict.fromkeys(("key", "keys", "by", "where"), "on"),
-        **dict.fromkeys(("columns", "select", "returns", "with", "fields"), "add"),
-        **dict.fromkeys(("missing", "on_missing", "not_found", "default"), "on_miss"),
-        **dict.fromkeys(("parallel", "capacity", "max_in_flight"), "concurrency"),
-        **dict.fromkeys(("retry", "attempts"), "retries"),
-        **dict.fromkeys(("files", "csv", "path"), "file"),
-        **dict.fromkeys(("database", "jdbc", "table", "db"), "sql"),
-        **dict.fromkeys(("url", "rest", "api"), "http"),
-    }
+    habits = LOOKUP_HABITS
 
     on: Annotated[
         tuple[Assignment, ...],

@@ -37,6 +37,7 @@ from headrace.core.pipeline.formats import (
 )
 from headrace.core.pipeline.joins import Join
 from headrace.core.pipeline.keyed import Aggregates, Dedup, Key, TimeToLive, Top, Windowed
+from headrace.core.pipeline.lookup import Lookup, LookupKeys
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
 from headrace.core.pipeline.text import Text
@@ -141,7 +142,7 @@ class StepKeys(Part):
     """One step, read like one SELECT.
 
     Its clauses act in this order, however they are written: `from` (or `join`), `explode`,
-    `where`, `map`, `with`, then `key`, `window` and `aggregate` (or `top`) or else `dedup`,
+    `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `top`) or else `dedup`,
     `having`, `select`, `drop`, `route`.
     """
 
@@ -163,6 +164,9 @@ class StepKeys(Part):
         alias="with",
         description="Adds or replaces columns. Each expression reads the columns before it, not "
         "each other.",
+    )
+    lookup: LookupKeys | None = Field(
+        None, description="Columns of a table beside the rows: a file's, a database's, a server's."
     )
     key: Key | None = Field(
         None,
@@ -196,7 +200,8 @@ class StepKeys(Part):
     )
     on_error: ErrorHandling = Field(
         OnError(),
-        description="What becomes of a row on which `map` fails; `skip` and `to` need `mode: row`.",
+        description="What becomes of a row on which `map` or `lookup` fails; with `map`, `skip` and "
+        "`to` need `mode: row`.",
     )
     parallelism: Annotated[int | None, PARALLELISM] = Field(
         None, description="Subtasks of this step; by default as in `settings`."
@@ -234,6 +239,7 @@ class Step(StepKeys):
     """A step. `keys_at` has each key with its place."""
 
     added = ("name", "keys_at", "reads")
+    lookup: Lookup | None = None
     name: Text
     keys_at: Mapping[str, Text]
     reads: tuple[Text, ...]

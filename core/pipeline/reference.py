@@ -14,6 +14,7 @@ from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.formats import FORMATS, LATER_FORMATS, CsvOptions, JsonOptions
 from headrace.core.pipeline.keyed import Dedup, Top, Ttl, Window
 from headrace.core.pipeline.later import LATER_CLAUSES, LATER_CONNECTORS
+from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
 from headrace.core.pipeline.part import Part, part_of, reading_of
 from headrace.core.pipeline.settings import LATER, NOT_ACTING, Settings
@@ -113,6 +114,8 @@ def _page(connectors: Connectors) -> Iterator[str]:
     for name, part in (("map", Map), ("window", Window), ("top", Top), ("dedup", Dedup)):
         yield from _section(f"### {name}", part, name)
     yield from _section("### ttl", Ttl, "ttl")
+    yield from _section("### lookup", LookupKeys, "lookup")
+    yield from _tables(connectors)
     yield from _section("## Sinks", SinkKeys, "")
     yield "A sink has one connector beside these keys.\n"
     yield from _connectors(connectors, "sink")
@@ -186,6 +189,14 @@ def _connectors(connectors: Connectors, kind: str) -> Iterator[str]:
             yield "It brings its own columns, and has no `schema` and no `format`.\n"
 
 
+def _tables(connectors: Connectors) -> Iterator[str]:
+    """The connectors that a lookup can ask."""
+    for name, connector in connectors.items():
+        if connector.lookup is not None:
+            yield f"`lookup.{name}`: {_lower(connector.doc)} {getdoc(connector.lookup.options)}\n"
+            yield from _keys(connector.lookup.options, "")
+
+
 def _both(connector: Connector) -> bool:
     return connector.source is not None and connector.sink is not None
 
@@ -209,7 +220,8 @@ def _later() -> Iterator[str]:
         ("Formats", LATER_FORMATS),
         ("Settings", LATER),
     ):
-        yield f"- {what}: {_listed(words)}"
+        if words:
+            yield f"- {what}: {_listed(words)}"
     yield ""
 
 

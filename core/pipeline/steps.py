@@ -9,6 +9,8 @@ from headrace.core.connector import Connectors
 from headrace.core.pipeline import keyed_rules
 from headrace.core.pipeline.inputs import beside_from, read_by, two_sided
 from headrace.core.pipeline.later import BESIDE, CLAUSES, LATER_CLAUSES, in_step
+from headrace.core.pipeline.lookup import Lookup
+from headrace.core.pipeline.lookup_reader import LookupReader
 from headrace.core.pipeline.model import Function, Step, StepKeys
 from headrace.core.pipeline.nodes import Mapping as MappingNode
 from headrace.core.pipeline.resolve import Resolver
@@ -61,15 +63,26 @@ class StepReader:
             more=[*CLAUSES, *LATER_CLAUSES],
             elsewhere=lambda key: in_step(key, self.connectors),
         )
-        step = validated(StepKeys, data, self.section, self.findings, keys)
+        lookup, unsound = self._lookup(data)
+        data_but = {key: value for key, value in data.items() if key != "lookup"}
+        step = validated(StepKeys, data_but, self.section, self.findings, keys)
         clear = keyed_rules.shape(data, self._broken)
-        if step is None or later or not clear:
+        if step is None or later or not clear or unsound:
             return None
+        step = step.model_copy(update={"lookup": lookup})
         self._check(step, data)
         keys_at = {key: key for key in data} | ({Text("from"): two} if two else {})
         return Step.model_construct(
             **dict(step), name=self.section.key, keys_at=keys_at, reads=read_by(step)
         )
+
+    def _lookup(self, data: Mapping[Text, object]) -> tuple[Lookup | None, bool]:
+        """The lookup, if there is one; and whether it is not sound."""
+        if "lookup" not in data:
+            return None, False
+        reader = LookupReader(self.section, self.connectors, self.findings)
+        lookup = reader.read(data[Text("lookup")])
+        return lookup, lookup is None
 
     def _not_built(self, later: list[Text]) -> None:
         shown = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
@@ -86,9 +99,10 @@ class StepReader:
         for rule in keyed_rules.check(step, data):
             self._broken(rule)
         if step.map is None:
-            if "on_error" in data and "map" not in data:
+            if "on_error" in data and not {"map", "lookup"} & data.keys():
                 hint = "expressions never fail: what cannot be computed is null"
-                self._complain(("on_error",), 'on_error is for steps with "map"', hint)
+                message = 'on_error is for steps with "map" or "lookup"'
+                self._complain(("on_error",), message, hint)
             return
         self._has_function(step.map.python)
         if step.on_error.action != "fail" and step.map.mode != "row":

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pydantic.fields import FieldInfo
 
 from headrace.core.pipeline.fields import OnError
+from headrace.core.pipeline.lookup import OnMiss
 from headrace.core.pipeline.part import Part, reading_of
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import SIZES, UNITS, size
@@ -22,7 +23,7 @@ def default_of(field: FieldInfo) -> bool | int | float | str | None:
     match value:
         case timedelta():
             return in_units(value)
-        case OnError():
+        case OnError() | OnMiss():
             return value.action
         case Text():
             return value.reveal()

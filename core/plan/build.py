@@ -309,12 +309,14 @@ def _outputs(step: Step) -> Iterator[Text]:
 
 
 def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
-    """The streams of rows that come too late, each with the input that they came by, if by one."""
+    """The streams of rows that come too late, or find nothing, each with the input that they came by, if by one."""
     found: list[tuple[Text | None, int | None]] = []
     if step.join is not None and step.join.late_to is not None:
         found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
     elif by_time := step.window or step.dedup:
         found = [(by_time.late_to, None)]
+    if step.lookup is not None:
+        found.append((step.lookup.on_miss.to, None))
     return tuple((name, of) for name, of in found if name is not None)
 
 

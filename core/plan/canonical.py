@@ -17,7 +17,9 @@ from headrace.core.expressions.functions import TABLE
 from headrace.core.expressions.parser import parse
 from headrace.core.expressions.typed import Column, ExpressionError
 from headrace.core.plan import nodes
+from headrace.core.plan.describe_joins import signed
 from headrace.core.plan.describe_keyed import evict_said, shape_said
+from headrace.core.plan.matching import AsOf, Changing, Matching, SameWindow, Within
 from headrace.core.plan.rankings import ordering
 from headrace.core.plan.windows import Session, Window
 from headrace.core.plan.wording import said, value_said
@@ -94,6 +96,29 @@ def dedup_text(operation: nodes.Dedup) -> str:
     return f"dedup, keep {operation.keep}{' by event time' if operation.in_time else ''}"
 
 
+def join_text(join: nodes.Join) -> str:
+    """Which rows meet, and how long they are kept for that."""
+    return f"{join.type} join on {canonical(join.text)}, {_matching(join.matching)}"
+
+
+def _matching(matching: Matching) -> str:
+    match matching:
+        case SameWindow(window):
+            return window_text(window)
+        case Within(least_us=int(least), most_us=int(most), processing=processing):
+            clock = " by the wall clock" if processing else ""
+            return f"within {signed(least)} and {signed(most)}{clock}"
+        case Within():
+            return "for ever"
+        case AsOf(ttl_us):
+            return "as of" if ttl_us is None else f"as of, ttl {signed(ttl_us)}"
+        case Changing(ttl, keys):
+            of = " and ".join(", ".join(map(quoted, key)) for key in keys)
+            by = "" if ttl is None else ", ttl by " + ("the clock" if ttl.processing else "time")
+            return f"changes of {of}{by}"
+    raise AssertionError(matching)
+
+
 def origin(part: nodes.PlanPart) -> str:
     """Where a source reads or a sink writes, and in which format: what positions are of."""
     if isinstance(part, nodes.Step):
@@ -113,7 +138,7 @@ def clauses(part: nodes.PlanPart) -> tuple[list[str], list[str]]:
         return [], []
     before, then = [f"from {', '.join(part.inputs)}"], list[str]()
     for operation in part.operations:
-        into = then if then or isinstance(operation, nodes.Keyed) else before
+        into = then if then or isinstance(operation, nodes.Keyed | nodes.TwoSided) else before
         into.extend(_operation(operation))
     return before, then
 
@@ -145,10 +170,24 @@ def _operation(operation: nodes.Operation) -> Iterator[str]:
             function = f"{operation.file}:{operation.function}"
             returns = ", ".join(f"{f.name} {f.type}" for f in operation.returns)
             yield f"map {function} by {operation.mode}, returns {returns}"
+        case nodes.Lookup():
+            yield from _lookup(operation)
         case nodes.Route(branches):
             yield from (f"route {name} where {canonical(text)}" for name, _, text in branches)
+        case nodes.Join():
+            for one, other in zip(operation.left.key, operation.right.key, strict=True):
+                yield f"key {column_text(one)} = {column_text(other)}"
+            yield join_text(operation)
         case nodes.Aggregate() | nodes.Top() | nodes.Dedup():
             yield from _keyed(operation)
+
+
+def _lookup(lookup: nodes.Lookup) -> Iterator[str]:
+    yield f"lookup in {lookup.connector} {said(lookup.options)}"
+    yield from (f"lookup {quoted(column.name)} = {column_text(column)}" for column in lookup.on)
+    for found in lookup.add:
+        yield f"{quoted(found.field.name)} {found.field.type} from {quoted(found.column)}"
+    yield f"on_miss {lookup.missed or lookup.on_miss}"
 
 
 def _keyed(operation: nodes.Keyed) -> Iterator[str]:

@@ -9,12 +9,17 @@ from collections.abc import Iterator
 
 from headrace.core.pipeline.part import Part
 from headrace.core.plan import nodes
+from headrace.core.plan.describe_joins import join_lines
 from headrace.core.plan.describe_keyed import keyed_lines
+from headrace.core.plan.describe_lookup import lookup_lines
+from headrace.core.plan.layout import two_sided
 from headrace.core.plan.nodes import (
     Aggregate,
     Dedup,
     Explode,
     Filter,
+    Join,
+    Lookup,
     Map,
     Operation,
     Project,
@@ -53,7 +58,8 @@ def lines(part: nodes.PlanPart) -> Iterator[str]:
         case Source():
             yield from _source(part)
         case Step():
-            yield f"from {', '.join(part.inputs)}"
+            if two_sided(part) is None:
+                yield f"from {', '.join(part.inputs)}"
             for operation in part.operations:
                 yield from _operation(operation)
             if part.on_error != "fail":
@@ -96,9 +102,13 @@ def _operation(operation: Operation) -> Iterator[str]:
             yield f"{operation.clause} {operation.text}"
         case Map():
             yield f"map {operation.file}:{operation.function}, a call per {operation.mode}"
+        case Lookup():
+            yield from lookup_lines(operation)
         case Route(branches):
             for name, _, text in branches:
                 yield f"route {name} where {text}"
             yield "route else"
+        case Join():
+            yield from join_lines(operation)
         case Aggregate() | Top() | Dedup():
             yield from keyed_lines(operation)

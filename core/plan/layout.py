@@ -5,7 +5,8 @@ one reads. A forward edge joins other parts of one parallelism; edges between di
 hashed where the rows are upserts (a key's changes must stay in order), and dealt out in turn
 (rebalance) where not. Parts joined by a forward edge are one task when the reader reads nothing
 else and nobody else reads there: rows then pass from one to the next as a function call. A step
-that waits for the wall clock begins a task, because the head of a task is what can wait.
+that waits for the wall clock, or for answers from outside, begins a task, because the head of a task
+is what can wait.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from headrace.core.plan.nodes import (
     Dedup,
     Edge,
     Keyed,
+    Lookup,
     PlanPart,
     Project,
     Sink,
@@ -96,6 +98,13 @@ def keyed_operation(part: PlanPart) -> Keyed | None:
     return next((each for each in part.operations if isinstance(each, Keyed)), None)
 
 
+def lookup_operation(part: PlanPart) -> Lookup | None:
+    """The lookup of a step, if it has one."""
+    if not isinstance(part, Step):
+        return None
+    return next((each for each in part.operations if isinstance(each, Lookup)), None)
+
+
 def _read_key(step: PlanPart, keyed: Keyed) -> tuple[Computed, ...]:
     """The key over the columns that come to the step: what is before it is written into it."""
     assert isinstance(step, Step)
@@ -127,7 +136,7 @@ def tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task, ...]:
     """The parts grouped into tasks, each in the order in which rows pass."""
     edges = tuple(edges)
     parts = tuple(parts)
-    own = {part.name for part in parts if waits_for_clock(part)}
+    own = {part.name for part in parts if waits_for_clock(part) or lookup_operation(part)}
     readers = Counter(edge.producer for edge in edges)
     read = Counter(edge.consumer for edge in edges)
     follows: Mapping[str, str] = {

@@ -1,7 +1,7 @@
 """A step's clauses as operations: each reads the columns that the one before it left.
 
-The order is the one the document gives: explode, where, map, with, what is by key, select, drop,
-route.
+The order is the one the document gives: explode, where, map, with, lookup, what is by key, select,
+drop, route.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import Known, Report, condition, known_of, output
 from headrace.core.plan.keyed import KeyedClauses, Rows
+from headrace.core.plan.lookups import LookupClause
 from headrace.core.plan.nodes import Computed, Explode, Filter, Map, Operation, Project, Route
 from headrace.core.plan.windowing import still_timed
 from headrace.core.plan.wording import value_said
@@ -47,7 +48,17 @@ class Operations:
         """The operations; those that cannot be understood are left out and reported."""
         before = (*self._begins, *self._explode(), *self._where(), *self._map(), *self._with())
         keyed = self._keyed(before)
-        return (*before, *keyed, *self._select(), *self._drop(), *self._route())
+        return (
+            *(*before, *self._lookup(), *keyed),
+            *(*self._select(), *self._drop(), *self._route()),
+        )
+
+    def _lookup(self) -> Iterator[Operation]:
+        if self.step.lookup is None:
+            return
+        lookup = LookupClause(self.step.lookup, self.known, self.report)
+        yield from lookup.build()
+        self.known = lookup.known
 
     def _keyed(self, before: tuple[Operation, ...]) -> Iterator[Operation]:
         clauses = KeyedClauses(self.step, Rows(self.known, self.timed, before), self.report)

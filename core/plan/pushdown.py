@@ -25,6 +25,7 @@ from headrace.core.plan.nodes import (
     Filter,
     Join,
     Keyed,
+    Lookup,
     Map,
     Operation,
     PlanPart,
@@ -92,8 +93,10 @@ def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | 
                 operation = replace(operation, columns=frozenset(wanted - {RANK}).union(*ranked))
             if isinstance(operation, Dedup) and operation.in_time:
                 operation = replace(operation, columns=frozenset(wanted))
+            if isinstance(operation, Lookup):
+                operation = _looked_up(operation, wanted)
             wanted = _before(operation, wanted)
-            if wanted is not None and isinstance(operation, Keyed):
+            if wanted is not None and isinstance(operation, Keyed | Lookup):
                 wanted |= late
         operations.append(operation)
     return replace(step, operations=tuple(reversed(operations))), wanted
@@ -107,6 +110,12 @@ def _joined(join: Join, wanted: set[str]) -> Join:
         return replace(side, columns=tuple(c for c in side.columns if c.name in kept))
 
     return replace(join, left=reduced(join.left), right=reduced(join.right))
+
+
+def _looked_up(lookup: Lookup, wanted: set[str]) -> Lookup:
+    """The lookup of what is needed, and of what must not be null; never of nothing at all."""
+    add = tuple(a for a in lookup.add if a.field.name in wanted or not a.field.nullable)
+    return replace(lookup, add=add or lookup.add[:1])
 
 
 def _projection(project: Project, wanted: set[str]) -> Project:
@@ -128,6 +137,8 @@ def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
             return wanted.union(*(columns(condition) for _, condition, _ in branches))
         case Map():
             return None
+        case Lookup(on=on):
+            return (wanted - {*operation.added.names}) | _read(on)
         case Aggregate(key, _, aggregated):
             return _read(key).union(*(column.expression.columns for column in aggregated))
         case Top(key, _, _, by):

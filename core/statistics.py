@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.core.assembly import Subtask
 from headrace.core.channel import Channel
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import inputs, keyed_operation
+from headrace.core.plan.layout import inputs, keyed_operation, two_sided
 from headrace.core.plan.windows import Count
 from headrace.core.sizes import Size
 from headrace.core.tally import Passed, Tallies, passed
@@ -92,9 +92,12 @@ def _counted(before: Passed) -> PartCounts:
 
 def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
     """Count what did not come into a result."""
-    keyed = keyed_operation(step)
-    if isinstance(keyed, nodes.Dedup):
-        window, by_time = None, keyed.in_time
+    keyed, join = keyed_operation(step), two_sided(step)
+    window = None
+    if join is not None:
+        by_time = join.may_be_late
+    elif isinstance(keyed, nodes.Dedup):
+        by_time = keyed.in_time
     else:
         window = keyed.window if keyed else None
         by_time = window is not None

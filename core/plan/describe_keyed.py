@@ -34,7 +34,7 @@ def keyed_lines(operation: Keyed) -> Iterator[str]:
         case Aggregate() | Top():
             yield f"key {_key(operation.key)}" if operation.key else "no key: one group of all rows"
             if operation.window:
-                yield f"window {', '.join(_window(operation.window))}"
+                yield f"window {window_said(operation.window)}"
             if isinstance(operation, Top):
                 by = ", ".join(ranking.text for ranking in operation.by)
                 yield f"top {operation.rows} by {by}"
@@ -49,6 +49,11 @@ def keyed_lines(operation: Keyed) -> Iterator[str]:
 
 def _key(key: Iterable[Computed]) -> str:
     return ", ".join(e.name if e.text in ("", e.name) else f"{e.name} = {e.text}" for e in key)
+
+
+def window_said(window: Window) -> str:
+    """Which rows are put together, and what becomes of late ones."""
+    return ", ".join(_window(window))
 
 
 def _window(window: Window) -> Iterator[str]:

@@ -34,8 +34,15 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.canonical import column_text, dedup_text, ranking_text, window_text
-from headrace.core.plan.layout import inputs, keyed_operation
+from headrace.core.plan.canonical import (
+    column_text,
+    dedup_text,
+    join_text,
+    ranking_text,
+    window_text,
+)
+from headrace.core.plan.layout import inputs, keyed_operation, two_sided
+from headrace.core.plan.matching import SameWindow
 from headrace.core.plan.states import call_state, kept_by, read_of_rows
 from headrace.core.plan.wording import duration_said
 from headrace.core.types import Array, Field, Schema, quoted
@@ -53,7 +60,9 @@ def fingerprints(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 
 
 def _of(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
-    keyed, kept = keyed_operation(part), kept_by(part, plan.key_groups)
+    keyed, kept, join = keyed_operation(part), kept_by(part, plan.key_groups), two_sided(part)
+    if join is not None and kept is not None:
+        return _of_join(join) | {"states": [state.name for state in kept.states]}
     assert isinstance(part, nodes.Step) and keyed is not None and kept is not None
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
     ttl = "the wall clock" if keyed.ttl and keyed.ttl.processing else "event time"
@@ -66,6 +75,22 @@ def _of(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
         "lateness_us": window.lateness_us if window else 0,
         "ttl": ttl if keyed.ttl else "",
         "having": isinstance(keyed, nodes.Aggregate) and not window and keyed.having is not None,
+    }
+
+
+def _of_join(join: nodes.Join) -> dict[str, Any]:
+    window = join.matching.window if isinstance(join.matching, SameWindow) else None
+    columns = (*join.left.columns, *join.right.columns)
+    return {
+        "key": [[column_text(column), str(column.value.type)] for column in join.left.key],
+        "window": window_text(window) if window else "",
+        "does": join_text(join),
+        "calls": {},
+        "aggregates": {},
+        "columns": {column.name: str(column.value.type) for column in columns},
+        "lateness_us": window.lateness_us if window else 0,
+        "ttl": "",
+        "having": False,
     }
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan.columns import Report
-from headrace.core.plan.layout import keyed_operation
-from headrace.core.plan.nodes import Aggregate, Dedup, Keyed, PlanPart, Sink, Step, Top
+from headrace.core.plan.layout import keyed_operation, two_sided
+from headrace.core.plan.matching import AsOf, Changing, SameWindow, Within
+from headrace.core.plan.nodes import Aggregate, Dedup, Join, Keyed, PlanPart, Sink, Step, Top
 from headrace.core.plan.windows import Global, Window
 
 BEHIND = "forgets a key that long after its last row"
@@ -24,6 +25,10 @@ def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report
         s.name for part in parts if not isinstance(part, Sink) for s in part.outputs if s.timed
     }
     endless = reached(parts, _endless(pipeline))
+    for step, join in _joins(parts):
+        if not endless.keys().isdisjoint(step.inputs) and (found := _join_grows(join)):
+            report.about = f'step "{step.name}"'
+            report.warn(found[0], pipeline.steps[step.name].keys_at["join"].locate(), found[1])
     for step, keyed in _keyed_steps(parts):
         if endless.keys().isdisjoint(step.inputs):
             continue
@@ -45,6 +50,10 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: Repor
             windows[step.name] = not isinstance(keyed, Dedup)
             for name in {held[name]: None for name in step.inputs if name in held}:
                 waiting[name].append(step.name)
+    for step, join in _joins(parts):
+        if isinstance(join.matching, SameWindow | AsOf):
+            for name in {held[name]: None for name in step.inputs if name in held}:
+                waiting[name].append(step.name)
     for name, steps in waiting.items():
         if steps:
             source = pipeline.sources[name]
@@ -62,6 +71,30 @@ def _keyed_steps(parts: Iterable[PlanPart]) -> Iterator[tuple[Step, Keyed]]:
         keyed = keyed_operation(part)
         if keyed is not None and isinstance(part, Step):
             yield part, keyed
+
+
+def _joins(parts: Iterable[PlanPart]) -> Iterator[tuple[Step, Join]]:
+    for part in parts:
+        join = two_sided(part)
+        if join is not None and isinstance(part, Step):
+            yield part, join
+
+
+def _join_grows(join: Join) -> tuple[str, str] | None:
+    """Message and hint, where a join keeps more and more as long as rows come."""
+    match join.matching:
+        case Within(least_us=None):
+            hint = "ttl: 1h forgets rows so long after their time"
+            return "the rows of both inputs are remembered for ever", hint
+        case AsOf(ttl_us=None):
+            message = f'the latest row of "{join.right.name}" is remembered of every key'
+            return message, "ttl: 1d forgets rows that are so old"
+        case Changing(ttl=None):
+            hint = "ttl: 1d forgets keys that long after their last row"
+            return "the rows of both inputs are remembered for ever", hint
+        case SameWindow(Window(shape=Global())):
+            return "a global window fires at the end, and its input has none", ""
+    return None
 
 
 def _endless(pipeline: Pipeline) -> set[str]:

@@ -15,7 +15,7 @@ from headrace.core.elements import DELETE, HIDDEN
 from headrace.core.expressions.typed import Typed
 from headrace.core.pipeline.model import Watermark
 from headrace.core.pipeline.part import Part
-from headrace.core.plan.matching import Matching
+from headrace.core.plan.matching import Changing, Matching, Within
 from headrace.core.plan.windows import Ttl, Window
 from headrace.core.types import BOOLEAN, Field, Schema
 
@@ -283,6 +283,16 @@ class Join:
     """What was said under `on`."""
     late_to: tuple[str | None, str | None] = (None, None)
     """The streams of left and right rows that came too late."""
+
+    @property
+    def may_be_late(self) -> bool:
+        """Whether rows can come too late to meet others."""
+        match self.matching:
+            case Changing() | Within(least_us=None):
+                return False
+            case Within(processing=processing):
+                return not processing
+        return True
 
     @property
     def keys(self) -> tuple[tuple[Computed, ...], tuple[Computed, ...]]:

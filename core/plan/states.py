@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal
 from headrace.core.expressions.typed import Column, walk
 from headrace.core.keygroups import group_of_no_key, owned
 from headrace.core.ordinals import ORDER_TYPE
-from headrace.core.plan.layout import keyed_operation
-from headrace.core.plan.nodes import Aggregate, Dedup, Keyed, PlanPart, Top
+from headrace.core.plan.layout import keyed_operation, two_sided
+from headrace.core.plan.matching import Changing
+from headrace.core.plan.nodes import Aggregate, Dedup, Join, Keyed, PlanPart, Top
 from headrace.core.plan.windows import Count, Session
 
 if TYPE_CHECKING:
@@ -50,13 +51,23 @@ class Kept:
 
 def kept_by(part: PlanPart, key_groups: int) -> Kept | None:
     """What a part keeps, if it is a step that keeps anything."""
-    keyed = keyed_operation(part)
-    states = () if keyed is None else tuple(_states(keyed))
-    if keyed is None or not states:
+    keyed, join = keyed_operation(part), two_sided(part)
+    if join is not None:
+        states, by = tuple(_of_join(join)), join.left.key
+    else:
+        states, by = () if keyed is None else tuple(_states(keyed)), keyed.key if keyed else ()
+    if not states:
         return None
-    key = tuple(column.name for column in keyed.key)
+    key = tuple(column.name for column in by)
     owners = (owned(subtask, part.parallelism, key_groups) for subtask in range(part.parallelism))
     return Kept(key, states, tuple(owners))
+
+
+def _of_join(join: Join) -> Iterator[State]:
+    """The rows of both sides that may still meet others."""
+    shape: Shape = "table" if isinstance(join.matching, Changing) else "runs"
+    for name, side in (("left", join.left), ("right", join.right)):
+        yield State(name, shape, tuple((c.name, str(c.value.type)) for c in side.columns))
 
 
 def _states(keyed: Keyed) -> Iterator[State]:

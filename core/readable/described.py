@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import kept_of_rows
-from headrace.core.plan.layout import keyed_operation
+from headrace.core.plan.layout import keyed_operation, two_sided
 from headrace.core.plan.states import kept_by, read_of_rows
 from headrace.core.plan.windows import Window
 
@@ -27,7 +27,10 @@ def readings(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 
 
 def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
-    keyed = keyed_operation(step)
+    keyed, join = keyed_operation(step), two_sided(step)
+    if join is not None:
+        key = [column.name for column in join.left.key]
+        return {"key": key, "join": {"left": join.left.name, "right": join.right.name}}
     assert isinstance(step, nodes.Step) and keyed is not None, "it keeps something"
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
     columns, of, top = dict[str, str](), dict[str, str](), None

@@ -92,6 +92,8 @@ def meaning(document: Manifest, step: str) -> Meaning:
 
 
 def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
+    if "join" in reading:
+        raise Unreadable("the rows of a join are shown as they are kept")
     key = key_of(kept["key"], reading["key"])
     of = schema_of(reading["of"])
     made = tuple(

@@ -13,6 +13,7 @@ from headrace.core.ends import Ends, by_task
 from headrace.core.freezing import Freezer
 from headrace.core.gate import Gate
 from headrace.core.intake import Intake
+from headrace.core.lookup.relay import Relay
 from headrace.core.messages import (
     Restored,
     Snapshot,
@@ -46,6 +47,8 @@ class Subtask:
     """Of each channel of the gate the stream that comes through it, and on which side."""
     intake: Intake | None
     now_us: Callable[[], int]
+    lookup: Relay | None = None
+    """What waits behind the gate for what its first step looks up."""
     keeps_end: bool = False
     """Whether states are kept when it ends: most often nobody would read them."""
 
@@ -53,6 +56,8 @@ class Subtask:
         """From the first element to the end; what it is then."""
         if self.intake is not None:
             await self.intake.pump()
+        elif self.lookup is not None:
+            await self.lookup.run()
         else:
             assert self.gate is not None
             await relay(self.gate, self.inputs, self.flow, self.now_us)
@@ -200,6 +205,10 @@ class Assembly:
             intake=intake,
             now_us=self._setting.now_us,
         )
+        if compiled.lookup is not None and gate is not None:
+            asked = self._ends.lookups[head.name]
+            most = self._bounds.rows
+            subtask.lookup = Relay(gate, compiled.lookup, asked, flow, compiled.before, most)
         flow.counts = lambda: tally(subtask, self.plan)
         return subtask
 

@@ -62,5 +62,6 @@ async def discovered(
                 before[name] = await source.resumed(before[name])
             if name not in before or source.rediscover_s is not None:
                 splits[name] = await source.discover(first=name not in before)
+    await ends.check_lookups()
     await ends.check_sinks()
     return replace(begins, splits=before) if restored else None, splits

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.core import dead_letters
 from headrace.core.keygroups import owned
@@ -22,6 +23,9 @@ from headrace.core.operators.route import Route
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
 from headrace.core.state import Counts, Frozen, Owner, StateBackend, StepState
+
+if TYPE_CHECKING:
+    from headrace.core.lookup.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ class Compiled:
     """How many in attempts before this one: they number dead letters."""
     states: dict[str, list[StepState]] = field(default_factory=dict)
     """The states that were opened for it, by step: one, or one for each clock (`Divided`)."""
+    lookup: Stage | None = None
+    """What its first step looks up, before all that is in the chain."""
+    before: Chain | None = None
+    """What that step does to rows before it looks them up."""
 
     def close(self) -> None:
         """Let go of the states."""
@@ -78,6 +86,8 @@ class Compiled:
 
     def left(self, step: nodes.Step, came: int) -> int:
         """How many rows left a step to which so many came."""
+        if self.lookup is not None and self.lookup.leaves == step.name:
+            return self.lookup.put_out
         if self.chain is not None and step.name in self.ends:
             return sum(self.chain.put_out[out.name] for out in step.rows)
         passed = [
@@ -109,7 +119,12 @@ def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> 
             operators.append((name, columns))
         else:
             make = _Making(step, leaves, setting, seat, compiled)
-            if isinstance(operation, nodes.TwoSided):
+            if isinstance(operation, nodes.Lookup):
+                assert step is steps[0], "a step that looks rows up begins a task"
+                compiled.lookup = make.lookup(operation, name)
+                compiled.before = Chain(operators) if operators else None
+                operators = []
+            elif isinstance(operation, nodes.TwoSided):
                 assert not operators, "a step with two inputs begins a task"
                 two_sided = make.two_sided(operation)
                 operators.append((name, two_sided))
@@ -155,6 +170,21 @@ class _Making:
             case nodes.Aggregate() | nodes.Top() | nodes.Dedup():
                 return self._keyed(operation)
         raise AssertionError(operation)
+
+    def lookup(self, operation: nodes.Lookup, reads: str) -> Stage:
+        """What looks rows up that come under the name `reads`."""
+        from headrace.core.lookup.stage import Stage
+
+        step, setting = self.step, self.setting
+        failed = self._fail if step.on_error != "fail" else None
+        return Stage(
+            step.name,
+            (reads, self.leaves),
+            operation,
+            setting.now_us,
+            failed,
+            reads_missed=operation.missed in setting.read,
+        )
 
     def _keyed(self, operation: nodes.Keyed) -> Operator:
         """One operator, or one for each range of key groups that have one clock."""

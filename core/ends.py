@@ -14,16 +14,26 @@ from headrace.core.connector import Connectors
 from headrace.core.contracts import Sink, Source, Surroundings
 from headrace.core.dealing import Dealing
 from headrace.core.drift import Drift
+from headrace.core.lookup.asked import Asked
 from headrace.core.messages import SubtaskId
 from headrace.core.plan import nodes
+from headrace.core.plan.layout import lookup_operation
 
 
 @dataclass(slots=True)
 class Ends:
-    """The opened sources and sinks of a plan, by name."""
+    """The opened sources, sinks and lookups of a plan, by name."""
 
     sources: dict[str, Source] = field(default_factory=dict)
     sinks: dict[str, Sink] = field(default_factory=dict)
+    lookups: dict[str, Asked] = field(default_factory=dict)
+    """What steps look up in, by step."""
+
+    async def check_lookups(self) -> None:
+        """Whether the tables are there that steps look up in. Raises ConnectorError."""
+        for name, asked in self.lookups.items():
+            with blamed(name):
+                await asked.table.check()
 
     async def check_sinks(self) -> None:
         """Whether output can go there. Raises ConnectorError."""
@@ -37,10 +47,12 @@ class Ends:
             await source.close()
         for sink in self.sinks.values():
             await sink.close()
+        for asked in self.lookups.values():
+            await asked.close()
 
 
 def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundings) -> Ends:
-    """Every source and sink of the plan, opened but not yet read or written."""
+    """Every source, sink and lookup of the plan, opened but not yet read, written or asked."""
     ends = Ends()
     for part in plan:
         with blamed(part.name):
@@ -53,6 +65,10 @@ def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundin
                 assert writes is not None and writes.open is not None, part.connector
                 schema = plan.streams[part.input].written
                 ends.sinks[part.name] = writes.open(part, schema, surroundings)
+            elif lookup := lookup_operation(part):
+                asks = connectors[lookup.connector].lookup
+                assert asks is not None, lookup.connector
+                ends.lookups[part.name] = Asked(lookup, asks.open(lookup, surroundings))
     return ends
 
 
@@ -63,6 +79,7 @@ async def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
         for name, source in ends.sources.items():
             with blamed(name):
                 await source.discover(first=True)
+        await ends.check_lookups()
         await ends.check_sinks()
     finally:
         await ends.close()

@@ -113,7 +113,7 @@ def lag_s(watermark_us: int | None, now_us: int) -> float | None:
 
 
 def _spent(subtask: Subtask) -> Spent:
-    foot, head = subtask.flow.foot, subtask.intake or subtask.gate
+    foot, head = subtask.flow.foot, subtask.intake or subtask.lookup or subtask.gate
     assert head is not None
     outlets = [each for outlets in foot.outlets.values() for each in outlets]
     blocked_s = sum(c.statistics().blocked_s for outlet in outlets for c in outlet.channels)

@@ -102,6 +102,10 @@ class Flow:
     async def rows(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
         """Rows of a stream that the first operator reads, on one of its sides."""
         self.rows_in += frame.height
+        await self.onward(stream, frame, side)
+
+    async def onward(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
+        """The same of rows that were counted when they came to the subtask."""
         if self.chain is None:
             await self.foot.rows(stream, frame)
         else:

@@ -44,9 +44,8 @@ class Added:
 class Adding(Reading):
     """Columns of the table, their types, and what they are to be called."""
 
-    wanted = "columns of the table and their types, as in {name: string, tier: int}"
-
     def __init__(self) -> None:
+        self.wanted = "columns of the table and their types, as in {name: string, tier: int}"
         renamed = {
             "type": "object",
             "properties": {"column": column.json, "type": {"type": "string"}},
@@ -112,8 +111,10 @@ class OnMissReading(Reading):
     """`null`, `drop`, `fail` or `{to: name}`; YAML's null is the word."""
 
     part = ErrorStream
-    wanted = "null, drop, fail or {to: name}"
-    json = {"enum": ["null", "drop", "fail", None]}
+
+    def __init__(self) -> None:
+        self.wanted = "null, drop, fail or {to: name}"
+        self.json = {"enum": ["null", "drop", "fail", None]}
 
     def read(self, value: object) -> OnMiss:
         if isinstance(value, dict):

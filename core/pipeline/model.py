@@ -142,8 +142,8 @@ class StepKeys(Part):
     """One step, read like one SELECT.
 
     Its clauses act in this order, however they are written: `from` (or `join`), `explode`,
-    `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `top`) or else `dedup`,
-    `having`, `select`, `drop`, `route`.
+    `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `top`) or else
+    `dedup`, `having`, `select`, `drop`, `route`.
     """
 
     from_: Names = Field(
@@ -200,8 +200,8 @@ class StepKeys(Part):
     )
     on_error: ErrorHandling = Field(
         OnError(),
-        description="What becomes of a row on which `map` or `lookup` fails; with `map`, `skip` and "
-        "`to` need `mode: row`.",
+        description="What becomes of a row on which `map` or `lookup` fails; with `map`, `skip` "
+        "and `to` need `mode: row`.",
     )
     parallelism: Annotated[int | None, PARALLELISM] = Field(
         None, description="Subtasks of this step; by default as in `settings`."

@@ -14,6 +14,7 @@ from headrace.core.pipeline.data import NOTHING, described
 from headrace.core.pipeline.ends import EndReader
 from headrace.core.pipeline.fields import OnError
 from headrace.core.pipeline.later import at_top
+from headrace.core.pipeline.lookup import Lookup
 from headrace.core.pipeline.model import Pipeline, Sink, SinkKeys, Source, SourceKeys, Step
 from headrace.core.pipeline.names import diverted, made_by, names_in
 from headrace.core.pipeline.nodes import Entry, Node, Refused, Scalar
@@ -54,9 +55,14 @@ def _has_steps(node: Node) -> bool:
 
 
 def _asides(part: object) -> tuple[Text | None, ...]:
-    """The streams that a part names for what failed or came too late."""
+    """The streams that a part names for what failed, came too late, or found nothing."""
     by_time = getattr(part, "window", None) or getattr(part, "dedup", None)
-    return getattr(part, "on_error", OnError()).to, by_time.late_to if by_time else None
+    lookup: Lookup | None = getattr(part, "lookup", None)
+    return (
+        getattr(part, "on_error", OnError()).to,
+        by_time.late_to if by_time else None,
+        lookup.on_miss.to if lookup else None,
+    )
 
 
 class Reader:

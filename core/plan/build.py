@@ -309,7 +309,8 @@ def _outputs(step: Step) -> Iterator[Text]:
 
 
 def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
-    """The streams of rows that come too late, or find nothing, each with the input that they came by, if by one."""
+    """The streams of rows that come too late, or that a table has nothing for, each with the input
+    that they came by, if by one."""
     found: list[tuple[Text | None, int | None]] = []
     if step.join is not None and step.join.late_to is not None:
         found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]

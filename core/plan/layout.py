@@ -5,8 +5,8 @@ one reads. A forward edge joins other parts of one parallelism; edges between di
 hashed where the rows are upserts (a key's changes must stay in order), and dealt out in turn
 (rebalance) where not. Parts joined by a forward edge are one task when the reader reads nothing
 else and nobody else reads there: rows then pass from one to the next as a function call. A step
-that waits for the wall clock, or for answers from outside, begins a task, because the head of a task
-is what can wait.
+that waits for the wall clock, or for answers from outside, begins a task, because the head of a
+task is what can wait.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Tables that lookups ask: a file, a database, a server."""

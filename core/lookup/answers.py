@@ -1,0 +1,67 @@
+"""What a table said, as columns: a row for each key that it was asked for, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.contracts import FOUND_AT
+from headrace.core.plan import nodes
+from headrace.core.types import Schema, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FOUND = "__found"
+"""Whether the table has a row for the key; null where it could not say so."""
+ERROR = "__error"
+"""Why it could not; null where it could."""
+
+
+def answered(keys: int, found: pl.DataFrame, lookup: nodes.Lookup) -> pl.DataFrame:
+    """The answer for each of so many keys, of the rows that the table has."""
+    import polars as pl
+
+    places = pl.Series([None], dtype=pl.UInt32).new_from_index(0, keys)
+    if found.height:
+        rows = pl.int_range(found.height, dtype=pl.UInt32, eager=True)
+        places = places.scatter(found[FOUND_AT].to_list(), rows)
+    names = lookup.added.names
+    answers = found.select(pl.col(name).gather(places) for name in names)
+    answers.insert_column(0, places.is_not_null().alias(FOUND))
+    return _checked(answers, lookup.added)
+
+
+def _checked(answers: pl.DataFrame, added: Schema) -> pl.DataFrame:
+    """The answers with their errors: nulls where none may be."""
+    import polars as pl
+
+    error = pl.lit(None, dtype=pl.String)
+    for field in added:
+        if not field.nullable:
+            message = f'the table has null in "{field.name}", which is declared not null'
+            is_null = pl.col(FOUND) & pl.col(field.name).is_null()
+            error = pl.when(is_null).then(pl.lit(message)).otherwise(error)
+    return answers.with_columns(error.alias(ERROR))
+
+
+def failed(keys: int, lookup: nodes.Lookup, why: str) -> pl.DataFrame:
+    """The answer for each of so many keys of a call that failed."""
+    import polars as pl
+
+    columns = [pl.lit(None, dtype=pl.Boolean).alias(FOUND)]
+    columns += [pl.lit(None, dtype=to_polars(f.type)).alias(f.name) for f in lookup.added]
+    one = pl.select(*columns, pl.lit(why).alias(ERROR))
+    return one.select(pl.all().gather(pl.repeat(0, keys, dtype=pl.UInt32, eager=True)))
+
+
+def whole(keys: int, parts: Sequence[tuple[Sequence[int], pl.DataFrame]]) -> pl.DataFrame:
+    """The answers for all keys in their order, of parts that say which they are for."""
+    import polars as pl
+
+    if len(parts) == 1 and list(parts[0][0]) == list(range(keys)):
+        return parts[0][1]
+    which = pl.Series([at for ats, _ in parts for at in ats], dtype=pl.UInt32)
+    rows = pl.int_range(keys, dtype=pl.UInt32, eager=True)
+    places = pl.Series([0], dtype=pl.UInt32).new_from_index(0, keys).scatter(which, rows)
+    return pl.concat([answers for _, answers in parts]).select(pl.all().gather(places))

@@ -1,0 +1,165 @@
+"""What becomes of rows that are looked up: their keys, and what goes on once those are answered.
+
+It waits for nothing, and can be tested with literals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.contracts import ConnectorError
+from headrace.core.elements import HIDDEN
+from headrace.core.expressions.typed import PROCESSING_TIME
+from headrace.core.frames import projected
+from headrace.core.lookup.answers import ERROR, FOUND
+from headrace.core.lookup.answers import failed as failed_answers
+from headrace.core.operators.columns import Kernel
+from headrace.core.operators.columns import Stage as Columns
+from headrace.core.operators.map import FailedRow
+from headrace.core.operators.operator import Output
+from headrace.core.plan import nodes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_ID = "__id"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of a batch, each once, and which of them each row has: null where part of it is."""
+
+    keys: pl.DataFrame
+    ids: pl.Series
+
+
+class Stage:
+    """A lookup of a step. Rows come and go under `names`; those that miss, as the lookup says.
+
+    `failed` takes the rows of keys that the table could not be asked for; without it they fail the
+    job. `reads_missed`: whether anybody reads the stream of rows that the table has nothing for.
+    """
+
+    def __init__(
+        self,
+        step: str,
+        names: tuple[str, str],
+        lookup: nodes.Lookup,
+        now_us: Callable[[], int],
+        failed: Callable[[list[FailedRow]], Iterator[Output]] | None = None,
+        *,
+        reads_missed: bool = True,
+    ) -> None:
+        self.step = step
+        self.reads, self.leaves = names
+        self.lookup = lookup
+        self.put_out = 0
+        """How many rows went on."""
+        self.missed = 0
+        """For how many rows the table had nothing."""
+        self._failed = failed
+        self._reads_missed = reads_missed
+        self._now_us = now_us
+        self._kernel = Kernel(Columns((), {column.name: column.value for column in lookup.on}))
+        self.nothing = failed_answers(0, lookup, "")
+        """The answer where there is no key."""
+        self._names = tuple(column.name for column in lookup.on)
+
+    def keys(self, frame: pl.DataFrame) -> Keys:
+        """The keys to ask for."""
+        import polars as pl
+
+        if self._kernel.needs_now:
+            frame = frame.with_columns(pl.lit(self._now_us()).alias(PROCESSING_TIME))
+        columns = self._kernel(frame, _UNCOUNTED).select(self._names)
+        distinct = columns.drop_nulls().unique(maintain_order=True)
+        if distinct.height == frame.height:  # each row has a key of its own
+            return Keys(distinct, pl.int_range(frame.height, dtype=pl.UInt32, eager=True))
+        numbered = distinct.with_row_index(_ID)
+        ids = columns.join(numbered, on=self._names, how="left", maintain_order="left")[_ID]
+        return Keys(distinct, ids)
+
+    def rows(
+        self, frame: pl.DataFrame, answers: pl.DataFrame, error: BaseException | None
+    ) -> Iterator[Output]:
+        """What goes on of rows, each with its answer; `error` is what a call of theirs failed by.
+
+        Raises ConnectorError where failed or missing rows fail the job.
+        """
+        errors = answers[ERROR]
+        if errors.null_count() < frame.height:
+            yield from self._fail(frame, errors, error)
+            sound = errors.is_null()
+            frame, answers = frame.filter(sound), answers.filter(sound)
+        found = answers[FOUND].fill_null(value=False)
+        misses = frame.height - int(found.sum())
+        if misses:
+            self.missed += misses
+            yield from self._miss(frame, found)
+            if self.lookup.on_miss != "null":
+                frame, answers = frame.filter(found), answers.filter(found)
+        if frame.height:
+            self.put_out += frame.height
+            yield self.leaves, self._beside(frame, answers)
+
+    def _beside(self, frame: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
+        whole = frame.hstack([answers[name] for name in self.lookup.added.names])
+        hidden = [name for name in HIDDEN if name in frame.columns]
+        shown = [name for name in whole.columns if name not in hidden]
+        return projected(whole, *shown, *hidden) if hidden else whole
+
+    def _fail(
+        self, frame: pl.DataFrame, errors: pl.Series, error: BaseException | None
+    ) -> Iterator[Output]:
+        """The rows whose answer is an error."""
+        rows = frame.filter(errors.is_not_null())
+        said = errors.drop_nulls().to_list()
+        if error is not None and not isinstance(error, ConnectorError):
+            raise error
+        if self._failed is None:
+            hint = error.hint if isinstance(error, ConnectorError) else ""
+            final = error is None or error.final
+            raise ConnectorError(f"{said[0]} (lookup of {self._shown(rows)})", hint, final=final)
+        shown = rows.drop(HIDDEN, strict=False).iter_rows(named=True)
+        failures = [FailedRow(why, row) for why, row in zip(said, shown, strict=True)]
+        yield from self._failed(failures)
+
+    def _miss(self, frame: pl.DataFrame, found: pl.Series) -> Iterator[Output]:
+        """The rows that the table has nothing for."""
+        if self.lookup.on_miss == "fail":
+            message = f"the table has no row for {self._shown(frame.filter(~found))}"
+            hint = "on_miss says what becomes of such a row: null, drop, fail or {to: name}"
+            raise ConnectorError(message, hint, final=True)
+        if self.lookup.on_miss == "to" and self._reads_missed:
+            yield self.lookup.missed, frame.filter(~found)
+
+    def _shown(self, rows: pl.DataFrame) -> str:
+        """The key of the first of these rows."""
+        if self._kernel.needs_now:
+            return "such a key"
+        key = self._kernel(rows.head(1), _UNCOUNTED).select(self._names).row(0, named=True)
+        return ", ".join(f"{name} = {_value(value)}" for name, value in key.items())
+
+
+def taken(
+    frame: pl.DataFrame, ids: pl.Series, which: Sequence[int], keys: int
+) -> tuple[pl.Series, pl.Series]:
+    """Which rows have one of these keys, and where among them each of those rows finds its own."""
+    import polars as pl
+
+    places = pl.Series([None], dtype=pl.UInt32).new_from_index(0, keys)
+    places = places.scatter(list(which), pl.int_range(len(which), dtype=pl.UInt32, eager=True))
+    at = places.gather(ids) if keys else ids
+    mine = at.is_not_null()
+    return mine, at.filter(mine)
+
+
+def _value(value: object) -> str:
+    return "null" if value is None else str(value)
+
+
+_UNCOUNTED = Counter[str]()
+"""What a kernel without conditions counts: nothing."""

@@ -36,7 +36,7 @@ def test_sound_documents_are_taken() -> None:
 
 
 ROOT = Path(__file__).parent.parent.parent
-CONFIGS = [*sorted((ROOT / "configs").glob("*.yaml")), *sorted(ROOT.glob("configs/*/*/*.yaml"))]
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))

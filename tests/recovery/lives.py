@@ -68,6 +68,8 @@ class Lives:
     finished: bool = False
     saved: int = 0
     """How often it has gone on from a savepoint."""
+    up: int = 2
+    """So far above the pipeline's file is the folder in which it writes into `build`."""
     _running: Job | None = None
 
     def run(self, behind: int | None = None, *, stop: bool = False) -> Outcome | None:
@@ -129,6 +131,11 @@ class Lives:
             await asyncio.sleep(0.01)
 
     @property
+    def site(self) -> Path:
+        """The folder that it writes below."""
+        return self.config.parents[self.up - 1]
+
+    @property
     def taken(self) -> list[int]:
         """The checkpoints that are complete."""
         return [news.number for news in self.news if isinstance(news, CheckpointTaken)]
@@ -143,7 +150,7 @@ class Lives:
         assert checked.plan is not None, checked.problems
         job = home.job(NOW, lambda: "5eed" * 8)
         folder, read = self.config.parent, frozenset(edge.stream for edge in checked.plan.edges)
-        state = folder.parent / "state"
+        state = self.site / "state"
         shutil.rmtree(state, ignore_errors=True)
         made = Job(
             checked.plan,
@@ -167,7 +174,7 @@ class Lives:
 
     def _bury(self, loop: TickingLoop) -> None:
         """Take the tasks down, without a trace of it."""
-        build, kept = self.config.parent.parent / "build", self.config.parent.parent / "kept"
+        build, kept = self.site / "build", self.site / "kept"
         if build.exists():
             shutil.copytree(build, kept)
         loop.last = None

@@ -1,0 +1,146 @@
+"""One run of the auction site, made once: the events that pipelines read, and that DuckDB is asked.
+
+They are those of our own `nexmark` source, seeded, but with so much time between them that windows
+of ten seconds end among few; a stand-in for that source hands them out of memory, for nobody is to
+wait that long. It has three splits, as a topic might, of which each has every third block of rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import duckdb
+import polars as pl
+
+from docs.snippets import ROOT
+from headrace.connectors.memory import Happening, MemorySource
+from headrace.connectors.nexmark import NEXMARK, STREAMS, NexmarkSource
+from headrace.connectors.nexmark_events import Events
+from headrace.connectors.registry import REGISTRY
+from headrace.core.connector import Connectors
+from headrace.core.contracts import Source, Surroundings
+from headrace.core.plan import nodes
+from tests.cli.shipped import Row, ended, in_order, named, written
+
+CONFIGS = ROOT / "configs" / "nexmark"
+QUERIES = sorted((path.stem for path in CONFIGS.glob("*.yaml")), key=lambda name: int(name[1:]))
+SQL = Path(__file__).parent / "queries"
+CHANGES = {
+    "q4": ("id",),
+    "q6": ("seller",),
+    "q9": ("id",),
+    "q15": ("day",),
+    "q16": ("channel", "day"),
+    "q17": ("auction", "day"),
+    "q18": ("bidder", "auction"),
+    "q19": ("auction", "rank"),
+}
+"""The queries that put out changes, by the key of which the last row counts."""
+EVENTS, STEP_US = 20_000, 5000
+"""Events, and microseconds of event time between two of them."""
+SPLITS, BLOCK, PAUSE_S = 3, 1000, 0.05
+"""Into how many splits events are dealt, how many are read at once, and how long none come then."""
+SEED = 1
+TABLES = {"bids": "bid", "auctions": "auction", "persons": "person"}
+
+Rows = Counter[Row]
+
+
+@cache
+def events(stream: str, count: int = EVENTS, step_us: float = STEP_US) -> pl.DataFrame:
+    """All the events of a stream, with all columns."""
+    names = [column.split()[0] for column in STREAMS[stream].split(", ")]
+    return Events(stream, SEED, step_us).frame(0, count, names)
+
+
+def connectors() -> Connectors:
+    """Those that ship, the site's events being in memory."""
+    side = NEXMARK.source
+    assert side is not None
+    return {**REGISTRY, "nexmark": replace(NEXMARK, source=replace(side, open=_from_memory))}
+
+
+def _from_memory(source: nodes.Source, surroundings: Surroundings) -> Source:
+    options = source.options
+    assert isinstance(options, NexmarkSource)
+    frame = events(options.stream)
+    size = BLOCK * frame.height // EVENTS
+    blocks = [frame.slice(at, size) for at in range(0, frame.height, size)]
+    splits = {str(at): list(_paced(blocks[at::SPLITS])) for at in range(SPLITS)}
+    return MemorySource(source, splits, None, False)
+
+
+def _paced(blocks: Sequence[pl.DataFrame]) -> Iterator[Happening]:
+    """The blocks with some time between them, in which checkpoints are taken."""
+    for block in blocks:
+        yield block
+        yield PAUSE_S
+
+
+@cache
+def wanted(query: str, count: int = EVENTS, step_us: float = STEP_US) -> Rows:
+    """The rows that DuckDB has for a query, over so many events."""
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+        for stream, table in TABLES.items():
+            frame = events(stream, count, step_us)
+            plain = frame.with_columns(pl.selectors.datetime().dt.replace_time_zone(None))
+            plain.write_parquet(f"{folder}/{table}.parquet")
+            database.sql(f"CREATE TABLE {table} AS FROM '{folder}/{table}.parquet'")
+        side_input = CONFIGS / "side_input.csv"
+        database.sql(f"CREATE TABLE side_input AS FROM read_csv('{side_input}', all_varchar=false)")
+        found = database.sql((SQL / f"{query}.sql").read_text("utf-8"))
+        names = found.columns
+        return Counter(_row(zip(names, row, strict=True)) for row in found.fetchall())
+
+
+def _row(cells: Iterable[tuple[str, object]]) -> Row:
+    """The cells in the order of their names, as they are written."""
+    return tuple(sorted((name, _written(value)) for name, value in cells))
+
+
+def _written(value: object) -> object:
+    match value:
+        case datetime():
+            return f"{value:%Y-%m-%dT%H:%M:%S.%fZ}"
+        case Decimal():
+            return float(value)
+    return value
+
+
+def output(query: str, site: Path) -> Rows:
+    """What a pipeline has written below a site: as a table, if it has put out changes."""
+    parts = sorted((site / "build" / "nexmark" / query).rglob("part-*"), key=in_order)
+    rows = (row for part in parts for row in _read(part))
+    if query in CHANGES:
+        rows = ended(rows, CHANGES[query])
+    found = Counter(tuple(sorted(map(tuple, row))) for row in rows)
+    return _summed(found) if query == "q12" else found
+
+
+def _read(part: Path) -> Iterator[Row]:
+    """The rows of a part; of CSV as numbers where they look like it, with what folders tell."""
+    if part.suffix != ".csv":
+        yield from written(part)
+        return
+    told = [tuple(unquote(folder).split("=")) for folder in part.parts if "=" in folder]
+    for row in csv.DictReader(part.read_text("utf-8").splitlines()):
+        cells = ((name, int(text) if text.isdigit() else text) for name, text in row.items())
+        yield (*cells, *told)
+
+
+def _summed(rows: Rows) -> Rows:
+    """The bids of each bidder in all windows."""
+    bids: Counter[object] = Counter()
+    for row, times in rows.items():
+        values = named(row)
+        bids[values["bidder"]] += int(str(values["bid_count"])) * times
+    return Counter((("bid_count", many), ("bidder", bidder)) for bidder, many in bids.items())

@@ -1,0 +1,39 @@
+"""The queries of Nexmark that ship: each gives the rows that DuckDB has, over the same events."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.pipelines import check
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
+from headrace.core.compile import Setting
+from headrace.core.contracts import Surroundings
+from headrace.core.job import Job
+from headrace.state.memory import MemoryBackend
+from tests.nexmark.site import CONFIGS, QUERIES, connectors, output, wanted
+from tests.runtime.running import run_simulated
+
+
+def run(site: Path, query: str, seed: int, parallelism: int) -> None:
+    """Run it on virtual time."""
+    folder = shutil.copytree(CONFIGS, site / "configs" / "nexmark")
+    plan = check(str(folder / f"{query}.yaml"), (f"settings.parallelism={parallelism}",)).plan
+    assert plan is not None
+    read = frozenset(edge.stream for edge in plan.edges)
+    surroundings = Surroundings(folder, "5eed" * 8, Bench())
+    setting = Setting(lambda: seed, folder, read, MemoryBackend())
+    outcome = run_simulated(Job(plan, connectors(), surroundings, setting, Bounds()), seed)
+    assert outcome.failure is None, outcome.failure
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_gives_the_rows_that_duckdb_has(
+    tmp_path: Path, query: str, parallelism: int
+) -> None:
+    run(tmp_path, query, parallelism, parallelism)
+    rows = wanted(query)
+    assert rows.total() > 5 or query == "q15"
+    assert output(query, tmp_path) == rows

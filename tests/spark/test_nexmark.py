@@ -1,0 +1,39 @@
+"""The queries of Nexmark on Spark give the rows that DuckDB has, as they do in a stream.
+
+They read what the source itself makes, at a rate: a batch does not wait for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.cli.pipelines import check
+from tests.nexmark.site import CONFIGS, EVENTS, QUERIES, STEP_US, output, wanted
+from tests.spark.batches import batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BY_EVENTS = {"q12": ("steps.as_they_come.window.time=event",)}
+"""A batch has no processing time; the bids of all windows are as many."""
+
+
+def overrides(config: Path) -> tuple[str, ...]:
+    """So many events of each source, with so much time between them."""
+    sources = check(str(config), ()).pipeline.sources
+    values = (f"events={EVENTS}", f"rate={1_000_000 // STEP_US}/s")
+    return tuple(f"sources.{name}.nexmark.{value}" for name in sources for value in values)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_gives_the_rows_that_duckdb_has(
+    spark: SparkSession, tmp_path: Path, query: str
+) -> None:
+    folder = shutil.copytree(CONFIGS, tmp_path / "configs" / "nexmark")
+    config = folder / f"{query}.yaml"
+    batch(spark, config, *overrides(config), *BY_EVENTS.get(query, ()))
+    assert output(query, tmp_path) == wanted(query)

@@ -1,0 +1,134 @@
+"""`as_of`: each left row beside the right row of its key that holds at its time.
+
+That is the one with the latest time which is not after the left one's. So rows of both sides wait
+until the watermark has passed them; then those of the left go out, in the order of their time. What
+is done when time goes on is done for the rows that are due, however many keys there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.operators.joins.pairs import Pairs
+from headrace.core.operators.joins.sides import LEFT, Sided
+from headrace.core.operators.joins.versions import AT, Versions
+from headrace.core.operators.operator import MOST_ROWS, Output, Timely, aside
+from headrace.core.operators.place import Place
+from headrace.core.plan import nodes
+from headrace.core.plan.matching import AsOf
+from headrace.core.state import KEY, SLOT, RunsLayout
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WAITING = "left"
+"""What the state of left rows is called."""
+ROW = "__row"
+
+
+class AsOfJoin(Timely):
+    """The operator of a join with `as_of`, inner or left."""
+
+    def __init__(self, operation: nodes.Join, matching: AsOf, place: Place) -> None:
+        self._place = place
+        self._state = place.state
+        self._late_to = operation.late_to
+        self._is_inner = operation.type == "inner"
+        self._side = Sided(operation, LEFT, ordered=place.ordered)
+        self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
+        self._versions = Versions(operation, matching.ttl_us, place)
+        kept = {name: type for name, type in self._side.types.items() if name != self._side.time}
+        layout = RunsLayout(kept, self._side.key, lambda rows: rows)
+        self._waiting = place.state.runs(WAITING, layout)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Left rows wait for the watermark."""
+        yield from aside(self._waiting.owed(asking=False))
+        in_time, late = self._parted(frame)
+        if late is not None:
+            yield from self._place.left_out(self._late_to[0], late)
+        rows = self._side.rows(in_time)
+        if self._is_inner and (lacks := self._side.lacks_key(rows)) is not None:
+            rows = rows.filter(~lacks)
+        self._waiting.add(rows.rename({self._side.time: SLOT}))
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """So do right rows."""
+        yield from aside(self._versions.owed(asking=False))
+        in_time, late = self._parted(frame)
+        if late is not None:
+            yield from self._place.left_out(self._late_to[1], late)
+        self._versions.add(in_time)
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """The left rows that the watermark has passed go out."""
+        if watermark_us <= self._state.clock_us:
+            return
+        self._state.clock_us = watermark_us
+        until_us = watermark_us if watermark_us == FOREVER_US else watermark_us - 1
+        first = self._waiting.first()
+        asked = first is not None and first <= until_us
+        if asked or self._versions.is_due(until_us):
+            yield from aside(self._versions.owed(asking=True))
+        due = self._versions.due(until_us)
+        rows = self._waiting.take(until_us) if asked else None
+        if rows is not None:
+            yield from self._beside(rows.rename({SLOT: self._side.time}), due)
+        self._versions.keep(due)
+
+    def due_us(self) -> int | None:
+        """The wall clock means nothing to it."""
+        return None
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """The wall clock means nothing to it."""
+        return iter(())
+
+    @property
+    def held(self) -> int:
+        """The rows that wait."""
+        return self._waiting.rows + self._versions.rows
+
+    def _parted(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+        """The rows that are in time, and those that are too late, if any are."""
+        import polars as pl
+
+        late = frame[EVENT_TIME].cast(pl.Int64) < self._state.clock_us
+        return (frame.filter(~late), frame.filter(late)) if late.any() else (frame, None)
+
+    def _beside(self, rows: pl.DataFrame, due: pl.DataFrame | None) -> Iterator[Output]:
+        """These rows, sorted by time, each beside the version that it meets."""
+        keys = self._side.encoded(rows)[KEY]
+        if (lacks := self._side.lacks_key(rows)) is not None:
+            keys = keys.set(lacks, None)
+        versions, met = self._versions.met(keys, rows[self._side.time], due)
+        versions = versions.drop(self._versions.side.time)
+        if self._is_inner and met.null_count():
+            rows, met = rows.filter(met.is_not_null()), met.drop_nulls()
+        for start in range(0, rows.height, MOST_ROWS):
+            part = rows.slice(start, MOST_ROWS)
+            yield from self._pairs.rows(self._made(part, versions, met.slice(start, MOST_ROWS)))
+
+    def _made(self, rows: pl.DataFrame, versions: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
+        """Rows and versions side by side, if they are meant to be."""
+        pairs = _paired(rows, versions, met)
+        if not self._pairs.asks:
+            return pairs
+        if self._is_inner:
+            return self._pairs.meant(pairs)
+        import polars as pl
+
+        found = pairs.with_row_index(ROW).filter(met.is_not_null())
+        right = self._pairs.meant(found)[ROW]
+        none = pl.Series(AT, [None], dtype=met.dtype).new_from_index(0, len(met))
+        return _paired(rows, versions, none.scatter(right, met.gather(right)))
+
+
+def _paired(rows: pl.DataFrame, versions: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
+    import polars as pl
+
+    if not versions.width:
+        return rows
+    return rows.hstack(versions.select(pl.all().gather(met)).get_columns())

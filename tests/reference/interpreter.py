@@ -18,8 +18,10 @@ import polars as pl
 from headrace.core.aggregates import ORDER, AggregateExpression, partial_states, results
 from headrace.core.expressions.typed import Typed
 from headrace.core.plan import nodes
+from headrace.core.plan.layout import two_sided
 from headrace.core.plan.windows import Window
 from headrace.core.types import to_polars
+from tests.reference.joins import joined
 from tests.reference.rows import Row, Value, evaluated, frame_of, same
 from tests.reference.windows import Found, windows
 
@@ -40,7 +42,11 @@ def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dic
             case nodes.Source():
                 streams[part.name] = _read(part, number, inputs[part.name])
             case nodes.Step():
-                rows = [row for name in part.inputs for row in streams[name]]
+                if (join := two_sided(part)) is not None:
+                    rows = joined(join, *(streams[name] for name in part.inputs))
+                    part = replace(part, operations=part.operations[1:])
+                else:
+                    rows = [row for name in part.inputs for row in streams[name]]
                 if in_time:
                     rows.sort(key=lambda row: row.order)
                 streams.update(_step(part, rows))

@@ -1,0 +1,123 @@
+"""Joins, row by row: every left row beside every right one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from headrace.core.plan import nodes
+from headrace.core.plan.matching import AsOf, SameWindow, Within
+from headrace.core.plan.windows import Window
+from tests.reference.rows import Row, Value, evaluated, same
+from tests.reference.windows import windows
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A row with its key, None where that has a null, and its columns behind the join."""
+
+    key: tuple[Value, ...] | None
+    row: Row
+    is_left: bool
+
+
+def joined(join: nodes.Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+    """The rows of a join of all these rows."""
+    sides = [*_kept(join.left, left, is_left=True), *_kept(join.right, right, is_left=False)]
+    if isinstance(join.matching, SameWindow):
+        return [row for found in _windows(join.matching.window, sides) for row in _in(join, *found)]
+    return [*_all(join, sides)]
+
+
+def _kept(side: nodes.Side, rows: Sequence[Row], *, is_left: bool) -> Iterator[Kept]:
+    keys = [evaluated(each.value, rows) for each in side.key]
+    columns = {each.name: evaluated(each.value, rows) for each in side.columns}
+    for at, row in enumerate(rows):
+        key = tuple(same(values[at]) for values in keys)
+        values = {name: column[at] for name, column in columns.items()}
+        lacks = any(value is None for value in key)
+        yield Kept(None if lacks else key, replace(row, values=values), is_left)
+
+
+def _windows(
+    window: Window, sides: Sequence[Kept]
+) -> Iterator[tuple[dict[str, Value], int | None, list[Kept]]]:
+    """The windows of each key: bounds, end, and the rows of both sides in it."""
+    keys: dict[object, list[Kept]] = {}
+    for at, each in enumerate(sides):
+        # A row that equals nothing is in windows of its own.
+        keys.setdefault(each.key if each.key is not None else ("none", at), []).append(each)
+    for members in keys.values():
+        numbered = {n: each for n, each in enumerate(members)}
+        rows = [replace(each.row, order=(n,)) for n, each in numbered.items()]
+        for found in windows(window, rows):
+            bounds = {}
+            if found.start is not None and found.end is not None:
+                times = [EPOCH + timedelta(microseconds=us) for us in (found.start, found.end)]
+                bounds = dict(zip(nodes.BOUNDS, times, strict=True))
+            yield bounds, found.end, [numbered[row.order[0]] for row in found.rows]
+
+
+def _in(
+    join: nodes.Join, bounds: dict[str, Value], end: int | None, members: list[Kept]
+) -> Iterator[Row]:
+    for row in _all(join, members):
+        time = row.time if end is None else end - 1
+        yield Row({**row.values, **bounds}, time, (time or 0, *row.order[1:]))
+
+
+def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
+    """The joined rows of all that may meet."""
+    lefts = [each for each in sides if each.is_left]
+    rights = [each for each in sides if not each.is_left]
+    met_left: set[int] = set()
+    met_right: set[int] = set()
+    for at, left in enumerate(lefts):
+        near = [n for n, right in enumerate(rights) if _near(join, left, right)]
+        if isinstance(join.matching, AsOf) and near:
+            near = [max(near, key=lambda n: rights[n].row.order)]
+        pairs = [(n, _pair(left.row, rights[n].row)) for n in near]
+        meant = [(n, pair) for n, pair in pairs if _meant(join, pair)]
+        met_left.update([at] if meant else [])
+        met_right.update(n for n, _ in meant)
+        if join.type not in ("semi", "anti"):
+            yield from (pair for _, pair in meant)
+        elif bool(meant) == (join.type == "semi"):
+            yield left.row
+    if join.type in ("left", "full"):
+        padding = {each.name: None for each in join.right.columns}
+        for at, left in enumerate(lefts):
+            if at not in met_left:
+                yield replace(left.row, values={**left.row.values, **padding})
+    if join.type in ("right", "full"):
+        padding = {each.name: None for each in join.left.columns}
+        for at, right in enumerate(rights):
+            if at not in met_right:
+                yield replace(right.row, values={**padding, **right.row.values})
+
+
+def _near(join: nodes.Join, left: Kept, right: Kept) -> bool:
+    """Whether the keys are equal, and the times as near as they have to be."""
+    if left.key is None or left.key != right.key:
+        return False
+    apart = (right.row.time or 0) - (left.row.time or 0)
+    match join.matching:
+        case Within(least_us=int(least), most_us=int(most)):
+            return least <= apart <= most
+        case AsOf(ttl_us):
+            return apart <= 0 and (ttl_us is None or -apart <= ttl_us)
+    return True
+
+
+def _pair(left: Row, right: Row) -> Row:
+    times = [time for time in (left.time, right.time) if time is not None]
+    time = max(times, default=None)
+    order = (time or 0, *left.order[1:], *right.order[1:])
+    return Row({**left.values, **right.values}, time, order)
+
+
+def _meant(join: nodes.Join, pair: Row) -> bool:
+    return join.only is None or bool(evaluated(join.only.condition, [pair])[0])

@@ -1,0 +1,1 @@
+"""Joins: rows of two inputs that meet, by their keys and by their times."""

@@ -1,0 +1,103 @@
+"""From pairs to rows of a join: which pairs are meant, and what goes out of them.
+
+A pair is a row with the columns of both sides as `sides` keeps them. A row that met nothing lacks
+those of the other side, or has nulls in them, and goes out with nulls. `semi` and `anti` put out
+rows of the left side alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.expressions.typed import columns, to_expr
+from headrace.core.frames import projected
+from headrace.core.operators.joins.sides import LEFT, NUMBERS, TIMES
+from headrace.core.operators.operator import MOST_ROWS, Output
+from headrace.core.plan import nodes
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Pairs:
+    """Puts out the rows of a join."""
+
+    def __init__(
+        self, operation: nodes.Join, stream: str, *, ordered: bool, bounds: tuple[str, ...] = ()
+    ) -> None:
+        """`bounds` are the columns behind those of the sides, which all rows come with."""
+        self._stream = stream
+        self._ordered = ordered
+        only = operation.only
+        self._only = None if only is None else to_expr(only.condition)
+        self.reads = frozenset[str]() if only is None else columns(only.condition)
+        """The columns that say whether a pair is meant."""
+        self.one_sided = operation.type in ("semi", "anti")
+        """Whether rows of the left side go out alone."""
+        sides = (operation.left,) if self.one_sided else (operation.left, operation.right)
+        self._types: Mapping[str, pl.DataType] = {
+            **{each.name: to_polars(each.value.type) for side in sides for each in side.columns},
+            **dict.fromkeys(bounds, to_polars(TIMESTAMP)),
+        }
+
+    @property
+    def asks(self) -> bool:
+        """Whether pairs of equal keys may not be meant."""
+        return self._only is not None
+
+    def meant(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        """Those for which the condition is true."""
+        return pairs if self._only is None or not pairs.height else pairs.filter(self._only)
+
+    def rows(self, pairs: pl.DataFrame) -> Iterator[Output]:
+        """These pairs, and rows that met nothing, in bounded pieces.
+
+        With EVENT_TIME they have that; else the later of the times of both.
+        """
+        for start in range(0, pairs.height, MOST_ROWS):
+            yield self._stream, self._made(pairs.slice(start, MOST_ROWS))
+
+    def _made(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        there = pairs.schema
+        shown = [
+            pl.col(name) if name in there else pl.repeat(None, pl.len(), dtype=type).alias(name)
+            for name, type in self._types.items()
+        ]
+        time = self._time(pairs)
+        hidden = [] if time is None else [time.cast(to_polars(TIMESTAMP)).alias(EVENT_TIME)]
+        if self._ordered:
+            hidden.append(self._place(pairs, time))
+        return projected(pairs, *shown, *hidden)
+
+    def _time(self, pairs: pl.DataFrame) -> pl.Expr | None:
+        """The time of each row (microseconds); None: rows have none."""
+        import polars as pl
+
+        if EVENT_TIME in pairs.columns:
+            return pl.col(EVENT_TIME).cast(pl.Int64)
+        times = TIMES[: LEFT + 1] if self.one_sided else TIMES
+        known = [n for n in times if n in pairs.columns and pairs[n].null_count() < pairs.height]
+        if not known:
+            return None
+        return pl.max_horizontal(known) if len(known) > 1 else pl.col(known[0])
+
+    def _place(self, pairs: pl.DataFrame, time: pl.Expr | None) -> pl.Expr:
+        """In the order of all rows: by time, by the left row, by the right one."""
+        import polars as pl
+
+        none = pl.lit(0, dtype=pl.Int64)
+        numbers = NUMBERS[: LEFT + 1] if self.one_sided else NUMBERS
+        known = [pl.col(name) for name in numbers if name in pairs.columns]
+        part = pl.col(numbers[-1]) if numbers[-1] in pairs.columns else none
+        if self.one_sided:
+            part = none
+        return pl.struct(
+            (none if time is None else time).alias("time"),
+            pl.coalesce(*known).alias("at"),
+            part.fill_null(0).alias("part"),
+        ).alias(ORDER)

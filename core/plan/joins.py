@@ -94,6 +94,7 @@ class JoinClause:
             only=None if only is None else Filter(only, self.written.on.shown),
             text=self.written.on.shown,
             late_to=self._late_to(),
+            timed=self.timed,
         )
 
     def _named(self) -> bool:

@@ -283,6 +283,8 @@ class Join:
     """What was said under `on`."""
     late_to: tuple[str | None, str | None] = (None, None)
     """The streams of left and right rows that came too late."""
+    timed: bool = True
+    """Whether its rows have an event time, as those of both inputs do."""
 
     @property
     def may_be_late(self) -> bool:

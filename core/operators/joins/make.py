@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
-
-from headrace.core.operators.operator import Operator, Output
+from headrace.core.operators.operator import TwoSided
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
 from headrace.core.plan.matching import AsOf, Changing, SameWindow, Within
 from headrace.core.plan.windows import Session
 
-if TYPE_CHECKING:
-    import polars as pl
 
-
-class Joining(Operator, Protocol):
-    """An operator of two inputs: `process` takes the rows of the left one."""
-
-    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows of the right input have come."""
-        ...
-
-
-def join_operator(operation: nodes.Join, place: Place) -> Joining:
+def join_operator(operation: nodes.Join, place: Place) -> TwoSided:
     """The operator that does this, over the state of its subtask."""
     match operation.matching:
         case Within():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.expressions.typed import columns, to_expr
 from headrace.core.frames import projected
-from headrace.core.operators.joins.sides import LEFT, NUMBERS, TIMES
+from headrace.core.operators.joins.sides import NUMBERS, RIGHT, TIMES
 from headrace.core.operators.operator import MOST_ROWS, Output
 from headrace.core.plan import nodes
 from headrace.core.types import TIMESTAMP, to_polars
@@ -37,6 +37,7 @@ class Pairs:
         """The columns that say whether a pair is meant."""
         self.one_sided = operation.type in ("semi", "anti")
         """Whether rows of the left side go out alone."""
+        self._timed = operation.timed
         sides = (operation.left,) if self.one_sided else (operation.left, operation.right)
         self._types: Mapping[str, pl.DataType] = {
             **{each.name: to_polars(each.value.type) for side in sides for each in side.columns},
@@ -78,12 +79,11 @@ class Pairs:
         """The time of each row (microseconds); None: rows have none."""
         import polars as pl
 
+        if not self._timed:
+            return None
         if EVENT_TIME in pairs.columns:
             return pl.col(EVENT_TIME).cast(pl.Int64)
-        times = TIMES[: LEFT + 1] if self.one_sided else TIMES
-        known = [n for n in times if n in pairs.columns and pairs[n].null_count() < pairs.height]
-        if not known:
-            return None
+        known = [name for name in self._of_sides(TIMES) if name in pairs.columns]
         return pl.max_horizontal(known) if len(known) > 1 else pl.col(known[0])
 
     def _place(self, pairs: pl.DataFrame, time: pl.Expr | None) -> pl.Expr:
@@ -91,13 +91,14 @@ class Pairs:
         import polars as pl
 
         none = pl.lit(0, dtype=pl.Int64)
-        numbers = NUMBERS[: LEFT + 1] if self.one_sided else NUMBERS
-        known = [pl.col(name) for name in numbers if name in pairs.columns]
-        part = pl.col(numbers[-1]) if numbers[-1] in pairs.columns else none
-        if self.one_sided:
-            part = none
+        known = [name for name in self._of_sides(NUMBERS) if name in pairs.columns]
+        of_right = pl.col(NUMBERS[RIGHT]) if NUMBERS[RIGHT] in known else none
         return pl.struct(
             (none if time is None else time).alias("time"),
             pl.coalesce(*known).alias("at"),
-            part.fill_null(0).alias("part"),
+            of_right.fill_null(0).alias("part"),
         ).alias(ORDER)
+
+    def _of_sides(self, names: tuple[str, str]) -> tuple[str, ...]:
+        """Of a name for each side those that say something of the rows that go out."""
+        return names[:RIGHT] if self.one_sided else names

@@ -76,6 +76,9 @@ KEYWORDS: dict[str, Any] = {
     "minItems": lambda value, wanted, schema, root: (
         not isinstance(value, list) or len(value) >= wanted
     ),
+    "maxItems": lambda value, wanted, schema, root: (
+        not isinstance(value, list) or len(value) <= wanted
+    ),
     "uniqueItems": lambda value, wanted, schema, root: len(set(map(str, value))) == len(value),
     "items": lambda value, wanted, schema, root: (
         not isinstance(value, list) or all(fits(item, wanted, root) for item in value)

@@ -14,8 +14,9 @@ UNMATCHED = ("left", "right", "full", "semi", "anti")
 
 def check(join: Join, window: Window | None) -> Iterator[Rule]:
     """What does not go together, in the clause itself and with the step's window."""
-    given = [key for key in ("within", "as_of") if key in join.model_fields_set]
-    given += ["window"] if window is not None else []
+    given: list[str] = [key for key in ("within", "as_of") if key in join.model_fields_set]
+    if window is not None:
+        given.append("window")
     if len(given) > 1:
         at = (given[1],) if given[1] == "window" else ("join", given[1])
         yield Rule(at, f'"{given[1]}" stands beside "{given[0]}"', ONE)

@@ -69,7 +69,9 @@ class InputReading(Reading):
             return Input.model_validate(value)
         if not isinstance(value, Text):
             raise wanted(value, self.wanted)
-        return Input.model_construct(from_=stream.read(value), as_=None)
+        name = stream.read(value)
+        assert isinstance(name, Text)
+        return Input.model_construct(from_=name, as_=None)
 
 
 class WithinReading(Reading):

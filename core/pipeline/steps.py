@@ -71,7 +71,7 @@ class StepReader:
             return None
         step = step.model_copy(update={"lookup": lookup})
         self._check(step, data)
-        keys_at = {key: key for key in data} | ({Text("from"): two} if two else {})
+        keys_at: dict[str, Text] = {key: key for key in data} | ({"from": two} if two else {})
         return Step.model_construct(
             **dict(step), name=self.section.key, keys_at=keys_at, reads=read_by(step)
         )

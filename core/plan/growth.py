@@ -26,9 +26,9 @@ def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report
     }
     endless = reached(parts, _endless(pipeline))
     for step, join in _joins(parts):
-        if not endless.keys().isdisjoint(step.inputs) and (found := _join_grows(join)):
+        if not endless.keys().isdisjoint(step.inputs) and (grows := _join_grows(join)):
             report.about = f'step "{step.name}"'
-            report.warn(found[0], pipeline.steps[step.name].keys_at["join"].locate(), found[1])
+            report.warn(grows[0], pipeline.steps[step.name].keys_at["join"].locate(), grows[1])
     for step, keyed in _keyed_steps(parts):
         if endless.keys().isdisjoint(step.inputs):
             continue

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.plan import nodes
 from headrace.core.plan.changes import after as kind_after
-from headrace.core.spark.columns import Columns, after, ddl, of_stream, quoted
+from headrace.core.plan.changes import joined as kind_of_join
+from headrace.core.plan.layout import two_sided
+from headrace.core.spark.columns import Columns, after, ddl, of_join, of_stream, quoted
 from headrace.core.spark.expressions import attempted
 from headrace.core.spark.inside import Inside
+from headrace.core.spark.joining import OperatedJoin, dealt, native_join
 from headrace.core.spark.keyed import by_key
 from headrace.core.spark.native import routed, row_by_row
 from headrace.core.spark.operating import Operated, grouped
@@ -80,8 +83,13 @@ class Building:
         self.streams[name] = _made_once(rows) if self._readers[name] > 1 else rows
 
     def _step(self, step: nodes.Step) -> None:
-        rows = self._united([self.streams[name] for name in step.inputs])
-        for operation in step.operations:
+        inputs = [self.streams[name] for name in step.inputs]
+        join, operations = two_sided(step), step.operations
+        if join is not None:
+            rows, operations = self._joined(step, join, *inputs), operations[1:]
+        else:
+            rows = self._united(inputs)
+        for operation in operations:
             if isinstance(operation, nodes.Route):
                 self._routed(step, operation, rows)
                 return
@@ -101,6 +109,19 @@ class Building:
         frames = (rows.frame.select(*names) for rows in inputs)
         united = reduce(lambda one, other: one.union(other), frames)
         return Rows(united, columns, first.kind, any(rows.costly for rows in inputs))
+
+    def _joined(self, step: nodes.Step, join: nodes.Join, left: Rows, right: Rows) -> Rows:
+        timed = EVENT_TIME in left.columns and EVENT_TIME in right.columns
+        columns = of_join(join, timed, any(stream.ordered for stream in step.rows))
+        kind = kind_of_join(join, left.kind, right.kind)
+        frame = native_join(join, left.frame, right.frame, columns)
+        if frame is None:
+            changes = kind if isinstance(kind, nodes.Upsert) else None
+            alone = replace(step, operations=(join,))
+            work = OperatedJoin(alone, ((step.name, columns),), changes, timed, self.inside)
+            sides = (left.frame, left.columns), (right.frame, right.columns)
+            frame = work.over(dealt(join, sides, self.inside))[step.name]
+        return Rows(frame, columns, kind)
 
     def _nothing(self, columns: Columns) -> DataFrame:
         return self.spark.createDataFrame([], ddl(columns))

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
+from headrace.core.plan.matching import SameWindow
 from headrace.core.plan.windowing import still_timed
 from headrace.core.types import INT, TIMESTAMP, Array, Type
 
@@ -65,6 +66,16 @@ def _of_keys(operation: nodes.Keyed, columns: Columns) -> Columns:
         **(dict.fromkeys(nodes.BOUNDS, TIMESTAMP) if bounded else {}),
         **{each.name: each.expression.type for each in operation.columns},
     }
+
+
+def of_join(join: nodes.Join, timed: bool, ordered: bool) -> Columns:
+    """The columns behind a join; `timed`: rows of both sides have an event time."""
+    sides = (join.left,) if join.type in ("semi", "anti") else (join.left, join.right)
+    shown = {each.name: each.value.type for side in sides for each in side.columns}
+    match join.matching:
+        case SameWindow(window) if window.bounded:
+            shown |= dict.fromkeys(nodes.BOUNDS, TIMESTAMP)
+    return with_hidden(shown, timed, ordered)
 
 
 def ddl(columns: Columns) -> str:

@@ -50,11 +50,14 @@ def sql(text: str, *meanings: Typed) -> str | None:
         assert isinstance(column, Column), column
         return quoted(column.name)
     forms = {node.span: node.spark for each in meanings for node in _calls(each) if node.spark}
+    tables = {c.span: quoted(c.name) for each in meanings for c in _of_tables(each)}
 
     def rewritten(node: syntax.Node) -> str:
+        if isinstance(node, syntax.Member) and node.span in tables:
+            return tables[node.span]
         return with_form(text, node, forms, rewritten)
 
-    said = rewritten(parse(text)) if forms else text
+    said = rewritten(parse(text)) if forms or tables else text
     return f"{said}\n" if "--" in said else said  # so that more may stand behind a comment
 
 
@@ -62,6 +65,11 @@ def is_native(typed: Typed) -> bool:
     """Whether Spark gives the same for it, whatever the rows."""
     ours = any(call.spark == OURS for call in _calls(typed))
     return not ours and not any(isinstance(node, ProcessingTime) for node in walk(typed))
+
+
+def _of_tables(typed: Typed) -> Iterator[Column]:
+    """Columns behind a join that are written with its name, and called so."""
+    return (n for n in walk(typed) if isinstance(n, Column) and "." in n.name)
 
 
 def _calls(typed: Typed) -> Iterator[Apply]:

@@ -129,15 +129,22 @@ def grouped(
         return rows.repartition(1)
     texts = [text for each in key if (text := column_sql(each)) is not None]
     if len(texts) == len(key):
-        dealt = attempted(lambda: rows.repartition(*map(_normal, texts, key)))
+        dealt = attempted(lambda: rows.repartition(*map(normal, texts, key)))
         if dealt is not None:
             return dealt
+    return numbered(rows, columns, key, inside).repartition(GROUP).drop(GROUP)
+
+
+def numbered(
+    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], inside: Inside
+) -> DataFrame:
+    """The rows with the key group of each."""
     work = _Grouping(key, inside.key_groups)
-    (numbered,) = staged(rows, "key", work, [{**columns, GROUP: INT}])
-    return numbered.repartition(GROUP).drop(GROUP)
+    (rows,) = staged(rows, "key", work, [{**columns, GROUP: INT}])
+    return rows
 
 
-def _normal(text: str, column: nodes.Computed) -> Column:
+def normal(text: str, column: nodes.Computed) -> Column:
     """A key as it is hashed: zero has no sign."""
     from pyspark.sql.functions import expr
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from headrace.core.connector import Connectors
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan import nodes
+from headrace.core.plan.matching import Changing, Within
 from headrace.core.plan.windows import Ttl, Window
 from headrace.core.problems import Problem, sort_problems
 
@@ -49,10 +50,20 @@ def _of_source(
 def _of_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
     keys, subject = pipeline.steps[step.name].keys_at, f'step "{step.name}"'
     for operation in step.operations:
+        if isinstance(operation, nodes.Join) and _by_clock(operation):
+            message = f"a join by processing time, {WALL}, is not for --batch"
+            yield Problem(message, keys["join"].locate(), EVENT, subject)
         for key in ("window", "ttl"):
             if why := _why(getattr(operation, key, None)):
                 at = keys.get(key) or keys["dedup"]
                 yield Problem(why[0], at.locate(), why[1], subject)
+
+
+def _by_clock(join: nodes.Join) -> bool:
+    match join.matching:
+        case Within(processing=True) | Changing(ttl=Ttl(processing=True)):
+            return True
+    return False
 
 
 def _why(asked: object) -> tuple[str, str] | None:

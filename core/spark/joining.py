@@ -1,0 +1,140 @@
+"""Joins: Spark's own where a text says which rows meet, and our operator over both sides else.
+
+For our operator the rows of both sides go into one partition by their key, in the order of their
+event time, each in the struct of its side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
+from headrace.core.expressions.typed import Column
+from headrace.core.operators.operator import Chain, Output
+from headrace.core.plan import nodes
+from headrace.core.plan.matching import Changing, Within
+from headrace.core.spark.columns import Columns, quoted
+from headrace.core.spark.expressions import attempted, sql, types_match
+from headrace.core.spark.inside import Inside
+from headrace.core.spark.operating import GROUP, Operated, normal, numbered
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pyspark.sql import DataFrame
+
+SIDE = "__side"
+"""Which side a row is of."""
+SIDES = ("__left", "__right")
+"""The columns with the rows of the sides; null in rows of the other."""
+
+AS_SPARK = {"semi": "left_semi", "anti": "left_anti"}
+
+
+def native_join(
+    join: nodes.Join, left: DataFrame, right: DataFrame, wanted: Columns
+) -> DataFrame | None:
+    """What Spark makes of both sides; None where it is not what we make of them."""
+    condition = _condition(join)
+    if condition is None:
+        return None
+    return attempted(lambda: _joined(join, left, right, condition, wanted))
+
+
+def _condition(join: nodes.Join) -> str | None:
+    """What is true of the rows that meet, in Spark's words."""
+    meanings = [each.value for key in join.keys for each in key]
+    said = sql(join.text, *meanings, *([join.only.condition] if join.only else []))
+    if said is None:
+        return None
+    match join.matching:
+        case Within(least_us=int(least), most_us=int(most), processing=False):
+            times = (f"unix_micros({quoted(side.name)}.{EVENT_TIME})" for side in _sides(join))
+            early, late = times
+            return f"({said}) and {late} - {early} between {least} and {most}"
+        case Within(least_us=None) | Changing(ttl=None):
+            return said
+    return None
+
+
+def _sides(join: nodes.Join) -> tuple[nodes.Side, nodes.Side]:
+    return join.left, join.right
+
+
+def _joined(
+    join: nodes.Join, left: DataFrame, right: DataFrame, condition: str, wanted: Columns
+) -> DataFrame | None:
+    from pyspark.sql.functions import expr
+
+    one, other = left.alias(join.left.name), right.alias(join.right.name)
+    met = one.join(other, expr(condition), AS_SPARK.get(join.type, join.type))
+    alone = join.type in AS_SPARK
+    shown = [
+        expr(f"{quoted(side.name)}.{quoted(each.value.name)}").alias(each.name)
+        for side in _sides(join)[: 1 if alone else 2]
+        for each in side.columns
+        if isinstance(each.value, Column)
+    ]
+    of = [quoted(side.name) for side in _sides(join)]
+    hidden = []
+    if EVENT_TIME in wanted:
+        both = f"greatest({of[0]}.{EVENT_TIME}, {of[1]}.{EVENT_TIME})"
+        hidden.append(expr(f"{of[0]}.{EVENT_TIME}" if alone else both).alias(EVENT_TIME))
+    rows = met.select(*shown, *hidden)
+    return rows if ORDER not in wanted and types_match(rows, wanted) else None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatedJoin(Operated):
+    """Our operator of a join inside of executors."""
+
+    def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
+        for frame in frames:
+            for side, name in enumerate(SIDES):
+                rows = frame.filter(frame[SIDE] == side).select(name).unnest(name)
+                if rows.height:
+                    yield from chain.process(rows, side)
+            if self.in_time and frame.height:
+                yield from chain.advance(frame[EVENT_TIME].to_physical()[-1])
+        yield from chain.advance(FOREVER_US)
+
+
+def dealt(
+    join: nodes.Join,
+    sides: tuple[tuple[DataFrame, Columns], tuple[DataFrame, Columns]],
+    inside: Inside,
+) -> DataFrame:
+    """The rows of both sides in one frame, those of a key together, in the order of their time."""
+    plain = all(isinstance(e.value, Column) and not e.text for key in join.keys for e in key)
+    timed = all(EVENT_TIME in columns for _, columns in sides)
+    structs = [
+        f"struct<{', '.join(f'{quoted(name)}: {type}' for name, type in columns.items())}>"
+        for _, columns in sides
+    ]
+    packed = []
+    for at, ((rows, columns), key) in enumerate(zip(sides, join.keys, strict=True)):
+        grouped = _hashed(rows, key) if plain else numbered(rows, columns, key, inside)
+        row = f"named_struct({', '.join(f'{_text(n)}, {quoted(n)}' for n in columns)})"
+        values = [f"cast(null as {struct})" for struct in structs]
+        values[at] = f"cast({row} as {structs[at]})"
+        time = [EVENT_TIME] if timed else []
+        named = (f"{value} as {name}" for value, name in zip(values, SIDES, strict=True))
+        packed.append(grouped.selectExpr(GROUP, f"{at} as {SIDE}", *time, *named))
+    whole = packed[0].union(packed[1]).repartition(GROUP).drop(GROUP)
+    return whole.sortWithinPartitions(EVENT_TIME) if timed else whole
+
+
+def _hashed(rows: DataFrame, key: tuple[nodes.Computed, ...]) -> DataFrame:
+    """The rows with a number that rows of one key share, whichever side they are of."""
+    from pyspark.sql.functions import hash as hashed
+
+    values = (
+        normal(quoted(each.value.name), each) for each in key if isinstance(each.value, Column)
+    )
+    return rows.withColumn(GROUP, hashed(*values))
+
+
+def _text(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -130,7 +130,6 @@ class Versions:
 
     def _holding(self, versions: pl.DataFrame, at: pl.Series, times: pl.Series) -> pl.Series:
         """Those of them that are no deletes, and not too old for the rows."""
-        import polars as pl
 
         if GONE in versions.columns and versions[GONE].any():
             at = _unless(at, versions[GONE].gather(at))

@@ -1,0 +1,110 @@
+"""A join of changes: the rows of both inputs that are there now, and what changes of their pairs.
+
+What is kept of a key is the rows of both sides, as a list each. The changes of a batch are brought
+down to the last of each row first; a row that stays as it is changes nothing. Then what goes out is
+the difference between the pairs of the rows that change as they were and as they are, and the rows
+that met nothing before, or meet nothing any more.
+
+A row with a null in its key meets nothing, so nothing is kept of it: where such rows go out at all,
+its changes go out as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import DELETE
+from headrace.core.frames import added
+from headrace.core.operators.forgetting import Forgetting
+from headrace.core.operators.joins.differing import Differing, lots
+from headrace.core.operators.joins.pairs import Pairs
+from headrace.core.operators.joins.sides import LEFT, RIGHT
+from headrace.core.operators.joins.standing import Standing
+from headrace.core.operators.operator import Output, aside
+from headrace.core.operators.place import Place
+from headrace.core.plan import nodes
+from headrace.core.plan.matching import Changing
+from headrace.core.state import KEY
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LAST = "__last"
+"""The greatest event time of a key, of either side."""
+
+
+class ChangingJoin(Forgetting):
+    """The operator of a join whose inputs are both changes."""
+
+    def __init__(self, operation: nodes.Join, matching: Changing, place: Place) -> None:
+        super().__init__(matching.ttl, place)
+        left, right = (
+            Standing(operation, which, matching.keys[which], ordered=place.ordered)
+            for which in (LEFT, RIGHT)
+        )
+        self._sides = (left, right)
+        self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
+        self._differing = Differing(operation, (left, right), self._pairs)
+        rows = {each.rows_of: each.type for each in self._sides}
+        self.open({**rows, LAST: to_polars(TIMESTAMP)})
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Left rows change."""
+        yield from self._take(LEFT, frame)
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Right rows change."""
+        yield from self._take(RIGHT, frame)
+
+    def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
+        yield from self.ahead()
+        side = self._sides[which].side
+        changes = self._sides[which].changes(frame)
+        if (lacks := side.lacks_key(changes)) is not None:
+            yield from self._put_out(*self._differing.keyless(which, changes.filter(lacks)))
+            changes = changes.filter(~lacks)
+        if changes.height:
+            found = self.table().find(changes[KEY].unique(maintain_order=True))
+            yield from self._change(which, changes.drop(side.key), found)
+
+    def _change(self, which: int, changes: pl.DataFrame, found: pl.DataFrame) -> Iterator[Output]:
+        """Put out what these changes come to, in lots of so many pairs as fit into memory."""
+        own, other = self._sides[which], self._sides[1 - which]
+        parts = list(lots(changes, found, other.rows_of))
+        for part in parts:
+            if len(parts) > 1:
+                found = self.table().find(part[KEY].unique(maintain_order=True))
+            rows, others = own.rows(found), other.rows(found)
+            yield from aside(rows.height + others.height)
+            touched = own.touched(part, rows)
+            self._keep(which, part, found, touched.rows)
+            yield from self._put_out(*self._differing.of(which, touched, others))
+
+    def _keep(
+        self, which: int, changes: pl.DataFrame, found: pl.DataFrame, rows: pl.DataFrame
+    ) -> None:
+        """The rows of these keys in the place of those before."""
+        import polars as pl
+
+        own, other = self._sides[which], self._sides[1 - which]
+        time = pl.col(own.side.time).max().cast(to_polars(TIMESTAMP)).alias(LAST)
+        keys = changes.group_by(KEY, maintain_order=True).agg(time)
+        before = found.select(KEY, other.rows_of, pl.col(LAST).alias("__before"))
+        states = keys.join(before, on=KEY, how="left", maintain_order="left")
+        states = states.join(own.listed(rows), on=KEY, how="left", maintain_order="left")
+        states = states.with_columns(pl.max_horizontal(LAST, "__before").alias(LAST))
+        empty = states[own.rows_of].is_null() & states[other.rows_of].is_null()
+        if empty.any():
+            self.table().remove(states.filter(empty)[KEY])
+            states = states.filter(~empty)
+        self.put(states.drop("__before"), states[LAST])
+
+    def _put_out(self, before: pl.DataFrame, after: pl.DataFrame) -> Iterator[Output]:
+        """Take rows back that are there no more, and put out those that are there now."""
+        import polars as pl
+
+        for rows, deleted in ((before, True), (after, False)):
+            for stream, frame in self._pairs.rows(rows):
+                yield stream, added(frame, pl.lit(deleted).alias(DELETE))

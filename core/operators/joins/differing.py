@@ -1,0 +1,156 @@
+"""What goes out when changes touch one side of a join: rows that were there, and rows that are.
+
+A join's rows are pairs, and rows of a side alone: those that meet nobody where the join is an outer
+one, those that meet somebody in `semi`. The touched rows are paired as they were and as they are.
+Of the other side a row's standing can only change if it met some of the touched rows, and does not
+now, or the reverse, and meets none of the untouched ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from headrace.core.operators.joins.pairs import Pairs
+from headrace.core.operators.joins.sides import LEFT, RIGHT
+from headrace.core.operators.joins.standing import GONE, IDS, Standing, Touched
+from headrace.core.plan import nodes
+from headrace.core.state import KEY
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Difference: TypeAlias = tuple[pl.DataFrame, pl.DataFrame]
+    """Rows that were there and are there no more, and rows that are there now."""
+
+MOST_PAIRS = 1 << 20
+"""About so many are made at once."""
+
+_UNMET = {LEFT: ("left", "full", "anti"), RIGHT: ("right", "full")}
+"""The joins in which rows of a side go out that meet nobody."""
+
+
+class Differing:
+    """The differences that changes make."""
+
+    def __init__(
+        self, operation: nodes.Join, sides: tuple[Standing, Standing], pairs: Pairs
+    ) -> None:
+        self._sides = sides
+        self._pairs = pairs
+        self._alone: list[Literal["unmet", "met"] | None] = [
+            "unmet" if operation.type in _UNMET[which] else None for which in (LEFT, RIGHT)
+        ]
+        """Which rows of each side go out alone."""
+        if operation.type == "semi":
+            self._alone[LEFT] = "met"
+        self._nobody = ["-" * len(each.rest) for each in sides]
+        """What stands for the other side's text where a row goes out alone: all of it is null."""
+        if operation.type == "full":
+            self._nobody = ["none", "none"]
+
+    def keyless(self, which: int, changes: pl.DataFrame) -> Difference:
+        """Changes of rows that can meet nobody."""
+        import polars as pl
+
+        if self._alone[which] != "unmet":
+            return changes.clear(), changes.clear()
+        return changes.filter(GONE), changes.filter(~pl.col(GONE))
+
+    def of(self, which: int, touched: Touched, others: pl.DataFrame) -> Difference:
+        """What becomes of this, where the rows of the other side are those."""
+        met = [
+            self._pairs.meant(rows.join(others, on=KEY)) for rows in (touched.before, touched.after)
+        ]
+        outs: list[list[pl.DataFrame]] = [[], []]
+        for out, rows, pairs in zip(outs, (touched.before, touched.after), met, strict=True):
+            if not self._pairs.one_sided:
+                out.append(pairs)
+            out.append(self._of_own(which, rows, pairs))
+        if self._alone[1 - which] is not None:
+            lost, won = self._turned(1 - which, others, met, touched)
+            if self._alone[1 - which] == "unmet":
+                lost, won = won, lost
+            outs[0].append(lost)
+            outs[1].append(won)
+        before, after = (self._told_apart(out) for out in outs)
+        return before.join(after, on=(KEY, *IDS), how="anti", maintain_order="left"), after
+
+    def _of_own(self, which: int, rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+        """The touched rows that go out alone."""
+        alone = self._alone[which]
+        if alone is None:
+            return rows.clear()
+        how: Literal["anti", "semi"] = "anti" if alone == "unmet" else "semi"
+        return rows.join(pairs, on=self._sides[which].by, how=how, maintain_order="left")
+
+    def _turned(
+        self, which: int, rows: pl.DataFrame, met: list[pl.DataFrame], touched: Touched
+    ) -> Difference:
+        """The rows of the other side that meet nobody any more, and those that meet somebody now.
+
+        Their time is the later one of theirs and of what touched them.
+        """
+        import polars as pl
+
+        side, own = self._sides[which], self._sides[1 - which]
+        met_before, met_after = (
+            rows.join(pairs, on=side.by, how="semi", maintain_order="left") for pairs in met
+        )
+        lost = met_before.join(met_after, on=side.by, how="anti", maintain_order="left")
+        won = met_after.join(met_before, on=side.by, how="anti", maintain_order="left")
+        both = (
+            pl.concat([touched.before, touched.after])
+            .group_by(KEY)
+            .agg(pl.col(own.side.time).max())
+        )
+        found = []
+        for turned in (lost, won):
+            if turned.height:
+                turned = self._unmet(which, turned, touched.untouched)
+            turned = turned.join(both, on=KEY, how="left", maintain_order="left")
+            later = pl.max_horizontal(side.side.time, own.side.time).alias(side.side.time)
+            found.append(turned.with_columns(later).drop(own.side.time))
+        return found[0], found[1]
+
+    def _unmet(self, which: int, rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+        """Those of the rows that meet none of these."""
+        if not self._pairs.asks:
+            return rows.join(others, on=KEY, how="anti", maintain_order="left")
+        for start, count in _pieces(others.height, rows.height):
+            pairs = self._pairs.meant(rows.join(others.slice(start, count), on=KEY))
+            rows = rows.join(pairs, on=self._sides[which].by, how="anti", maintain_order="left")
+        return rows
+
+    def _told_apart(self, rows: list[pl.DataFrame]) -> pl.DataFrame:
+        """All of them, each with what tells it apart: of a row alone the other text is nobody's."""
+        import polars as pl
+
+        nobody = [
+            pl.col(name).fill_null(pl.lit(nobody))
+            for name, nobody in zip(IDS, self._nobody, strict=True)
+        ]
+        full = [frame for frame in rows if frame.height] or rows[:1]
+        whole = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
+        lacking = [pl.lit(None, dtype=pl.String).alias(n) for n in IDS if n not in whole.columns]
+        return whole.with_columns_seq(lacking).with_columns_seq(nobody)
+
+
+def _pieces(rows: int, each: int) -> Iterator[tuple[int, int]]:
+    """Pieces of so many rows, in which few enough pairs are made if a row makes so many."""
+    count = max(1, MOST_PAIRS // max(1, each))
+    return ((start, count) for start in range(0, rows, count))
+
+
+def lots(changes: pl.DataFrame, found: pl.DataFrame, rows_of: str) -> Iterator[pl.DataFrame]:
+    """The changes in lots that make few enough pairs with the rows that were found."""
+    import polars as pl
+
+    many = found.select(KEY, pl.col(rows_of).list.len().cast(pl.Int64).alias("__pairs"))
+    if changes.height * (many["__pairs"].max() or 0) <= MOST_PAIRS:  # type: ignore[operator]
+        yield changes
+        return
+    pairs = changes.join(many, on=KEY, how="left", maintain_order="left")["__pairs"]
+    lot = (pairs.fill_null(0).cum_sum() // MOST_PAIRS).alias("__lot")
+    for part in changes.hstack([lot]).partition_by("__lot", maintain_order=True):
+        yield part.drop("__lot")

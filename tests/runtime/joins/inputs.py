@@ -1,0 +1,148 @@
+"""Operators of two inputs run directly: dealt to subtasks by key, and begun anew at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
+from headrace.core.expressions import type_expression
+from headrace.core.expressions.typed import to_expr
+from headrace.core.keygroups import owned, partition
+from headrace.core.operators.joins.make import Joining, join_operator
+from headrace.core.operators.operator import Output
+from headrace.core.operators.place import Place
+from headrace.core.ordinals import placed
+from headrace.core.plan.matching import Matching
+from headrace.core.plan.nodes import Computed, Filter, Join, JoinType, Side
+from headrace.core.state import Frozen, Owner, StateBackend, StepState
+from headrace.core.types import Field, Schema, to_polars
+from headrace.state.memory import MemoryBackend
+from tests.runtime.changing import Clock, computed
+
+GROUPS = 16
+Row = tuple[object, ...]
+
+
+def join(
+    left: tuple[Schema, Sequence[str]],
+    right: tuple[Schema, Sequence[str]],
+    matching: Matching,
+    type: JoinType = "inner",
+    only: str | None = None,
+) -> Join:
+    """A join of inputs, each with the columns by which it meets the other.
+
+    Behind it their columns are called as before, with `l_` and `r_` in front.
+    """
+    sides = []
+    whole: list[Field] = []
+    for (schema, key), letter in ((left, "l"), (right, "r")):
+        kept = computed(schema, **{f"{letter}_{name}": name for name in schema.names})
+        sides.append(Side(letter, computed(schema, *key), kept))
+        whole += (Field(each.name, each.value.type) for each in kept)
+    condition = Filter(type_expression(only, Schema(tuple(whole))), only) if only else None
+    return Join(sides[0], sides[1], type, matching, condition, "", ("late_l", "late_r"))
+
+
+@dataclass
+class Inputs:
+    """Subtasks of a join; what they put out, and left out, is handed back."""
+
+    operation: Join
+    schemas: tuple[Schema, Schema]
+    timed: bool = True
+    ordered: bool = True
+    clock: Clock = field(default_factory=Clock)
+    parallelism: int = 1
+    backend: StateBackend = field(default_factory=MemoryBackend)
+    came: int = 0
+
+    def __post_init__(self) -> None:
+        self._begin(())
+
+    def rows(
+        self,
+        side: int,
+        rows: Sequence[Row],
+        times: Sequence[int] | None = None,
+        deletes: Sequence[bool] | None = None,
+    ) -> list[Output]:
+        """Rows of one side, with times in microseconds."""
+        frame = self.frame(side, rows, times, deletes)
+        key: tuple[Computed, ...] = self.operation.keys[side]
+        keys = frame.select(to_expr(each.value).alias(each.name) for each in key)
+        outs: list[Output] = []
+        for at, part in partition(frame, keys, GROUPS, self.parallelism):
+            operator = self.operators[at]
+            takes = operator.process_right if side else operator.process
+            outs += _full(takes(part))
+        return outs
+
+    def frame(
+        self,
+        side: int,
+        rows: Sequence[Row],
+        times: Sequence[int] | None = None,
+        deletes: Sequence[bool] | None = None,
+    ) -> pl.DataFrame:
+        """The rows as they come."""
+        types = {each.name: to_polars(each.type) for each in self.schemas[side]}
+        frame = pl.DataFrame(list(rows), schema=types, orient="row")
+        if times is not None:
+            stamps = pl.Series(EVENT_TIME, list(times), dtype=pl.Int64)
+            frame = frame.with_columns(stamps.cast(pl.Datetime("us", "UTC")))
+        if deletes is not None:
+            frame = frame.with_columns(pl.Series(DELETE, list(deletes), dtype=pl.Boolean))
+        frame = placed(frame, pl.int_range(self.came, self.came + frame.height, eager=True))
+        self.came += len(rows)
+        return frame
+
+    def time(self, watermark_us: int = FOREVER_US) -> list[Output]:
+        """The watermark has come so far."""
+        return [out for each in self.operators for out in _full(each.advance(watermark_us))]
+
+    def tick(self, now_us: int) -> list[Output]:
+        """The wall clock has come so far."""
+        self.clock.now_us = now_us
+        return [out for each in self.operators for out in _full(each.tick(now_us))]
+
+    def begin_anew(self, parallelism: int) -> None:
+        """As behind a crash."""
+        for operator in self.operators:
+            operator.settle()
+        frozen = tuple(state.freeze() for state in self.states)
+        for side in (0, 1):  # What comes before the crash is forgotten.
+            lost = [(None,) * len(self.schemas[side])]
+            self.rows(side, lost, [FOREVER_US // 2] if self.timed else None)
+        self.parallelism = parallelism
+        self._begin(frozen)
+
+    @property
+    def late(self) -> int:
+        """How many rows were too late."""
+        return sum(state.counts.late for state in self.states)
+
+    def _begin(self, frozen: tuple[Frozen, ...]) -> None:
+        self.states: list[StepState] = []
+        self.operators: list[Joining] = []
+        for at in range(self.parallelism):
+            groups = owned(at, self.parallelism, GROUPS)
+            state = self.backend.open(Owner("step", at, groups, GROUPS, frozen))
+            read = frozenset({"late_l", "late_r"})
+            self.states.append(state)
+            place = Place("out", state, self.clock, self.ordered, read)
+            self.operators.append(join_operator(self.operation, place))
+
+
+def shown(outputs: Sequence[Output], stream: str = "out") -> list[Row]:
+    """The rows of a stream, without hidden columns, sorted."""
+    hidden = (EVENT_TIME, DELETE, "__order")
+    frames = [frame.drop(hidden, strict=False) for name, frame in outputs if name == stream]
+    return sorted((row for frame in frames for row in frame.rows()), key=repr)
+
+
+def _full(outputs: Iterator[Output]) -> list[Output]:
+    return [(name, frame) for name, frame in outputs if frame.height]

@@ -86,7 +86,7 @@ steps:
     having: n > 1
   runs: {from: orders, key: name, aggregate: {n: max(id)}, ttl: {after: 90m, time: processing}}
   best: {from: orders, top: {n: 3, by: [price desc, id nulls last]}, parallelism: 1}
-  once: {from: orders, dedup: {key: [id, name], ttl: 1h}}
+  once: {from: orders, dedup: {key: [id, name], ttl: 1h, order: event_time}}
 sinks:
   a: {from: sums, console: {}}
   b: {from: late, console: {}}
@@ -115,7 +115,11 @@ def test_a_keyed_step_is_told_clause_by_clause_with_what_it_keeps_and_where(tmp_
     assert "    all of it in subtask 0\n" in steps["best"]
     assert "    orders > sums: hash by day, name\n" in text
     assert "    orders > best: hash by no key, all to one subtask\n" in text
-    assert "    dedup by id, name, keep first, ttl 1h\n    state keys, a table by id, name" in text
+    assert (
+        "    dedup by id, name, keep first by event time, ttl 1h\n"
+        "    state waiting, runs by time, id, name: rows as they came\n"
+        "    state keys, a table by id, name" in text
+    )
 
 
 def test_json_has_the_states_of_a_step_and_the_owners_of_its_key_groups(tmp_path: Path) -> None:

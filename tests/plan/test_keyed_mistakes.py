@@ -46,6 +46,24 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ("with: {rank: id}, top: {n: 1, by: id}", 'there is a column "rank" already'),
         ("key: {k: id + 1}, top: {n: 1, by: id}", "add it: with: {k: id + 1}, and key: k"),
         ("dedup: {key: {k: id + 1}, keep: last}", 'by key, and "k" is no column of its rows'),
+        (
+            "dedup: {key: id, late_to: late}",
+            'dedup: "late_to" needs "order: event_time" beside it [rows are never late by arrival]',
+        ),
+        (
+            "dedup: {key: id, order: event_time, ttl: 1s, time: processing}",
+            'dedup: "time: processing" does not go with "order: event_time" '
+            "[there, ttl goes by the time of rows]",
+        ),
+        (
+            "with: {w: id}, dedup: {key: w, order: event_time, late_to: late}",
+            "late_to hands on rows as they came, and with has changed them",
+        ),
+        (
+            "dedup: {key: id, keep: last, ttl: 1s}",
+            'dedup: "ttl" does nothing beside "keep: last" [no key is remembered there]',
+        ),
+        ("dedup: {key: id, order: time}", 'wanted arrival or event_time, got "time"'),
         ("key: id, aggregate: {n: count(*)}, select: [n]", "must keep the key of the changes: id"),
         (
             "key: id, window: {tumble: 1s, lateness: 1s}, aggregate: {n: count(*)}, select: [id]",
@@ -90,6 +108,11 @@ def test_all_mistakes_of_a_keyed_step_are_told_at_once(tmp_path: Path) -> None:
         ),
         ("aggregate: {n: count(*)}, ttl: 1s", "ttl goes by event time, and its input has none"),
         ("dedup: {key: id, ttl: 1s}", "ttl goes by event time, and its input has none"),
+        (
+            "dedup: {key: id, order: event_time, ttl: 1s}",
+            "dedup: order: event_time needs an event time, and its input has none "
+            "[set event_time in the source, or leave out order]",
+        ),
     ],
 )
 def test_what_goes_by_event_time_needs_one(tmp_path: Path, step: str, message: str) -> None:

@@ -32,6 +32,8 @@ def decoded(plan: Plan) -> tuple[str, ...]:
         ("window: {tumble: 1s, late_to: late}, aggregate: {n: count(*)}", None),
         ("key: name, top: {n: 1, by: price}, select: [name, rank]", "id name price at"),
         ("dedup: {key: name}, select: [extra]", "id name at extra"),
+        ("dedup: {key: name, order: event_time}, select: [extra]", "id name at extra"),
+        ("dedup: {key: name, order: event_time, late_to: late}, select: [extra]", None),
     ],
 )
 def test_only_what_a_keyed_step_reads_is_decoded(
@@ -53,6 +55,7 @@ def ordered(plan: Plan) -> set[str]:
         ("window: {tumble: 1s, evict: {last: 3}}, aggregate: {n: count(*)}", {"orders"}),
         ("top: {n: 1, by: id}", {"orders"}),
         ("dedup: {key: id}", set()),
+        ("dedup: {key: id, order: event_time}", {"orders"}),
         ("where: id > 1", set()),
     ],
 )

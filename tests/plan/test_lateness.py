@@ -54,6 +54,15 @@ def test_windows_that_wait_no_longer_than_the_first_are_warned_of(
     assert plan_of(tmp_path, text)
 
 
+def test_rows_behind_the_watermark_are_late_again_where_they_wait_for_it(tmp_path: Path) -> None:
+    text = text_of("dedup: {key: id, order: event_time}").replace(", aggregate: {m: count(*)}", "")
+    assert said(tmp_path, text) == [
+        '7: step "again": the rows of "r" are behind the watermark: all are late again '
+        "[order: arrival takes them as they come]"
+    ]
+    assert said(tmp_path, text.replace("event_time}", "arrival}")) == []
+
+
 @pytest.mark.parametrize(
     ("between", "warned"),
     [

@@ -112,6 +112,9 @@ def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
         "dedup: {key: name}",
         "dedup: {key: name, ttl: 1h}",
         "dedup: {key: name, keep: last}",
+        "dedup: {key: name, order: event_time}",
+        "dedup: {key: name, order: event_time, ttl: 1h, keep: first}",
+        "dedup: {key: name, order: event_time, keep: last}",
     ],
 )
 def test_the_states_that_are_told_are_those_that_are_opened(tmp_path: Path, step: str) -> None:

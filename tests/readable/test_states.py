@@ -114,6 +114,11 @@ KNOWN = {
         "keys: k s",
         ["- a", "1 -", "1 a", "1 c", "2 b"],
     ),
+    "dedup by event time": (
+        "from: rows, dedup: {key: {v: v > 2}, ttl: 1m, order: event_time}, select: {k: k, v: v}",
+        "waiting: v k v_ event_time",
+        ["True 2 7 7"],
+    ),
     "dedup for a time": (
         "from: rows, dedup: {key: {big: v > 2}, ttl: 1m}",
         "keys: big event_time until",

@@ -72,6 +72,9 @@ STEPS = [
     "dedup: {key: k, ttl: 2s}",
     "dedup: {key: k, ttl: 2s, time: processing}",
     "dedup: {key: [k, s], keep: last}",
+    "dedup: {key: [k, s], order: event_time, late_to: late}",
+    "dedup: {key: x, ttl: 2s, order: event_time, late_to: late}",
+    "dedup: {key: k, keep: last, order: event_time}",
     "where: v > 0, select: {k: k, w: v + 1}",
 ]
 

@@ -72,7 +72,8 @@ def _top(random: Random) -> Iterator[str]:
 
 def _dedup(random: Random) -> Iterator[str]:
     keep = random.choice(["first", "last"])
-    yield f"dedup: {{key: {_key(random, plain=True)[0]}, keep: {keep}}}"
+    order = random.choice(["arrival", "event_time"])
+    yield f"dedup: {{key: {_key(random, plain=True)[0]}, keep: {keep}, order: {order}}}"
 
 
 def _key(random: Random, *, plain: bool = False) -> tuple[str, Sequence[str]]:

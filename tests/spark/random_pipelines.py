@@ -139,6 +139,7 @@ def _chain(draw: st.DrawFn, chains: Chains, name: str) -> None:
 
 def _keyed() -> st.SearchStrategy[list[str]]:
     dedups = ["dedup: {key: [k, s]}", "dedup: {key: k, keep: last}", "dedup: {key: x}"]
+    dedups += ["dedup: {key: k, order: event_time}", "dedup: {key: s, ttl: 2s, order: event_time}"]
     return st.one_of(
         pipelines.aggregating(one_split=True),
         pipelines.aggregating(one_split=True),

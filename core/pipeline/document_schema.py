@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.core.connector import Connectors
 from headrace.core.pipeline.fields import Variants
+from headrace.core.pipeline.inputs import TWO_SIDED
 from headrace.core.pipeline.keyed_rules import KEYED
 from headrace.core.pipeline.later import BESIDE, CLAUSES
 from headrace.core.pipeline.lookup import LookupKeys
@@ -59,13 +60,15 @@ def json_schema(connectors: Connectors) -> Json:
 def _step_schema(connectors: Connectors) -> Json:
     """A step: at least one clause that does something by itself, or a union.
 
-    Of those that keep state by key, one at most.
+    Of those that keep state by key, one at most; and one of those that say what it reads.
     """
     several = {"type": "array", "minItems": 2, "description": "A union needs no clause."}
     union = {"properties": {"from": several}}
     clauses = [{"required": [clause]} for clause in CLAUSES if clause not in BESIDE]
     both = [{"required": list(pair)} for pair in combinations(KEYED, 2)]
     schema = part_schema(StepKeys) | {"anyOf": [*clauses, union], "not": {"anyOf": both}}
+    del schema["required"]
+    schema["oneOf"] = [{"required": [key]} for key in ("from", *TWO_SIDED)]
     schema["properties"]["lookup"] = _end_schema(LookupKeys, "lookup", connectors)
     return schema
 

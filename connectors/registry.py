@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping
 
 from headrace.core.connector import Connector, Connectors
 
-NAMES = ("files", "kafka", "nexmark", "generate", "console", "stdin", "stdout")
+NAMES = (
+    *("files", "kafka", "nexmark", "generate", "console", "stdin", "stdout"),
+    *("file", "sql", "http"),
+)
 
 
 class Registry(Mapping[str, Connector]):
@@ -58,6 +61,18 @@ def _load(name: str) -> Connector:
             from headrace.connectors.standard import STDOUT
 
             return STDOUT
+        case "file":
+            from headrace.connectors.tables.file import FILE
+
+            return FILE
+        case "sql":
+            from headrace.connectors.tables.sql import SQL
+
+            return SQL
+        case "http":
+            from headrace.connectors.tables.http import HTTP
+
+            return HTTP
     raise KeyError(name)
 
 

@@ -353,6 +353,8 @@ class Table(Protocol):
 
 FOUND_AT = "__at"
 """The column by which a table says which key a row is of."""
+ROW_ERROR = "__error"
+"""The column, if it is there, in which a table says what is wrong with a row, of those that are."""
 
 
 class ConnectorError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.contracts import FOUND_AT
+from headrace.core.contracts import FOUND_AT, ROW_ERROR
 from headrace.core.plan import nodes
 from headrace.core.types import Schema, to_polars
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FOUND = "__found"
 """Whether the table has a row for the key; null where it could not say so."""
-ERROR = "__error"
+ERROR = ROW_ERROR
 """Why it could not; null where it could."""
 
 
@@ -26,21 +26,23 @@ def answered(keys: int, found: pl.DataFrame, lookup: nodes.Lookup) -> pl.DataFra
     if found.height:
         rows = pl.int_range(found.height, dtype=pl.UInt32, eager=True)
         places = places.scatter(found[FOUND_AT].to_list(), rows)
-    names = lookup.added.names
+    if ERROR not in found.columns:
+        found = found.with_columns(pl.lit(None, dtype=pl.String).alias(ERROR))
+    names = (*lookup.added.names, ERROR)
     answers = found.select(pl.col(name).gather(places) for name in names)
     answers.insert_column(0, places.is_not_null().alias(FOUND))
     return _checked(answers, lookup.added)
 
 
 def _checked(answers: pl.DataFrame, added: Schema) -> pl.DataFrame:
-    """The answers with their errors: nulls where none may be."""
+    """The answers with their errors: those that there are, and nulls where none may be."""
     import polars as pl
 
-    error = pl.lit(None, dtype=pl.String)
+    error = pl.col(ERROR)
     for field in added:
         if not field.nullable:
             message = f'the table has null in "{field.name}", which is declared not null'
-            is_null = pl.col(FOUND) & pl.col(field.name).is_null()
+            is_null = pl.col(FOUND) & pl.col(field.name).is_null() & pl.col(ERROR).is_null()
             error = pl.when(is_null).then(pl.lit(message)).otherwise(error)
     return answers.with_columns(error.alias(ERROR))
 

@@ -1,0 +1,146 @@
+"""The rows that a table has for some keys, made of values of Python, of the types declared.
+
+A value that is no such thing is an error of its row, and of no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal as Exact
+from decimal import InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from headrace.core.contracts import FOUND_AT, ROW_ERROR
+from headrace.core.plan import nodes
+from headrace.core.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    FLOATS,
+    INTEGERS,
+    STRING,
+    TIMESTAMP,
+    Decimal,
+    Type,
+    to_polars,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BITS = dict(zip(INTEGERS, (8, 16, 32, 64), strict=True))
+
+
+def found_rows(
+    at: Sequence[int], rows: Sequence[Sequence[object]], lookup: nodes.Lookup
+) -> pl.DataFrame:
+    """The rows of these keys, each with the values of the columns that are added."""
+    import polars as pl
+
+    errors: list[str | None] = [None] * len(rows)
+    columns = [pl.Series(FOUND_AT, at, dtype=pl.UInt32)]
+    for place, found in enumerate(lookup.add):
+        read = reading(found.field.type)
+        values: list[object] = []
+        for row, of_row in enumerate(rows):
+            value = of_row[place]
+            try:
+                values.append(None if value is None else read(value))
+            except (ValueError, TypeError, OverflowError, InvalidOperation):
+                values.append(None)
+                wanted = f'column "{found.column}": wanted {found.field.type}'
+                errors[row] = errors[row] or f"{wanted}, the table has {_shown(value)}"
+        columns.append(
+            pl.Series(found.field.name, values, dtype=to_polars(found.field.type), strict=True)
+        )
+    return pl.DataFrame([*columns, pl.Series(ROW_ERROR, errors, dtype=pl.String)])
+
+
+def reading(type: Type) -> Callable[[Any], object]:
+    """How values become those of a type; raises where one is no such value."""
+    if type == STRING:
+        return text
+    if type in BITS:
+        return lambda value: _whole(value, BITS[type])
+    if type in FLOATS:
+        return _number
+    if isinstance(type, Decimal):
+        return lambda value: _exact(value, type)
+    readings: dict[Type, Callable[[Any], object]] = {
+        BOOLEAN: _truth,
+        DATE: _day,
+        TIMESTAMP: _instant,
+        BINARY: bytes,
+    }
+    return readings[type]
+
+
+def text(value: object) -> str:
+    """Any value as a text, as in JSON.
+
+    >>> text(True), text(1.5), text(datetime(2026, 1, 31, 8)), text({"a": [1]})
+    ('true', '1.5', '2026-01-31T08:00:00.000000Z', '{"a":[1]}')
+    """
+    match value:
+        case str():
+            return value
+        case bool():
+            return str(value).lower()
+        case datetime():
+            return f"{_instant(value).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+        case bytes() | memoryview():
+            return bytes(value).decode()
+        case dict() | list():
+            return orjson.dumps(value, default=str).decode()
+    return str(value)
+
+
+def _whole(value: object, bits: int) -> int:
+    if isinstance(value, str) or value != int(value):  # type: ignore[call-overload]
+        raise ValueError
+    number = int(value)  # type: ignore[call-overload]
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise OverflowError
+    return number
+
+
+def _number(value: object) -> float:
+    if isinstance(value, str | bool):
+        raise ValueError
+    return float(value)  # type: ignore[arg-type]
+
+
+def _exact(value: object, type: Decimal) -> Exact:
+    if isinstance(value, str | bool):
+        raise ValueError
+    number = Exact(str(value))
+    scaled = number.quantize(Exact(1).scaleb(-type.scale))
+    if scaled != number or abs(number) >= Exact(10) ** (type.precision - type.scale):
+        raise ValueError
+    return scaled
+
+
+def _truth(value: object) -> bool:
+    if value not in (0, 1) or isinstance(value, float | str):
+        raise ValueError
+    return bool(value)
+
+
+def _day(value: object) -> date:
+    if isinstance(value, datetime):
+        raise ValueError
+    return value if isinstance(value, date) else date.fromisoformat(value)  # type: ignore[arg-type]
+
+
+def _instant(value: object) -> datetime:
+    if not isinstance(value, datetime):
+        value = datetime.fromisoformat(value)  # type: ignore[arg-type]
+    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _shown(value: object) -> str:
+    said = text(value) if not isinstance(value, bytes | memoryview) else "binary"
+    return f'"{said[:40]}"' if isinstance(value, str) else said[:40]

@@ -1,0 +1,124 @@
+"""A server that answers GET with the row of a key as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from headrace.connectors.tables.urls import Url, url_such_as
+from headrace.core.connector import Connector, LookupSide, Misfit
+from headrace.core.contracts import Surroundings, Table
+from headrace.core.pipeline.complaints import KEY, Gathered, wanted, wrong
+from headrace.core.pipeline.fields import attempt
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import AnyText, Reading, Reads
+from headrace.core.plan import nodes
+from headrace.core.types import Schema
+
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header; what it says may let somebody in, and is not shown."""
+
+    name: str
+    value: Text
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class HeadersReading(Reading):
+    """A mapping of names to texts."""
+
+    def __init__(self) -> None:
+        self.wanted = "names and values of headers, as in {Accept: application/json}"
+        self.json = {"type": "object", "additionalProperties": {"type": "string"}}
+
+    def read(self, value: object) -> tuple[Header, ...]:
+        if not isinstance(value, dict) or not value:
+            raise wanted(value, self.wanted)
+        gathered, found = Gathered(), list[Header]()
+        for key, said in value.items():
+            text = attempt(gathered, _header, said, key)
+            if not _NAME.fullmatch(key):
+                gathered.add(wrong(key, f'"{key}" is no name of a header'), key, KEY)
+            elif isinstance(text, Text):
+                found.append(Header(key, text))
+        gathered.check()
+        return tuple(found)
+
+
+def _one_line(text: Text) -> Text:
+    if "\n" in text.reveal() or "\r" in text.reveal():
+        raise wrong(text, "a header is one line")
+    return text
+
+
+_header = Reads("a text", _one_line, secret=True)
+
+
+class HttpOptions(Part):
+    """A call for each key: the answer is a JSON object, the fields of which are the columns.
+
+    An array of one object is that object. 404, 204, `null` and an empty array say that there is
+    none. Other answers than 2xx are failures; of those, 408, 429 and 5xx are asked for again.
+    """
+
+    origin = ("url",)
+
+    url: Annotated[Url, url_such_as("https://host/customers/{id}")] = Field(
+        description="Where to ask; `{id}` stands for the column `id` of `on`, percent-encoded. It "
+        "is shown without what is secret in it."
+    )
+    headers: Annotated[tuple[Header, ...], HeadersReading()] = Field(
+        (), description="Headers that go with each call; what they say is not shown."
+    )
+    row: AnyText | None = Field(
+        None,
+        description="Where the row is in the answer, as in `data.customer`; by default it is the "
+        "answer.",
+    )
+
+
+def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
+    """Whether the URL has a place for each part of the key, and for nothing else."""
+    assert isinstance(options, HttpOptions)
+    url = options.url.text
+    named = PLACEHOLDER.findall(url.reveal())
+    for name in dict.fromkeys(named):
+        if name not in keys:
+            hint = f"on has {', '.join(keys.names)}"
+            yield Misfit(f'url: "{{{name}}}" is not in on', url, hint)
+    for name in keys.names:
+        if name not in named:
+            message = f'url: "{name}" of on has no place in it'
+            yield Misfit(message, url, f"write {{{name}}} where it belongs")
+    if not re.match(r"https?://", url.reveal()):
+        yield Misfit("url: wanted http:// or https://", url)
+
+
+def _open(lookup: nodes.Lookup, surroundings: Surroundings) -> Table:
+    from headrace.connectors.tables.http_table import HttpTable
+
+    return HttpTable(lookup)
+
+
+def _look(lookup: nodes.Lookup, surroundings: Surroundings) -> Awaitable[str]:
+    from headrace.connectors.tables.http_table import look
+
+    return look(lookup)
+
+
+HTTP = Connector(
+    "http",
+    "A server that is asked by HTTP.",
+    lookup=LookupSide(HttpOptions, open=_open, look=_look, fits=fits),
+)

@@ -1,0 +1,166 @@
+"""What runs of a lookup by HTTP: a call for each key, and JSON, read as a source reads it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import orjson
+
+from headrace.connectors.formats.json_decode import JsonDecoder
+from headrace.connectors.tables.extras import needed
+from headrace.connectors.tables.found import text
+from headrace.connectors.tables.http import PLACEHOLDER, HttpOptions
+from headrace.core.contracts import FOUND_AT, ConnectorError
+from headrace.core.plan import nodes
+from headrace.core.types import Field, Schema
+
+if TYPE_CHECKING:
+    import aiohttp
+    import polars as pl
+
+NOT_THERE = (204, 404, 410)
+MAY_PASS = (408, 425, 429)
+LONGEST = 16 << 20
+"""An answer of more bytes than this is none."""
+
+
+class HttpTable:
+    """A server, asked for one key at a time."""
+
+    keys_per_call = 1
+
+    def __init__(self, lookup: nodes.Lookup) -> None:
+        assert isinstance(lookup.options, HttpOptions)
+        needed("aiohttp", "aiohttp", "http")
+        self._lookup = lookup
+        self._options = lookup.options
+        self._session: aiohttp.ClientSession | None = None
+        # Whether a null may be there is looked at where all answers are.
+        fields = (Field(found.field.name, found.field.type) for found in lookup.add)
+        self._decoder = JsonDecoder(Schema(tuple(fields)))
+
+    async def check(self) -> None:
+        """What it would say of a key nobody knows before there is one."""
+
+    async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """Ask for the one key."""
+        import aiohttp
+
+        url = self._url(keys.row(0, named=True))
+        try:
+            async with self._opened().get(url) as response:
+                body = await self._body(response)
+        except aiohttp.ClientError as error:
+            raise ConnectorError(f"{self._host()}: {self._said(error)}") from error
+        return self._frame(None if body is None else self._row(body))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            # Its transports are closed in the next turn of the loop.
+            await asyncio.sleep(0)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            headers = {header.name: header.value.reveal() for header in self._options.headers}
+            # Time and concurrency are minded by whoever asks.
+            self._session = aiohttp.ClientSession(
+                headers={"Accept": "application/json", **headers},
+                timeout=aiohttp.ClientTimeout(total=None),
+                connector=aiohttp.TCPConnector(limit=self._lookup.concurrency),
+            )
+        return self._session
+
+    def _url(self, key: Mapping[str, object]) -> Any:
+        from yarl import URL
+
+        url = self._options.url.reveal()
+        filled = PLACEHOLDER.sub(lambda found: quote(text(key[found[1]]), safe=""), url)
+        return URL(filled, encoded=True)
+
+    def _host(self) -> str:
+        return urlsplit(str(self._options.url)).netloc
+
+    def _said(self, error: Exception) -> str:
+        return self._options.url.without_password(str(error) or type(error).__name__)
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes | None:
+        """The answer, or None where it says that there is no row."""
+        status = response.status
+        if status in NOT_THERE:
+            return None
+        if not 200 <= status < 300:
+            final = status < 500 and status not in MAY_PASS
+            message = f"{self._host()} answered {status} {response.reason or ''}".rstrip()
+            raise ConnectorError(message, final=final)
+        body = bytearray()
+        async for piece in response.content.iter_chunked(1 << 16):
+            body += piece
+            if len(body) > LONGEST:
+                raise ConnectorError(f"{self._host()} answered more than 16 MB", final=True)
+        return bytes(body)
+
+    def _row(self, body: bytes) -> Mapping[str, object] | None:
+        """The object of the answer."""
+        try:
+            said = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            shown = body[:60].decode(errors="replace")
+            raise ConnectorError(f"{self._host()} answered no JSON: {error}", shown) from None
+        if self._options.row is not None:
+            said = inside(said, self._options.row.reveal())
+        if isinstance(said, list) and len(said) < 2:
+            said = said[0] if said else None
+        if said is None or isinstance(said, dict):
+            return said
+        came = f"{len(said)} rows" if isinstance(said, list) else "no object"
+        raise ConnectorError(f"{self._host()} answered {came} for a key", final=True)
+
+    def _frame(self, row: Mapping[str, object] | None) -> pl.DataFrame:
+        """The row as columns, or none."""
+        import polars as pl
+
+        if row is None:
+            frame, bad = self._decoder.decode(b"{}\n", 0)
+            frame = frame.clear()
+        else:
+            picked = {f.field.name: inside(row, f.column) for f in self._lookup.add}
+            frame, bad = self._decoder.decode(orjson.dumps(picked) + b"\n", 0)
+        for each in bad:
+            raise ConnectorError(f"{self._host()}: {each.error}", each.raw[:100], final=True)
+        at = pl.int_range(frame.height, dtype=pl.UInt32, eager=True).alias(FOUND_AT)
+        return frame.insert_column(0, at)
+
+
+def inside(said: object, name: str) -> object:
+    """What stands under a name, or under names with dots between them, one inside the other.
+
+    >>> inside({"a": {"b": 1}}, "a.b"), inside({"a.b": 2}, "a.b"), inside({}, "a")
+    (1, 2, None)
+    """
+    if not isinstance(said, dict):
+        return None
+    if name in said:
+        return said[name]
+    first, dot, rest = name.partition(".")
+    return inside(said.get(first), rest) if dot else None
+
+
+async def look(lookup: nodes.Lookup) -> str:
+    """Whether somebody listens there."""
+    table = HttpTable(lookup)
+    at = urlsplit(table._options.url.reveal())
+    port = at.port or (443 if at.scheme == "https" else 80)
+    try:
+        _, writer = await asyncio.open_connection(at.hostname, port)
+        writer.close()
+    except OSError as error:
+        message = f"cannot reach {table._host()}: {(error.strerror or str(error)).lower()}"
+        raise ConnectorError(message) from None
+    return f"{table._options.url}, somebody answers there"

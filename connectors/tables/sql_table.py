@@ -1,0 +1,265 @@
+"""What runs of a lookup in a database: a pool of connections, and one query for many keys.
+
+SQLAlchemy waits by itself, so each query has a thread (`threads`). One that takes too long is
+broken off where the driver can do that (SQLite, PostgreSQL).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal as Exact
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from headrace.connectors.tables.extras import needed
+from headrace.connectors.tables.found import found_rows
+from headrace.connectors.tables.sql import SqlOptions
+from headrace.connectors.tables.threads import in_thread
+from headrace.core.contracts import ConnectorError, Surroundings
+from headrace.core.plan import nodes
+from headrace.core.problems import did_you_mean
+from headrace.core.types import BOOLEAN, DATE, STRING, TIMESTAMP, Type, is_numeric
+
+if TYPE_CHECKING:
+    import polars as pl
+    import sqlalchemy as sa
+
+T = TypeVar("T")
+NUMBERS = (int, float, Exact)
+
+
+@dataclass(slots=True)
+class Query:
+    """A query on its way; it can be broken off from another thread."""
+
+    connection: Any = None
+    over: bool = False
+
+    def break_off(self) -> None:
+        """Have the driver give up, if it knows how to."""
+        connection = self.connection
+        if connection is None or self.over:
+            return
+        for name in ("interrupt", "cancel"):
+            give_up = getattr(connection, name, None)
+            if give_up is not None:
+                with suppress(Exception):
+                    give_up()
+                return
+
+
+@dataclass(slots=True)
+class Reflected:
+    """The table as the database knows it, and what is asked of it."""
+
+    select: sa.Select[Any]
+    keys: Sequence[sa.Column[Any]]
+    bound: Sequence[Callable[[Any], Hashable]]
+    """How each part of a key is handed to the driver."""
+
+
+@dataclass(slots=True)
+class SqlTable:
+    """A table of a database."""
+
+    lookup: nodes.Lookup
+    surroundings: Surroundings
+    options: SqlOptions = field(init=False)
+    _engine: sa.Engine | None = None
+    _reflected: Reflected | None = None
+
+    def __post_init__(self) -> None:
+        assert isinstance(self.lookup.options, SqlOptions)
+        needed("sqlalchemy", "SQLAlchemy", "sql")
+        self.options = self.lookup.options
+
+    @property
+    def keys_per_call(self) -> int:
+        """As many as the user says."""
+        return self.options.keys_per_query
+
+    async def check(self) -> None:
+        """Ask the database for the table and its columns."""
+        query = Query()
+        await self._in_thread(query, partial(self._ready, query))
+
+    async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """One query."""
+        query = Query()
+        rows = list(keys.iter_rows())
+        at, found = await self._in_thread(query, partial(self._find, query, rows))
+        return found_rows(at, found, self.lookup)
+
+    async def close(self) -> None:
+        """Close the connections that are not in use."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+    async def _in_thread(self, query: Query, work: Callable[[], T]) -> T:
+        return await in_thread(self.surroundings.bench, work, query.break_off)
+
+    def _find(
+        self, query: Query, rows: Sequence[Sequence[Any]]
+    ) -> tuple[list[int], list[Sequence[object]]]:
+        """The rows of these keys, and which each of them is of."""
+        import sqlalchemy as sa
+
+        table = self._reflected or self._ready(query)
+        asked: dict[Hashable, int] = {}
+        for at, row in enumerate(rows):
+            with suppress(ValueError, OverflowError):  # what the column cannot hold is not there
+                asked[tuple(b(v) for b, v in zip(table.bound, row, strict=True))] = at
+        if len(table.keys) == 1:
+            among = table.keys[0].in_([key[0] for key in asked])  # type: ignore[index]
+        else:
+            among = sa.tuple_(*table.keys).in_(list(asked))
+        width = len(table.keys)
+        at, found = list[int](), list[Sequence[object]]()
+        with self._connected(query) as connection:
+            for row in connection.execute(table.select.where(among)):
+                # Databases may find equal what is not written equally.
+                if (place := asked.get(tuple(row[:width]))) is not None:
+                    at.append(place)
+                    found.append(row[width:])
+        return at, found
+
+    def _ready(self, query: Query) -> Reflected:
+        """The table, reflected."""
+        import sqlalchemy as sa
+
+        name = self.options.table.reveal()
+        schema = self.options.schema_.reveal() if self.options.schema_ else None
+        with self._connected(query) as connection:
+            try:
+                table = sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection)
+            except sa.exc.NoSuchTableError:
+                raise self._no_table(sa.inspect(connection), schema) from None
+        keys = [self._column(table, each.name) for each in self.lookup.on]
+        for column, each in zip(keys, self.lookup.on, strict=True):
+            self._comparable(column, each.value.type)
+        added = [self._column(table, found.column) for found in self.lookup.add]
+        bound = [_bound(column) for column in keys]
+        self._reflected = Reflected(sa.select(*keys, *added), keys, bound)
+        return self._reflected
+
+    def _no_table(self, inspector: Any, schema: str | None) -> ConnectorError:
+        there = [*inspector.get_table_names(schema), *inspector.get_view_names(schema)]
+        name = self.options.table
+        hint = did_you_mean(name, there) or _listed("tables", there)
+        return ConnectorError(f'there is no table "{name.shown}"', hint, exit_status=2, final=True)
+
+    def _column(self, table: sa.Table, name: str) -> sa.Column[Any]:
+        columns: Mapping[str, sa.Column[Any]] = {c.name: c for c in table.columns}
+        if name in columns:
+            return columns[name]
+        hint = did_you_mean(name, columns) or _listed("columns", list(columns))
+        message = f'the table "{self.options.table.shown}" has no column "{name}"'
+        raise ConnectorError(message, hint, exit_status=2, final=True)
+
+    def _comparable(self, column: sa.Column[Any], type: Type) -> None:
+        """Whether a key of that type can equal the column at all."""
+        kinds = _kinds(type)
+        try:
+            kind = column.type.python_type
+        except NotImplementedError:
+            return
+        if issubclass(kind, kinds) or (kind is UUID and type == STRING):
+            return
+        message = f'"{column.name}" is {column.type} in the database, and {type} in on'
+        raise ConnectorError(message, "cast it in on", exit_status=2, final=True)
+
+    @contextmanager
+    def _connected(self, query: Query) -> Iterator[sa.Connection]:
+        import sqlalchemy as sa
+
+        engine = self._engine or self._open()
+        try:
+            with engine.connect() as connection:
+                query.connection = connection.connection.dbapi_connection
+                try:
+                    yield connection
+                finally:
+                    query.over = True
+        except sa.exc.SQLAlchemyError as error:
+            raise self._told(error) from error
+
+    def _open(self) -> sa.Engine:
+        """The pool, which opens nothing yet."""
+        import sqlalchemy as sa
+
+        try:
+            url = sa.make_url(self.options.url.reveal())
+            url = self._of_file(url) if url.get_backend_name() == "sqlite" else url
+            # Calls are counted elsewhere; a thread that hangs must take no other's place.
+            self._engine = sa.create_engine(
+                url, pool_size=self.lookup.concurrency, max_overflow=-1, pool_pre_ping=True
+            )
+        except ModuleNotFoundError as error:
+            hint = "install it, or name another one: postgresql+psycopg://..."
+            message = f'the driver "{error.name}" of this database is not installed'
+            raise ConnectorError(message, hint, exit_status=2, final=True) from None
+        except sa.exc.SQLAlchemyError as error:
+            told = self._told(error)
+            told.final, told.exit_status = True, 2
+            raise told from error
+        return self._engine
+
+    def _of_file(self, url: sa.URL) -> sa.URL:
+        """SQLite makes what is not there; here it only reads."""
+        name = url.database
+        if not name or name == ":memory:" or name.startswith("file:"):
+            return url
+        path = os.path.join(self.surroundings.folder, name)
+        if not os.path.isfile(path):
+            raise ConnectorError(f"there is no file {name}", exit_status=2)
+        read_only = {"mode": "ro", "uri": "true", **url.query}
+        return url.set(database=f"file:{path}", query=read_only)
+
+    def _told(self, error: sa.exc.SQLAlchemyError) -> ConnectorError:
+        """What the database says, in a line."""
+        import sqlalchemy as sa
+
+        said = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
+        line = self.options.url.without_password(said.splitlines()[0])
+        final = isinstance(error, sa.exc.ProgrammingError | sa.exc.ArgumentError)
+        return ConnectorError(f"the database says: {line}", final=final)
+
+
+def _kinds(type: Type) -> tuple[type, ...]:
+    """The types of Python that a column may have which equals a key."""
+    if is_numeric(type):
+        return NUMBERS
+    return {BOOLEAN: (bool, int), DATE: (date,), TIMESTAMP: (datetime,)}.get(type, (str,))
+
+
+def _bound(column: sa.Column[Any]) -> Callable[[Any], Hashable]:
+    try:
+        kind = column.type.python_type
+    except NotImplementedError:
+        return _as_it_is
+    if kind is UUID:
+        return UUID
+    if issubclass(kind, datetime):
+        return _aware if getattr(column.type, "timezone", False) else _naive
+    return _as_it_is
+
+
+def _as_it_is(value: Any) -> Hashable:
+    return value  # type: ignore[no-any-return]
+
+
+def _naive(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(tzinfo=None)
+
+
+def _aware(at: datetime) -> datetime:
+    return at.astimezone(UTC)
+
+
+def _listed(what: str, names: Sequence[str]) -> str:
+    return f"the {what} are {', '.join(names[:20])}" if names else f"it has no {what}"

@@ -11,8 +11,8 @@ from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
 from headrace.core.expressions import type_expression
 from headrace.core.expressions.typed import to_expr
 from headrace.core.keygroups import owned, partition
-from headrace.core.operators.joins.make import Joining, join_operator
-from headrace.core.operators.operator import Output
+from headrace.core.operators.joins.make import join_operator
+from headrace.core.operators.operator import Output, TwoSided
 from headrace.core.operators.place import Place
 from headrace.core.ordinals import placed
 from headrace.core.plan.matching import Matching
@@ -127,7 +127,7 @@ class Inputs:
 
     def _begin(self, frozen: tuple[Frozen, ...]) -> None:
         self.states: list[StepState] = []
-        self.operators: list[Joining] = []
+        self.operators: list[TwoSided] = []
         for at in range(self.parallelism):
             groups = owned(at, self.parallelism, GROUPS)
             state = self.backend.open(Owner("step", at, groups, GROUPS, frozen))

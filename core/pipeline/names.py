@@ -29,7 +29,9 @@ def diverted(node: Node) -> Iterator[str]:
     """The streams for what is late or failed."""
     node = meant(node)
     for entry in node.entries if isinstance(node, Mapping) else ():
-        if entry.key.value in ("on_error", "window"):
+        if entry.key.value == "join":
+            yield from _late(meant(entry.value))
+        if entry.key.value in ("on_error", "window", "process"):
             yield from _elsewhere(meant(entry.value))
 
 
@@ -53,6 +55,14 @@ def _outputs(name: str, node: Node) -> Iterator[str]:
     if isinstance(node, Mapping):
         yield from (f"{name}.{entry.key.value}" for entry in node.entries)
         yield f"{name}.else"
+
+
+def _late(join: Node) -> Iterator[str]:
+    """The streams for late rows of each input, also where one is named for both."""
+    late = join.get("late_to") if isinstance(join, Mapping) else None
+    node = meant(late.value) if late else None
+    values = [entry.value for entry in node.entries] if isinstance(node, Mapping) else [node]
+    yield from (each.value for each in values if isinstance(each, Scalar) and each.value)
 
 
 def _elsewhere(node: Node) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.core.expressions.typed import Column
+from headrace.core.expressions.typed import Apply, Column, Typed, columns
 from headrace.core.plan.matching import AsOf, Changing, SameWindow, Within
 from headrace.core.plan.nodes import (
     BOUNDS,
@@ -89,14 +89,14 @@ def _check_side(join: Join, side: Side, kind: Upsert, *, is_left: bool) -> None:
         case AsOf() if is_left:
             message = f"the left input of as_of cannot be {_said(kind)}"
             raise Refused(message, clause="join")
-    by = {column.value.name for column in side.key if isinstance(column.value, Column)}
-    computed = any(not isinstance(column.value, Column) for column in side.key)
-    if computed or not by <= set(kind.key):
+    by = {name for column in side.key for name in columns(column.value)}
+    if not by <= set(kind.key):
         message = f'"{side.name}" is {_said(kind)}, and is joined by something else'
         hint = f"join it by columns of its key: {', '.join(kind.key)}"
         raise Refused(message, hint, "join")
-    if isinstance(join.matching, AsOf) and by != set(kind.key):
-        left = ", ".join(name for name in kind.key if name not in by)
+    whole = {name for column in side.key if (name := _as_it_is(column.value))}
+    if isinstance(join.matching, AsOf) and whole != set(kind.key):
+        left = ", ".join(name for name in kind.key if name not in whole)
         message = f'"{side.name}" has a row for each {", ".join(kind.key)}, and as_of takes one'
         raise Refused(message, f"say in on what {left} is equal to", "join")
 
@@ -109,15 +109,25 @@ def _key_of(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]:
         return tuple(mine)
     theirs = [names[1][name] for name in right.key]
     equal = {
-        (names[0][one.value.name], names[1][other.value.name])
+        (names[0][mine_as], names[1][theirs_as])
         for one, other in zip(join.left.key, join.right.key, strict=True)
-        if isinstance(one.value, Column) and isinstance(other.value, Column)
+        if (mine_as := _as_it_is(one.value)) and (theirs_as := _as_it_is(other.value))
     }
     if join.type in ("inner", "left"):
         theirs = [name for name in theirs if name not in {other for _, other in equal}]
     elif join.type == "right":
         mine = [name for name in mine if name not in {one for one, _ in equal}]
     return (*mine, *theirs)
+
+
+def _as_it_is(value: Typed) -> str:
+    """The column that a value is, perhaps as a wider type; "" if it is none."""
+    match value:
+        case Column(name=name):
+            return name
+        case Apply(function="cast", arguments=(Column(name=name),)):
+            return name
+    return ""
 
 
 def _names(side: Side) -> dict[str, str]:

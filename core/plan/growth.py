@@ -12,7 +12,18 @@ from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan.columns import Report
 from headrace.core.plan.layout import keyed_operation, two_sided
 from headrace.core.plan.matching import AsOf, Changing, SameWindow, Within
-from headrace.core.plan.nodes import Aggregate, Dedup, Join, Keyed, PlanPart, Sink, Step, Top
+from headrace.core.plan.nodes import (
+    Aggregate,
+    Body,
+    Dedup,
+    Join,
+    Keyed,
+    PlanPart,
+    Process,
+    Sink,
+    Step,
+    Top,
+)
 from headrace.core.plan.windows import Global, Window
 
 BEHIND = "forgets a key that long after its last row"
@@ -47,11 +58,12 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: Repor
     held = reached(parts, _holding_back(pipeline))
     for step, keyed in _keyed_steps(parts):
         if _waits_for_time(keyed):
-            windows[step.name] = not isinstance(keyed, Dedup)
+            windows[step.name] = not isinstance(keyed, Dedup | Process)
             for name in {held[name]: None for name in step.inputs if name in held}:
                 waiting[name].append(step.name)
     for step, join in _joins(parts):
         if isinstance(join.matching, SameWindow | AsOf):
+            windows[step.name] = isinstance(join.matching, SameWindow)
             for name in {held[name]: None for name in step.inputs if name in held}:
                 waiting[name].append(step.name)
     for name, steps in waiting.items():
@@ -131,6 +143,8 @@ def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
     """Clause, message and hint, where state grows as long as rows come."""
     message = f"every {_named(keyed)} is remembered for ever"
     match keyed:
+        case Process(body=body) if kept := _kept_for_ever(body):
+            return "process", message, f'"{kept}" has no ttl, as in value("bigint", ttl="1h")'
         case Dedup(keep="first", ttl=None):
             ttl = "ttl: 1h" if timed else "ttl: 1h, time: processing"
             return "dedup", message, f"dedup: {{..., {ttl}}} {BEHIND}"
@@ -152,6 +166,12 @@ def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
     return None
 
 
+def _kept_for_ever(body: Body) -> str | None:
+    """A state of a class that nobody forgets; one with timers may clear what it keeps."""
+    states = () if body.timers else body.states
+    return next((name for name, said in states if said.ttl_us is None), None)
+
+
 def _named(keyed: Keyed) -> str:
     names = ", ".join(column.name for column in keyed.key)
     return f"({names})" if len(keyed.key) > 1 else f'"{names}"'
@@ -160,5 +180,7 @@ def _named(keyed: Keyed) -> str:
 def _waits_for_time(keyed: Keyed) -> bool:
     if isinstance(keyed, Dedup):
         return keyed.in_time
+    if isinstance(keyed, Process):
+        return keyed.body.in_time
     window = keyed.window
     return window is not None and window.bounded and not window.processing

@@ -6,6 +6,7 @@ drop, route.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
@@ -123,6 +124,11 @@ class Operations:
         if self.step.select is None:
             return
         columns = [(self._plain(a), self._computed(a)) for a in self.step.select]
+        names = Counter(name for name, _ in columns)
+        for each, (name, _) in zip(self.step.select, columns, strict=True):
+            if names[name] > 1 and each.name != name:
+                hint = f"give it a name of its own: {{..., other_{name}: {each.name}}}"
+                self.report.add(f'two columns would be called "{name}"', each.name.locate(), hint)
         yield from self._project("select", columns, self.step.select, replaces=True)
 
     def _drop(self) -> Iterator[Operation]:

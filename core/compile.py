@@ -189,16 +189,19 @@ class _Making:
     def _keyed(self, operation: nodes.Keyed) -> Operator:
         """One operator, or one for each range of key groups that have one clock."""
         # Loaded when a pipeline has keyed steps, with all that aggregates.
+        from headrace.core.operators.blamed import Blamed
         from headrace.core.operators.divided import Divided
         from headrace.core.operators.keyed import keyed_operator
+        from headrace.core.plan.user_windows import codes_of
 
         parts = [
             (each.groups, keyed_operator(operation, self._place(each)))
             for each in self._owner().divided()
         ]
-        if len(parts) == 1:
-            return parts[0][1]
-        return Divided(operation.key, self.seat.key_groups, parts)
+        alone = len(parts) == 1
+        made = parts[0][1] if alone else Divided(operation.key, self.seat.key_groups, parts)
+        codes = codes_of(operation)
+        return Blamed(self.step.name, codes, made) if codes else made
 
     def two_sided(self, operation: nodes.TwoSided) -> TwoSided:
         """The operator of two inputs, or one for each range of key groups that have one clock."""

@@ -15,6 +15,8 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +35,46 @@ class UserCodeError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class UserCode:
+    """A function or a class of a user: `w.py:P99`, in the folder of the pipeline."""
+
+    folder: Path
+    file: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.name}"
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / self.file
+
+    @property
+    def shown(self) -> str:
+        """How messages call it."""
+        return f"{self.path.name}:{self.name}"
+
+    def load(self) -> Callable[..., Any]:
+        """It, from its file, which is run once in a process."""
+        return load_function(self.path, self.name)
+
+    def failed(self, error: BaseException) -> str:
+        """What is said of an exception in it."""
+        return f"{where(error, self.path)}: {said(error)}"
+
+
+@lru_cache(maxsize=256)
+def made_of(code: UserCode) -> Any:
+    """The one object of a class of a user that there is in a process."""
+    kind = code.load()
+    try:
+        return kind()
+    except Exception as error:
+        raise UserCodeError(f"{code.failed(error)} (making a {code.name})") from error
 
 
 def load_function(path: Path, name: str) -> Callable[..., Any]:

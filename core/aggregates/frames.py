@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.calls import AggregateCall, AggregateExpression
+from headrace.core.aggregates.users import UserCall, by_users, of_users
 from headrace.core.expressions.typed import Column, to_expr
 from headrace.core.frames import projected
 
@@ -22,14 +23,16 @@ def partial_states(
     """The partial state of each group; without keys of all rows, also of none."""
     computed = {name: expr for call in calls for name, expr in call.prepare().items()}
     prepared = rows.with_columns(**computed) if computed else rows
-    return _grouped(prepared, keys, [part for call in calls for part in call.partial()])
+    states = _grouped(prepared, keys, [part for call in calls for part in call.partial()])
+    return by_users(states, keys, calls, UserCall.begun)
 
 
 def merged_states(
     states: pl.DataFrame, keys: Sequence[str], calls: Sequence[AggregateCall]
 ) -> pl.DataFrame:
     """One state a group from several."""
-    return _grouped(states, keys, [part for call in calls for part in call.merge()])
+    states = _grouped(states, keys, [part for call in calls for part in call.merge()])
+    return by_users(states, keys, calls, UserCall.merged)
 
 
 def results(
@@ -39,6 +42,9 @@ def results(
     expressions: Mapping[str, AggregateExpression],
 ) -> pl.DataFrame:
     """The keys and the named expressions, a row a state."""
+    calls = tuple(calls)
+    for user in of_users(calls):
+        states = user.finished(states, keys)
     finish = {call.name: call.finish() for call in calls}
     ends = {name: expression.finish for name, expression in expressions.items()}
     bare = {n: e.name for n, e in ends.items() if isinstance(e, Column) and e.name in finish}

@@ -7,6 +7,7 @@ it can be cut, kept and merged in any order: merging is associative and commutat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.aggregates import (
@@ -20,6 +21,7 @@ from headrace.core.aggregates import (
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.expressions.typed import Column, walk
 from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.telling import Telling
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.types import TIMESTAMP, Field, Schema, to_polars
@@ -64,6 +66,7 @@ class Aggregates:
         self, operation: nodes.Aggregate, grouping: Grouping, *, newest: bool = False
     ) -> None:
         self._grouping = grouping
+        self._telling = Telling(grouping, operation.window)
         self._expressions = {column.name: column.expression for column in operation.columns}
         if newest:
             self._expressions[EVENT_TIME] = _newest()
@@ -78,17 +81,24 @@ class Aggregates:
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Partial states."""
-        return partial_states(rows, by, self._calls)
+        with self._telling(rows):
+            return partial_states(rows, by, self._calls)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Merged states."""
-        return merged_states(states, by, self._calls)
+        with self._telling(states):
+            return merged_states(states, by, self._calls)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Results."""
         inside = dict(zip(self._grouping.inside, self._grouping.names, strict=True))
         names = [inside.get(name, name) for name in by]
-        return results(self._grouping.named(states), names, self._calls, self._expressions)
+        with self._telling(states):
+            return results(self._grouping.named(states), names, self._calls, self._expressions)
+
+    def naming(self, groups: pl.DataFrame, number: str) -> AbstractContextManager[None]:
+        """Within this, groups are named by their number among these, which have the key."""
+        return self._telling.numbered(groups, number)
 
     @property
     def types(self) -> Mapping[str, pl.DataType]:

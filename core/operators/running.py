@@ -63,7 +63,8 @@ class Running(Forgetting):
         """The states of the keys of these rows, together with what was known of them."""
         columns = [ASKED, *self._state_columns]
         numbered = fresh.with_row_index(ASKED)[columns]
-        merged = self._fold.merge(together([found[columns], numbered]), (ASKED,))
+        with self._fold.naming(fresh, ASKED):
+            merged = self._fold.merge(together([found[columns], numbered]), (ASKED,))
         # In the order in which they were asked for, which the table remembers.
         merged = sorted_by(merged, ASKED)[list(self._state_columns)]
         return fresh[[*self._grouping.inside, KEY]].hstack(merged.get_columns())

@@ -108,7 +108,7 @@ class Assignments(Reading):
         self.lists = lists
         mapping: Json = {
             "type": "object",
-            "additionalProperties": expression.json,
+            "additionalProperties": self.values.json,
             "minProperties": 1,
         }
         if names is output:
@@ -133,10 +133,15 @@ class Assignments(Reading):
                 gathered.add(wanted(text, expression.wanted, NULLS), key)
                 continue
             computed = attempt(gathered, self.values, text, key)
-            if isinstance(named, Text) and isinstance(computed, Text):
-                found.append(Assignment(named, computed))
+            if isinstance(named, Text) and computed is not None:
+                found.append(self.made(named, computed))
         gathered.check()
         return tuple(found)
+
+    def made(self, name: Text, value: object) -> Assignment:
+        """The assignment of what was read."""
+        assert isinstance(value, Text)
+        return Assignment(name, value)
 
     def _columns(self, value: list[object]) -> tuple[Text, ...]:
         return OneOrMany(self.names, self.wanted).read(value)

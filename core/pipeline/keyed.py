@@ -7,18 +7,27 @@ Each mapping here reads its own keys. What only makes sense beside something els
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.pipeline.complaints import wanted, wrong
-from headrace.core.pipeline.fields import Assignment, Assignments, OneOrMany
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.complaints import KEY, Gathered, wanted, wrong
+from headrace.core.pipeline.fields import (
+    Assignment,
+    Assignments,
+    OneOrMany,
+    TypeReading,
+    attempt,
+)
+from headrace.core.pipeline.functions import ClassName
+from headrace.core.pipeline.part import Part, reading_of
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     Count,
     Flag,
+    Json,
     Name,
     Reading,
     Reads,
@@ -29,6 +38,8 @@ from headrace.core.pipeline.values import (
     duration,
     expression,
 )
+from headrace.core.problems import did_you_mean
+from headrace.core.types import Type
 
 LONGEST = timedelta(days=1_000_000)
 """Longer than any stream; and event times that are moved by it can still be counted."""
@@ -247,23 +258,81 @@ class KeyReading(Reading):
         return self._many.read(value)
 
 
+class PythonAggregate(Part):
+    """An aggregate of your own, in the place of an expression: a class with `partial`, `merge` and
+    `finish`, each of which is called once a group of rows. [Windows](windows.md) has an example.
+    """
+
+    python: ClassName = Field(description="The file, beside the pipeline, and the class.")
+    of: Annotated[
+        tuple[Text, ...], OneOrMany(expression, "an expression, or a list of expressions")
+    ] = Field(description="What `partial` gets of the rows: a column, or several, each a Series.")
+    returns: Annotated[tuple[Type, bool], TypeReading()] = Field(
+        description="The type of what `finish` returns."
+    )
+
+
 class AggregateReading(Reading):
-    """An expression over the rows of a group."""
+    """An expression over the rows of a group, or a class of the user's."""
 
     wanted = expression.wanted
-    json = expression.json
+
+    def __init__(self) -> None:
+        self._readings = {}
+        properties = {}
+        for key, name in PythonAggregate.written().items():
+            field = PythonAggregate.model_fields[name]
+            reading = reading_of(field)
+            assert reading is not None
+            self._readings[key] = reading
+            properties[key] = reading.json | {"description": field.description}
+        python: Json = {
+            "type": "object",
+            "properties": properties,
+            "required": [*properties],
+            "additionalProperties": False,
+        }
+        self.json: Json = {"anyOf": [expression.json, python]}
 
     def read(self, value: object) -> object:
-        if isinstance(value, dict) and "python" in value:
-            hint = "there are expressions such as count(*)"
-            raise wrong(value, '"python" is not built yet', hint)
-        return expression.read(value)
+        if not isinstance(value, dict):
+            return expression.read(value)
+        gathered = Gathered()
+        for key in value:
+            if key not in self._readings:
+                hint = did_you_mean(key, tuple(self._readings)) or f"as in {PYTHON}"
+                gathered.add(wrong(key, f'unknown key "{key}"', hint), key, KEY)
+        found = {}
+        for key, reading in self._readings.items():
+            if key in value:
+                found[key] = attempt(gathered, reading, value[Text(key)], key)
+            else:
+                gathered.add(wrong(value, f'missing key "{key}"', f"as in {PYTHON}"))
+        gathered.check()
+        return PythonAggregate.model_construct(**found)
+
+
+PYTHON = "{python: w.py:P99, of: [amount], returns: double}"
+
+
+@dataclass(frozen=True, slots=True)
+class UserAssignment(Assignment):
+    """A column that a class of the user's makes."""
+
+    python: PythonAggregate
 
 
 class AggregatesReading(Assignments):
     """A mapping of names to expressions over the rows of a group."""
 
     values = AggregateReading()
+
+    def made(self, name: Text, value: object) -> Assignment:
+        """The assignment of what was read."""
+        if isinstance(value, PythonAggregate):
+            return UserAssignment(name, None, value)
+        assert isinstance(value, Text)
+        return Assignment(name, value)
 
 
 Key = Annotated[tuple[Assignment, ...], KeyReading()]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -35,6 +34,7 @@ from headrace.core.pipeline.formats import (
     FormatName,
     JsonOptions,
 )
+from headrace.core.pipeline.functions import Function, FunctionName
 from headrace.core.pipeline.joins import Join
 from headrace.core.pipeline.keyed import Aggregates, Dedup, Key, TimeToLive, Top, Windowed
 from headrace.core.pipeline.lookup import Lookup, LookupKeys
@@ -46,39 +46,12 @@ from headrace.core.pipeline.values import (
     Duration,
     Expression,
     Flag,
-    Reads,
     StreamName,
-    Unfit,
     choice,
     whole,
 )
 
 PARALLELISM = whole(1, MAX_KEY_GROUPS)
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function in a user's file: `scoring.py:score`, as written and as found."""
-
-    text: Text
-    file: str
-    name: str
-
-    def path(self, folder: Path) -> Path:
-        """The file; a relative one stands in the folder of the pipeline."""
-        return folder / self.file
-
-
-def _function(text: Text) -> Function:
-    file, colon, name = text.rpartition(":")
-    if not colon or not file.endswith(".py") or not name.isidentifier():
-        raise Unfit
-    return Function(text, file, name)
-
-
-FunctionName = Annotated[
-    Function, Reads("a file and a function in it, such as scoring.py:score", _function)
-]
 
 
 class Watermark(Part):

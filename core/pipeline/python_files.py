@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from headrace.core.pipeline.findings import Findings
-from headrace.core.pipeline.model import Function
+from headrace.core.pipeline.functions import Function
 from headrace.core.problems import did_you_mean, nearest_file
 
 MAX_BYTES = 2**20

@@ -8,6 +8,7 @@ from pathlib import Path
 from headrace.core.connector import Connectors
 from headrace.core.pipeline import keyed_rules
 from headrace.core.pipeline.inputs import beside_from, read_by, two_sided
+from headrace.core.pipeline.keyed_code import check_user_code
 from headrace.core.pipeline.later import BESIDE, CLAUSES, LATER_CLAUSES, in_step
 from headrace.core.pipeline.lookup import Lookup
 from headrace.core.pipeline.lookup_reader import LookupReader
@@ -98,6 +99,7 @@ class StepReader:
             self._complain((), message, hint)
         for rule in keyed_rules.check(step, data):
             self._broken(rule)
+        check_user_code(step, self.folder, self.section.subject, self.findings)
         if step.map is None:
             if "on_error" in data and not {"map", "lookup"} & data.keys():
                 hint = "expressions never fail: what cannot be computed is null"

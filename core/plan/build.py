@@ -55,7 +55,7 @@ class Builder:
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
         self.pipeline: Pipeline = loaded.pipeline
-        self.report = Report()
+        self.report = Report(folder=loaded.folder)
         self.known: dict[str, Known] = {name: UNKNOWN for name in loaded.broken}
         self.streams: dict[str, nodes.Stream] = {}
         self.circular: list[tuple[str, ...]] = []

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.core.aggregates.identity import identity
+from headrace.core.aggregates.users import of_users
 from headrace.core.expressions import syntax
 from headrace.core.expressions.functions import TABLE
 from headrace.core.expressions.parser import parse
 from headrace.core.expressions.typed import Column, ExpressionError
+from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.describe_joins import signed
 from headrace.core.plan.describe_keyed import evict_said, shape_said
@@ -63,6 +65,14 @@ def column_text(column: nodes.Computed) -> str:
     if column.text:
         return canonical(column.text)
     return quoted(column.value.name) if isinstance(column.value, Column) else column.name
+
+
+def aggregated_text(column: nodes.Aggregated) -> str:
+    """What an aggregate is; of a user's class the name of its call says it."""
+    users = of_users(column.expression.calls)
+    if users and MASK not in column.text:
+        return users[0].name.removeprefix("__")
+    return canonical(column.text)
 
 
 def window_text(window: Window) -> str:
@@ -201,6 +211,6 @@ def _keyed(operation: nodes.Keyed) -> Iterator[str]:
         case nodes.Dedup():
             yield dedup_text(operation)
         case nodes.Aggregate(columns=columns, having=having):
-            yield from (f"{quoted(c.name)} = {canonical(c.text)}" for c in columns)
+            yield from (f"{quoted(c.name)} = {aggregated_text(c)}" for c in columns)
             if having:
                 yield f"having {canonical(having.text)}"

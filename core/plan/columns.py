@@ -8,6 +8,7 @@ touches those is left unchecked, so that one mistake is told once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions import Typed
@@ -52,6 +53,8 @@ class Report:
 
     problems: list[Problem] = field(default_factory=list)
     about: str = ""
+    folder: Path = Path()
+    """Where the files stand that the pipeline names."""
 
     def add(
         self, message: str, place: Place | None, hint: str = "", severity: Severity = "error"

@@ -35,6 +35,7 @@ from headrace.core.plan.nodes import (
     Top,
 )
 from headrace.core.plan.rankings import no_ranking, ordering
+from headrace.core.plan.user_windows import user_aggregate
 from headrace.core.plan.windowing import in_us, needs_time, window_of
 from headrace.core.problems import did_you_mean
 from headrace.core.types import INT, TIMESTAMP, Array, Field, Schema, Struct
@@ -88,22 +89,36 @@ class KeyedClauses:
         self._check_bounds(bounds)
         columns = []
         for each in written:
-            assert each.expression is not None, "an aggregate is an expression"
             self._check_name(each.name, [name for name, _ in key], bounds)
-            typed = aggregate(each.expression, self.known, keys, self.report)
-            if typed is None:
+            made = self._aggregated(each, keys)
+            if made is None:
                 broken.add(str(each.name))
                 continue
-            if _aggregates_clock(typed):
-                message = f"{NOW} an aggregate"
-                self.report.add(message, each.expression.locate(), "with and select may read it")
-            columns.append(Aggregated(str(each.name), typed, each.expression.shown))
+            typed = made.expression
+            columns.append(made)
             fields.append(Field(str(each.name), typed.type, typed.finish.nullable))
         self.known = Known(Schema(tuple(_once(fields))), frozenset(broken), self.known.open)
         having = self._having()
         return Aggregate(
             _computed(key, self.step.key), window, tuple(columns), having, self._ttl(self.step.ttl)
         )
+
+    def _aggregated(self, written: Assignment, keys: Known) -> Aggregated | None:
+        """A column of the result; None if it is wrong."""
+        if isinstance(written, document.UserAssignment):
+            found = user_aggregate(written.python, self.known, self.report)
+            typed, text = found or (None, "")
+            place = written.python.of[0]
+        else:
+            assert written.expression is not None, "an aggregate is an expression"
+            place, text = written.expression, written.expression.shown
+            typed = aggregate(written.expression, self.known, keys, self.report)
+        if typed is None:
+            return None
+        if _aggregates_clock(typed):
+            hint = "with and select may read it"
+            self.report.add(f"{NOW} an aggregate", place.locate(), hint)
+        return Aggregated(str(written.name), typed, text)
 
     def _having(self) -> Filter | None:
         text = self.step.having

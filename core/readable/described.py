@@ -2,6 +2,7 @@
 
     {"key": ["odd"], "timed": true,             names of the key's columns; have rows event times
      "columns": {"total": "sum(price)"},        of an aggregate, as written; a secret is masked
+     "users": {"p": {"call": "__w.py:P(price)", "keeps": [["n", "bigint"]]}},   of users' classes
      "of": {"price": "double"},                 the columns that it reads, or of rows that are kept
      "top": {"rows": 3, "by": ["price desc"]},  null where it is none
      "window": {"shape": {"tumble": {"size_us": 60000000, "offset_us": 0}}, "lateness_us": 0, ...}}
@@ -14,6 +15,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from headrace.core.aggregates.users import of_users
+from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import kept_of_rows
 from headrace.core.plan.layout import keyed_operation, two_sided
@@ -34,8 +37,10 @@ def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
     assert isinstance(step, nodes.Step) and keyed is not None, "it keeps something"
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
     columns, of, top = dict[str, str](), dict[str, str](), None
+    users = {}
     if isinstance(keyed, nodes.Aggregate):
-        columns = {column.name: str(column.text) for column in keyed.columns}
+        users = {c.name: call for c in keyed.columns if (call := _user(c)) is not None}
+        columns = {c.name: str(c.text) for c in keyed.columns if c.name not in users}
         of = {name: str(type) for name, type in read_of_rows(keyed).items()}
     elif isinstance(keyed, nodes.Dedup):
         kept = kept_of_rows(step, keyed, plan) if keyed.in_time else ()
@@ -47,10 +52,22 @@ def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
         "key": [column.name for column in keyed.key],
         "timed": any(stream.timed for stream in step.rows),
         "columns": columns,
+        "users": users,
         "of": of,
         "top": top,
         "window": _window(window) if window else None,
     }
+
+
+def _user(column: nodes.Aggregated) -> dict[str, Any] | None:
+    """What is kept for a class of the user's; of a secret only that it is one."""
+    users = of_users(column.expression.calls)
+    if not users:
+        return None
+    if MASK in str(column.text):
+        return {"call": str(column.text), "keeps": []}
+    keeps = [[name, str(type)] for name, type in users[0].triple.state]
+    return {"call": users[0].name, "keeps": keeps}
 
 
 def _window(window: Window) -> dict[str, Any]:

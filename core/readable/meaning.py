@@ -29,6 +29,7 @@ from headrace.core.plan.windows import (
     Tumble,
     Window,
 )
+from headrace.core.readable.users import kept_for_users
 from headrace.core.snapshots import Manifest
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import ATOMS, TIMESTAMP, Field, Schema, Type
@@ -113,7 +114,10 @@ def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
         nodes.Aggregated(name, type_aggregate_text(text, of, keys), text)
         for name, text in texts.items()
     )
-    hidden = tuple(name for name in reading["columns"] if name not in texts)
+    users = reading.get("users", {})
+    columns += tuple(kept_for_users(name, call) for name, call in users.items() if call["keeps"])
+    secret = (name for name, call in users.items() if not call["keeps"])
+    hidden = (*(name for name in reading["columns"] if name not in texts), *secret)
     return Meaning(key, nodes.Aggregate(made, window, columns), of, timed, ttl, having, hidden)
 
 

@@ -33,6 +33,7 @@ from headrace.core.readable.columns import free, in_place, listed, named
 from headrace.core.readable.keys import decoded
 from headrace.core.readable.meaning import Meaning
 from headrace.core.readable.panes import Panes
+from headrace.core.readable.users import with_partials
 from headrace.core.state import KEY, NO_CLOCK_US, SLOT, UNTIL
 from headrace.core.types import BIGINT, TIMESTAMP, quoted, to_polars
 
@@ -63,7 +64,9 @@ class States:
         self, name: str, frames: Sequence[pl.DataFrame], clock_us: int
     ) -> Iterator[pl.DataFrame]:
         """The rows of a state; all of a key and window in one piece. At least one, maybe empty."""
-        whole = _whole(frames) if frames else self._nothing(name)
+        whole = self._nothing(name)
+        if frames:
+            whole = with_partials(_whole(frames), self._operation)
         match name:
             case "keys":
                 yield self._of_table(whole)

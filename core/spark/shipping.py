@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.core.plan import nodes
+from headrace.core.plan.user_windows import codes_of
 from headrace.core.user_code import SHIPPED
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ def user_files(plan: nodes.Plan, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _named(plan: nodes.Plan) -> set[str]:
-    steps = (part for part in plan if isinstance(part, nodes.Step))
-    return {each.file for step in steps for each in step.operations if isinstance(each, nodes.Map)}
+    operations = [each for part in plan if isinstance(part, nodes.Step) for each in part.operations]
+    of_windows = {code.file for each in operations for code in codes_of(each)}
+    return of_windows | {each.file for each in operations if isinstance(each, nodes.Map)}
 
 
 def own_files() -> Iterator[tuple[str, Path]]:

@@ -1,0 +1,140 @@
+"""Partials of users' aggregates, as columns of a state and as what a user's class takes and gives.
+
+With a schema a partial is a dict: arrays are Series, all else plain values. Without one it is JSON,
+in a column of texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.types import STRING, Array, Schema, Type, to_polars
+from headrace.core.user_code import UserCodeError, said
+
+if TYPE_CHECKING:
+    import polars as pl
+
+JSON = "json"
+"""The column of a state whose class names none."""
+STATE_HINT = 'a class says what its partials have, as in state = {"n": "bigint"}'
+
+
+class Unfit(UserCodeError):
+    """What a user's code did or returned for the group in that row of a frame."""
+
+    def __init__(self, message: str, at: int, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """Partials of one class; `schema` is None where it says nothing of them."""
+
+    shown: str
+    """How messages call the class."""
+    schema: Schema | None
+
+    @property
+    def types(self) -> dict[str, Type]:
+        """The columns that they take in a state."""
+        if self.schema is None:
+            return {JSON: STRING}
+        return {field.name: field.type for field in self.schema}
+
+    def checked(self, made: object, at: int, what: str) -> object:
+        """A partial that a user returned, if it is one."""
+        if self.schema is None:
+            try:
+                return json.dumps(made)
+            except (TypeError, ValueError, RecursionError) as error:
+                message = f"{self.shown}: {what} returned what is no JSON: {said(error)}"
+                raise Unfit(message, at, STATE_HINT) from error
+        if isinstance(made, dict) and made.keys() == self.types.keys():
+            return made
+        came = (
+            ", ".join(map(str, made)) or "an empty one" if isinstance(made, dict) else said_of(made)
+        )
+        message = f"{self.shown}: {what} must return a dict of {', '.join(self.types)}, got {came}"
+        raise Unfit(message, at)
+
+    def columns(self, made: Sequence[Any], names: Sequence[str], what: str) -> list[pl.Series]:
+        """Partials that were checked, as columns of those names."""
+        import polars as pl
+
+        if self.schema is None:
+            return [pl.Series(names[0], made, dtype=pl.String())]
+        columns = []
+        for name, field in zip(names, self.schema, strict=True):
+            values = [each[field.name] for each in made]
+            said_so = f'{self.shown}: {what} returned a "{field.name}"'
+            columns.append(series(name, values, field.type, said_so))
+            if not field.nullable and columns[-1].null_count():
+                at = int(columns[-1].is_null().arg_true()[0])
+                raise Unfit(f"{said_so} of none, which is declared not null", at)
+        return columns
+
+    def single(self, columns: Sequence[pl.Series]) -> list[Any]:
+        """The partial in each row."""
+        if self.schema is None:
+            return [json.loads(text) for text in columns[0]]
+        names, arrays = self.schema.names, [isinstance(f.type, Array) for f in self.schema]
+        values = [
+            [*column] if is_array else column.to_list()
+            for column, is_array in zip(columns, arrays, strict=True)
+        ]
+        return [dict(zip(names, each, strict=True)) for each in zip(*values, strict=True)]
+
+    def several(self, columns: Sequence[pl.Series]) -> Iterator[list[Any]]:
+        """The partials in each row, which has lists of them."""
+        lengths = columns[0].list.len().to_list()
+        single = self.single([flat(column) for column in columns])
+        start = 0
+        for length in lengths:
+            yield single[start : start + length]
+            start += length
+
+
+def flat(lists: pl.Series) -> pl.Series:
+    """The elements of lists, one after the other."""
+    return lists.explode(empty_as_null=False, keep_nulls=False)
+
+
+def pieces(lists: pl.Series, name: str) -> Iterator[pl.Series]:
+    """Each list as a Series of that name."""
+    elements, start = flat(lists).alias(name), 0
+    for length in lists.list.len().to_list():
+        yield elements.slice(start, length)
+        start += length
+
+
+def series(name: str, values: Sequence[object], type: Type, what: str) -> pl.Series:
+    """Values of a user as a column; Unfit says which is no value of the type."""
+    import polars as pl
+
+    wanted = to_polars(type)
+    unfit = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+    try:
+        return pl.Series(name, values, dtype=wanted, strict=True)
+    except unfit as failed:
+        error: Exception = failed
+    at = 0
+    for number, value in enumerate(values):
+        try:
+            pl.Series([value], dtype=wanted, strict=True)
+        except unfit as failed:
+            at, error = number, failed
+            break
+    raise Unfit(f"{what} that is no {type}: {said(error)}", at) from error
+
+
+def said_of(value: object) -> str:
+    """What came, in a word.
+
+    >>> said_of(None), said_of(1.5)
+    ('None', 'float')
+    """
+    return "None" if value is None else type(value).__name__

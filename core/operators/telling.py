@@ -1,0 +1,103 @@
+"""In which key and window a user's code failed, of the columns that name a group in an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from headrace.core.aggregates.users import GroupFailed
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.windows.grid import grid_of
+from headrace.core.plan.nodes import BOUNDS
+from headrace.core.plan.windows import Session, Window
+from headrace.core.state import SLOT
+
+if TYPE_CHECKING:
+    import polars as pl
+
+START, END = "__start", "__end"
+"""The bounds of a session, as `sessions/pieces` calls them."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Telling:
+    """What is told beside the user's own error."""
+
+    def __init__(self, grouping: Grouping, window: Window | None) -> None:
+        self._names = dict(zip(grouping.inside, grouping.names, strict=True))
+        self._window = window
+
+    @contextmanager
+    def __call__(self, rows: pl.DataFrame) -> Iterator[None]:
+        """Within this, groups are made of these rows."""
+        try:
+            yield
+        except GroupFailed as failed:
+            where = self.said({**failed.of, **_like(rows, failed.of)})
+            message = f"{failed.message} ({where})" if where else failed.message
+            raise GroupFailed(message, failed.of, failed.hint) from failed.__cause__
+
+    @contextmanager
+    def numbered(self, groups: pl.DataFrame, number: str) -> Iterator[None]:
+        """Within this, a group is named by its number among these."""
+        try:
+            yield
+        except GroupFailed as failed:
+            at = failed.of[number]
+            assert isinstance(at, int)
+            where = self.said(groups.row(at, named=True))
+            message = f"{failed.message} ({where})" if where else failed.message
+            raise GroupFailed(message, {}, failed.hint) from failed.__cause__
+
+    def said(self, group: Mapping[str, object]) -> str:
+        """The key and the window in words.
+
+        >>> from headrace.core.expressions.typed import Column, Span
+        >>> from headrace.core.plan.nodes import Computed
+        >>> from headrace.core.plan.windows import Tumble
+        >>> from headrace.core.types import STRING
+        >>> key = Computed("user", Column(STRING, True, Span(0, 0), "user"))
+        >>> telling = Telling(Grouping([key]), Window(Tumble(60_000_000)))
+        >>> telling.said({"__k0": "ann", "__slot": 120_000_000})
+        "key user='ann', window 1970-01-01T00:01:00 to 1970-01-01T00:02:00"
+        """
+        names = {**self._names, **{name: name for name in self._names.values()}}
+        key = {names[n]: value for n, value in group.items() if n in names}
+        said = ", ".join(f"{name}={value!r}" for name, value in key.items())
+        return ", ".join(filter(None, (f"key {said}" if said else "", self._when(group))))
+
+    def _when(self, group: Mapping[str, object]) -> str:
+        bounds = [group.get(name) for name in BOUNDS]
+        if all(isinstance(each, datetime) for each in bounds):
+            return f"window {' to '.join(map(_time, bounds))}"
+        window, start, end, slot = self._window, *map(group.get, (START, END, SLOT))
+        if window is None or not window.bounded:
+            return ""
+        if isinstance(window.shape, Session):
+            known = isinstance(start, int) and isinstance(end, int)
+            return f"rows of a session from {_time(start)} to {_time(end)}" if known else ""
+        if not isinstance(slot, int):
+            return ""
+        grid = grid_of(window.shape)
+        if grid.one_to_one:
+            return f"window {_time(grid.start(slot))} to {_time(slot)}"
+        return f"rows of windows around {_time(slot)}"
+
+
+def _like(rows: pl.DataFrame, of: Mapping[str, object]) -> Mapping[str, object]:
+    """The first row of the group, which knows more of itself than its name."""
+    import polars as pl
+
+    known = [pl.col(n).eq_missing(pl.lit(v)) for n, v in of.items() if n in rows.columns]
+    found = rows.filter(*known).head(1) if known else rows.head(1)
+    return found.row(0, named=True) if found.height else {}
+
+
+def _time(at: object) -> str:
+    """A time, also one in microseconds."""
+    if isinstance(at, int):
+        at = EPOCH + timedelta(microseconds=at)
+    assert isinstance(at, datetime)
+    return at.replace(tzinfo=None).isoformat()

@@ -1,0 +1,36 @@
+"""What a pipeline names in a user's file, and what else is said beside such a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import Reads, Unfit
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function or a class in a user's file: `scoring.py:score`, as written and as found."""
+
+    text: Text
+    file: str
+    name: str
+
+    def path(self, folder: Path) -> Path:
+        """The file; a relative one stands in the folder of the pipeline."""
+        return folder / self.file
+
+
+def _function(text: Text) -> Function:
+    file, colon, name = text.rpartition(":")
+    if not colon or not file.endswith(".py") or not name.isidentifier():
+        raise Unfit
+    return Function(text, file, name)
+
+
+FunctionName = Annotated[
+    Function, Reads("a file and a function in it, such as scoring.py:score", _function)
+]
+ClassName = Annotated[Function, Reads("a file and a class in it, such as w.py:P99", _function)]

@@ -1,0 +1,54 @@
+"""The classes and functions of a user, whom the tests of windows name; they are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import polars as pl
+
+from headrace.core.windows import Aggregate
+
+
+class Total(Aggregate[dict[str, int]]):
+    """The sum of a column, with how many values it is of."""
+
+    state: ClassVar = {"n": "bigint", "total": "bigint"}
+
+    def partial(self, values: pl.Series) -> dict[str, int]:
+        return {"n": values.len(), "total": values.sum()}
+
+    def merge(self, partials: Sequence[dict[str, int]]) -> dict[str, int]:
+        return {name: sum(each[name] for each in partials) for name in ("n", "total")}
+
+    def finish(self, partial: dict[str, int]) -> str:
+        return f"{partial['total']} of {partial['n']}"
+
+
+class Median(Aggregate[dict[str, pl.Series]]):
+    """The lower median of whole numbers; all of them are kept."""
+
+    state: ClassVar = {"values": "array<bigint>"}
+
+    def partial(self, values: pl.Series) -> dict[str, pl.Series]:
+        return {"values": values.drop_nulls()}
+
+    def merge(self, partials: Sequence[dict[str, pl.Series]]) -> dict[str, pl.Series]:
+        return {"values": pl.concat([each["values"] for each in partials])}
+
+    def finish(self, partial: dict[str, pl.Series]) -> object:
+        return partial["values"].quantile(0.5, "lower")
+
+
+class Words(Aggregate[list[str]]):
+    """The texts of one column beside the least number of another, as JSON."""
+
+    def partial(self, words: pl.Series, numbers: pl.Series) -> list[Any]:
+        return [sorted(word for word in set(words) if word is not None), numbers.min()]
+
+    def merge(self, partials: Sequence[list[Any]]) -> list[Any]:
+        least = min((n for _, n in partials if n is not None), default=None)
+        return [sorted({word for words, _ in partials for word in words}), least]
+
+    def finish(self, partial: list[Any]) -> str:
+        return f"{' '.join(partial[0])} {partial[1]}"

@@ -23,9 +23,11 @@ from headrace.core.operators.route import Route
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
 from headrace.core.state import Counts, Frozen, Owner, StateBackend, StepState
+from headrace.core.user_code import UserCode
 
 if TYPE_CHECKING:
     from headrace.core.lookup.stage import Stage
+    from headrace.core.operators.process.around import Around
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,34 @@ class _Making:
                 return Map(self.step.name, self.leaves, operation, self.setting.folder, failed)
             case nodes.Aggregate() | nodes.Top() | nodes.Dedup():
                 return self._keyed(operation)
+            case nodes.Process():
+                return self._process(operation)
         raise AssertionError(operation)
+
+    def _process(self, operation: nodes.Process) -> Operator:
+        """The operator of a user's class, or one for each range of key groups of one clock."""
+        from headrace.core.operators.divided import Divided
+        from headrace.core.operators.process.make import process_operator
+
+        around = self._around(operation.body)
+        parts = [
+            (each.groups, process_operator(operation, self._place(each), around))
+            for each in self._owner().divided()
+        ]
+        if len(parts) == 1:
+            return parts[0][1]
+        return Divided(operation.key, self.seat.key_groups, parts)
+
+    def _around(self, body: nodes.Body) -> Around:
+        """What an operator of a user's class is given beside its place."""
+        from headrace.core.operators.process.around import Around
+
+        step = self.step
+        code = UserCode(self.setting.folder, body.file, body.name)
+        failed = self._fail if step.on_error != "fail" else None
+        ordered = {stream.name for stream in step.rows if stream.ordered}
+        main = {self.leaves} if self.leaves != step.name and step.name in ordered else set()
+        return Around(step.name, code, failed, frozenset(ordered | main))
 
     def lookup(self, operation: nodes.Lookup, reads: str) -> Stage:
         """What looks rows up that come under the name `reads`."""

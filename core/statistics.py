@@ -98,6 +98,8 @@ def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
         by_time = join.may_be_late
     elif isinstance(keyed, nodes.Dedup):
         by_time = keyed.in_time
+    elif isinstance(keyed, nodes.Process):
+        by_time = keyed.body.in_time
     else:
         window = keyed.window if keyed else None
         by_time = window is not None

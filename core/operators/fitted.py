@@ -19,6 +19,7 @@ from headrace.core.operators.dedup import LAST
 from headrace.core.operators.folds import AT, Aggregates
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.kept import KEPT, row_types
+from headrace.core.operators.process.due import NAME
 from headrace.core.operators.running import SHOWN
 from headrace.core.operators.top import BEST
 from headrace.core.ordinals import ORDER_TYPE
@@ -111,6 +112,8 @@ def _changes(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> list[Cha
                 return [remembered]
             types = {field.name: field.type for field in kept_of_rows(step, keyed, plan)}
             return [remembered, _as_they_came(types)]
+        case nodes.Process():
+            return [_held({field.name: field.type for field in keyed.columns})]
         case nodes.Top():
             types = {field.name: field.type for field in kept_of_rows(step, keyed, plan)}
             return [_rows(types), _timed(keep=keyed.ttl is not None)]
@@ -188,6 +191,12 @@ def _as_they_came(types: Mapping[str, Type]) -> Change:
         return frame.with_columns(new).select(*hidden, *wanted)
 
     return change
+
+
+def _held(types: Mapping[str, Type]) -> Change:
+    """Give the rows that wait for a user's class these columns, and leave its timers as they are."""
+    change = _as_they_came(types)
+    return lambda frame: frame if NAME in frame.columns else change(frame)
 
 
 def _shown(*, has: bool) -> Change:

@@ -1,4 +1,4 @@
-"""What a pipeline names in a user's file, and what else is said beside such a name."""
+"""A function or a class in a user's file, as a document names it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.core.pipeline.values import Reads, Unfit
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function or a class in a user's file: `scoring.py:score`, as written and as found."""
+    """A function in a user's file: `scoring.py:score`, as written and as found."""
 
     text: Text
     file: str
@@ -33,4 +33,6 @@ def _function(text: Text) -> Function:
 FunctionName = Annotated[
     Function, Reads("a file and a function in it, such as scoring.py:score", _function)
 ]
-ClassName = Annotated[Function, Reads("a file and a class in it, such as w.py:P99", _function)]
+ClassName = Annotated[
+    Function, Reads("a file and a class in it, such as fraud.py:Fraud", _function)
+]

@@ -14,13 +14,14 @@ from typing import TypeAlias
 from headrace.core.pipeline import join_rules
 from headrace.core.pipeline.keyed import SHAPES, Dedup, Evict, Trigger, Window
 from headrace.core.pipeline.model import StepKeys
+from headrace.core.pipeline.process import Process
 from headrace.core.pipeline.rule import Rule
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.written import in_units
 
 Data: TypeAlias = Mapping[Text, object]
 
-KEYED = ("join", "aggregate", "top", "dedup")
+KEYED = ("join", "aggregate", "top", "dedup", "process")
 IN_TIME = ("tumble", "slide", "session", "cumulate")
 ONE_SHAPE = f"window: wanted one of {', '.join(SHAPES)}, got"
 APART = "put it into a step of its own"
@@ -68,6 +69,8 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
         yield from join_rules.check(step.join, window)
     if step.dedup is not None:
         yield from _dedup(step.dedup, data)
+    if step.process is not None:
+        yield from _process(step.process, data)
 
 
 MISSING = {
@@ -76,6 +79,10 @@ MISSING = {
     "ttl": "it says when a key is forgotten",
 }
 IN_JOIN = {"key": "its key stands in on", "ttl": "it belongs inside: join: {ttl: ...}"}
+IN_PROCESS = {
+    "window": "timers say when something is over: see headrace.core.process",
+    "ttl": 'each state has its own: value("bigint", ttl="1h")',
+}
 IN_DEDUP = {
     "key": "it belongs inside: dedup: {key: ...}",
     "window": "what is old is forgotten by dedup: {ttl: 1h}",
@@ -91,6 +98,8 @@ def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
             yield Rule((key,), f'"{key}" stands beside "dedup"', IN_DEDUP[key])
         elif key in data and key in IN_JOIN and kinds == ["join"]:
             yield Rule((key,), f'"{key}" stands beside "join"', IN_JOIN[key])
+        elif key in data and key in IN_PROCESS and kinds == ["process"]:
+            yield Rule((key,), f'"{key}" stands beside "process"', IN_PROCESS[key])
         elif key in data and not kinds:
             yield Rule((key,), f'"{key}" needs "aggregate" or "top" beside it', MISSING[key])
     if "having" in data and "aggregate" not in data:
@@ -101,6 +110,18 @@ def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
     for key in ("explode", "map", "lookup"):
         if key in data and kinds:
             yield Rule((key,), f'"{key}" stands beside "{kinds[0]}"', APART)
+
+
+def _process(process: Process, data: Data) -> Iterator[Rule]:
+    if "key" not in data:
+        hint = "state and timers belong to a key: key: card"
+        yield Rule(("process",), '"process" needs "key" beside it', hint)
+    if process.late_to is not None and process.order == "arrival":
+        message = "process.late_to: rows are never late with order: arrival"
+        yield Rule(("process", "late_to"), message, "leave it out")
+    if process.late_to is not None and "with" in data:
+        message = "late_to hands on rows as they came, and with has changed them"
+        yield Rule(("process", "late_to"), message, "put with into a step before")
 
 
 def _lookup(step: StepKeys, data: Data) -> Iterator[Rule]:

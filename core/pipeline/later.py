@@ -13,11 +13,11 @@ from headrace.core.pipeline.settings import Settings
 
 LATER_CONNECTORS: tuple[str, ...] = ()
 
-LATER_CLAUSES = ("process", "broadcast", "connect", "apply", "match", "iterate", "sql")
+LATER_CLAUSES = ("broadcast", "connect", "apply", "match", "iterate", "sql")
 
 CLAUSES = (
     *("join", "explode", "where", "map", "with", "lookup", "key", "window", "aggregate", "top"),
-    *("ttl", "dedup", "having", "select", "drop", "route"),
+    *("ttl", "dedup", "process", "having", "select", "drop", "route"),
 )
 
 BESIDE = ("key", "window", "ttl", "having")

@@ -39,6 +39,7 @@ from headrace.core.pipeline.joins import Join
 from headrace.core.pipeline.keyed import Aggregates, Dedup, Key, TimeToLive, Top, Windowed
 from headrace.core.pipeline.lookup import Lookup, LookupKeys
 from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.process import Process
 from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
@@ -50,6 +51,7 @@ from headrace.core.pipeline.values import (
     choice,
     whole,
 )
+from headrace.core.process.declared import Declared
 
 PARALLELISM = whole(1, MAX_KEY_GROUPS)
 
@@ -115,8 +117,8 @@ class StepKeys(Part):
     """One step, read like one SELECT.
 
     Its clauses act in this order, however they are written: `from` (or `join`), `explode`,
-    `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `top`) or else
-    `dedup`, `having`, `select`, `drop`, `route`.
+    `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `top`, or `process`)
+    or else `dedup`, `having`, `select`, `drop`, `route`.
     """
 
     from_: Names = Field(
@@ -143,8 +145,9 @@ class StepKeys(Part):
     )
     key: Key | None = Field(
         None,
-        description="What `aggregate` or `top` groups rows by: a column, a list, or a mapping of "
-        "names to expressions. Null is a key like any other; without `key` all rows are one group.",
+        description="What `aggregate`, `top` or `process` groups rows by: a column, a list, or a "
+        "mapping of names to expressions. Null is a key like any other; without `key` all rows are "
+        "one group.",
     )
     window: Windowed | None = Field(
         None, description="Which rows of a key belong together; without it, all of them."
@@ -159,6 +162,9 @@ class StepKeys(Part):
         None, description="Without `window`: when a key is forgotten; by default never."
     )
     dedup: Dedup | None = Field(None, description="One row a key.")
+    process: Process | None = Field(
+        None, description="A Python class over the rows of each key, with state and timers."
+    )
     having: Expression | None = Field(
         None, description="Keeps the rows of `aggregate` for which this is true."
     )
@@ -173,8 +179,8 @@ class StepKeys(Part):
     )
     on_error: ErrorHandling = Field(
         OnError(),
-        description="What becomes of a row on which `map` or `lookup` fails; with `map`, `skip` "
-        "and `to` need `mode: row`.",
+        description="What becomes of a row on which `map`, `lookup` or `process` fails; with "
+        "`map`, `skip` and `to` need `mode: row`, with `process` a class with `on_row`.",
     )
     parallelism: Annotated[int | None, PARALLELISM] = Field(
         None, description="Subtasks of this step; by default as in `settings`."
@@ -211,12 +217,14 @@ class Source(SourceKeys):
 class Step(StepKeys):
     """A step. `keys_at` has each key with its place."""
 
-    added = ("name", "keys_at", "reads")
+    added = ("name", "keys_at", "reads", "states")
     lookup: Lookup | None = None
     name: Text
     keys_at: Mapping[str, Text]
     reads: tuple[Text, ...]
     """The streams that it reads: those of `from`, or the left and the right one."""
+    states: Mapping[str, Declared]
+    """The states and timers that the class of `process` declares."""
 
 
 class Sink(SinkKeys):

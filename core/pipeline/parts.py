@@ -56,7 +56,8 @@ def _has_steps(node: Node) -> bool:
 
 def _asides(part: object) -> tuple[Text | None, ...]:
     """The streams that a part names for what failed, came too late, or found nothing."""
-    by_time = getattr(part, "window", None) or getattr(part, "dedup", None)
+    clauses = (getattr(part, name, None) for name in ("window", "dedup", "process"))
+    by_time = next((clause for clause in clauses if clause is not None), None)
     lookup: Lookup | None = getattr(part, "lookup", None)
     return (
         getattr(part, "on_error", OnError()).to,

@@ -14,11 +14,13 @@ from headrace.core.pipeline.lookup import Lookup
 from headrace.core.pipeline.lookup_reader import LookupReader
 from headrace.core.pipeline.model import Function, Step, StepKeys
 from headrace.core.pipeline.nodes import Mapping as MappingNode
+from headrace.core.pipeline.process import Process
 from headrace.core.pipeline.resolve import Resolver
 from headrace.core.pipeline.rule import Rule
 from headrace.core.pipeline.spots import Section, find
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.validate import Keys, validated
+from headrace.core.process.declared import Declared
 
 # Clauses that the columns of a step do not depend on: a mistake in one hides no other.
 SPARE = ("where", "on_error", "parallelism", "trace")
@@ -74,8 +76,20 @@ class StepReader:
         self._check(step, data)
         keys_at: dict[str, Text] = {key: key for key in data} | ({"from": two} if two else {})
         return Step.model_construct(
-            **dict(step), name=self.section.key, keys_at=keys_at, reads=read_by(step)
+            **dict(step),
+            name=self.section.key,
+            keys_at=keys_at,
+            reads=read_by(step),
+            states={} if step.process is None else self._states(step.process),
         )
+
+    def _states(self, process: Process) -> Mapping[str, Declared]:
+        """What a class for `process` declares; what is wrong with it is noted."""
+        from headrace.core.pipeline import process_classes
+
+        subject = self.section.subject
+        methods = ("on_row", "on_rows")
+        return process_classes.check(process.python, self.folder, subject, self.findings, methods)
 
     def _lookup(self, data: Mapping[Text, object]) -> tuple[Lookup | None, bool]:
         """The lookup, if there is one; and whether it is not sound."""
@@ -101,9 +115,9 @@ class StepReader:
             self._broken(rule)
         check_user_code(step, self.folder, self.section.subject, self.findings)
         if step.map is None:
-            if "on_error" in data and not {"map", "lookup"} & data.keys():
+            if "on_error" in data and not {"map", "lookup", "process"} & data.keys():
                 hint = "expressions never fail: what cannot be computed is null"
-                message = 'on_error is for steps with "map" or "lookup"'
+                message = 'on_error is for steps with "map", "lookup" or "process"'
                 self._complain(("on_error",), message, hint)
             return
         self._has_function(step.map.python)

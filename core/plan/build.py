@@ -29,6 +29,7 @@ from headrace.core.plan.loops import check_loops
 from headrace.core.plan.operations import Operations
 from headrace.core.plan.order import circles, in_order, missing
 from headrace.core.plan.ordering import with_order
+from headrace.core.plan.processes import named_outputs
 from headrace.core.plan.pushdown import push_down
 from headrace.core.plan.unions import united_columns
 from headrace.core.problems import Problem, nearest, sort_problems
@@ -170,6 +171,8 @@ class Builder:
         kind = self._kind(step, done)
         names = [str(name) for name in _outputs(step)]
         schema = operations.known.schema
+        named = named_outputs(step, operations.timed)
+        names = [name for name in names if name not in {stream.name for stream in named}]
         rows = [nodes.Stream(name, schema, kind, operations.timed) for name in names]
         came = [
             (known, timed) if of is None else self._of_input(inputs[of]) for _, of in _late(step)
@@ -185,11 +188,13 @@ class Builder:
             inputs=tuple(map(str, step.reads)),
             operations=done,
             on_error=str(to) if to else step.on_error.action,
-            outputs=(*rows, *late, *failed),
+            outputs=(*rows, *named, *late, *failed),
             parallelism=step.parallelism or self.pipeline.settings.parallelism,
             asides=frozenset(stream.name for stream in (*late, *failed)),
         )
         self._opens((*rows, *failed), Known(schema, operations.known.broken, operations.known.open))
+        for stream in named:
+            self._opens((stream,), Known(stream.schema))
         for stream, (each, _) in zip(late, came, strict=True):
             self._opens((stream,), each)
         return part
@@ -288,18 +293,20 @@ class Builder:
             if stream in read or (isinstance(part, Step) and does_nothing(part, part.keys_at)):
                 continue
             self.report.about = _subject(part)
-            of_route = isinstance(part, Step) and stream.startswith(f"{part.name}.")
-            siblings = _outputs(part) if isinstance(part, Step) and of_route else ()
+            named = isinstance(part, Step) and stream.startswith(f"{part.name}.")
+            siblings = _outputs(part) if isinstance(part, Step) else ()
             if any(name in read for name in siblings):
                 message = f'nothing reads "{stream}": its rows are dropped'
                 self.report.warn(message, stream.locate())
-            elif not of_route or stream.endswith(".else"):
+            elif not named or stream.endswith(".else"):
                 hint = f"add a sink with from: {stream}"
                 self.report.add(f'nothing reads "{stream}"', stream.locate(), hint)
 
 
 def _outputs(step: Step) -> Iterator[Text]:
     """The names of the streams that a step's rows come out of, at the place that names them."""
+    for name, _ in (step.process.outputs or ()) if step.process else ():
+        yield _placed(f"{step.name}.{name}", name)
     if step.route is None:
         yield step.name
         return
@@ -314,7 +321,7 @@ def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
     found: list[tuple[Text | None, int | None]] = []
     if step.join is not None and step.join.late_to is not None:
         found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
-    elif by_time := step.window or step.dedup:
+    elif by_time := step.window or step.dedup or step.process:
         found = [(by_time.late_to, None)]
     if step.lookup is not None:
         found.append((step.lookup.on_miss.to, None))

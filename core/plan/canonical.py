@@ -188,7 +188,7 @@ def _operation(operation: nodes.Operation) -> Iterator[str]:
             for one, other in zip(operation.left.key, operation.right.key, strict=True):
                 yield f"key {column_text(one)} = {column_text(other)}"
             yield join_text(operation)
-        case nodes.Aggregate() | nodes.Top() | nodes.Dedup():
+        case nodes.Aggregate() | nodes.Top() | nodes.Dedup() | nodes.Process():
             yield from _keyed(operation)
 
 
@@ -198,6 +198,18 @@ def _lookup(lookup: nodes.Lookup) -> Iterator[str]:
     for found in lookup.add:
         yield f"{quoted(found.field.name)} {found.field.type} from {quoted(found.column)}"
     yield f"on_miss {lookup.missed or lookup.on_miss}"
+
+
+def process_text(body: nodes.Body) -> str:
+    """In which order a user's class is handed rows."""
+    return f"process in the order of {'event time' if body.in_time else 'arrival'}"
+
+
+def _body(body: nodes.Body) -> Iterator[str]:
+    yield f"{process_text(body)}: {body.file}:{body.name}"
+    for name, schema in (("", body.returns), *body.outputs):
+        columns = ", ".join(f"{quoted(field.name)} {field.type}" for field in schema)
+        yield f"returns {columns}" if not name else f"output {name}: {columns}"
 
 
 def _keyed(operation: nodes.Keyed) -> Iterator[str]:
@@ -210,6 +222,8 @@ def _keyed(operation: nodes.Keyed) -> Iterator[str]:
             yield f"top {rows} by {', '.join(map(ranking_text, by))}"
         case nodes.Dedup():
             yield dedup_text(operation)
+        case nodes.Process(body=body):
+            yield from _body(body)
         case nodes.Aggregate(columns=columns, having=having):
             yield from (f"{quoted(c.name)} = {aggregated_text(c)}" for c in columns)
             if having:

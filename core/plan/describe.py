@@ -22,6 +22,7 @@ from headrace.core.plan.nodes import (
     Lookup,
     Map,
     Operation,
+    Process,
     Project,
     Route,
     Sink,
@@ -110,5 +111,5 @@ def _operation(operation: Operation) -> Iterator[str]:
             yield "route else"
         case Join():
             yield from join_lines(operation)
-        case Aggregate() | Top() | Dedup():
+        case Aggregate() | Top() | Dedup() | Process():
             yield from keyed_lines(operation)

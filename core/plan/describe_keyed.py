@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from headrace.core.plan.nodes import Aggregate, Computed, Dedup, Keyed, Top
+from headrace.core.plan.nodes import Aggregate, Body, Computed, Dedup, Keyed, Process, Top
 from headrace.core.plan.states import Kept, ranges
 from headrace.core.plan.windows import (
     Count,
@@ -31,6 +31,10 @@ def keyed_lines(operation: Keyed) -> Iterator[str]:
             forgets = f", {_ttl(ttl)}" if ttl else ""
             late = f", late rows to {operation.late_to}" if operation.late_to else ""
             yield f"dedup by {_key(key)}, keep {keep}{order}{forgets}{late}"
+        case Process():
+            yield f"key {_key(operation.key)}"
+            late = f", late rows to {operation.late_to}" if operation.late_to else ""
+            yield from body_lines(operation.body, late)
         case Aggregate() | Top():
             yield f"key {_key(operation.key)}" if operation.key else "no key: one group of all rows"
             if operation.window:
@@ -45,6 +49,14 @@ def keyed_lines(operation: Keyed) -> Iterator[str]:
                     yield f"having {operation.having.text}"
             if operation.ttl:
                 yield _ttl(operation.ttl)
+
+
+def body_lines(body: Body, late: str) -> Iterator[str]:
+    """A user's class, and what it puts out beside its rows."""
+    order = "event time" if body.in_time else "arrival"
+    yield f"process {body.file}:{body.name}, rows in the order of {order}{late}"
+    for name, schema in body.outputs:
+        yield f"output {name}: {', '.join(schema.names)}"
 
 
 def _key(key: Iterable[Computed]) -> str:

@@ -27,7 +27,7 @@ called and whatever else is made of them. Not part of it, because no state depen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ from headrace.core.plan.canonical import (
     column_text,
     dedup_text,
     join_text,
+    process_text,
     ranking_text,
     window_text,
 )
@@ -100,11 +101,15 @@ def _does(keyed: nodes.Keyed) -> str:
             return f"top {rows} by {', '.join(map(ranking_text, by))}"
         case nodes.Dedup():
             return dedup_text(keyed)
+        case nodes.Process(body=body):
+            return process_text(body)
     return "aggregate"
 
 
 def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str, Any]:
-    """Which calls, or which columns of rows, are kept."""
+    """Which calls, or states of a class, or columns of rows, are kept."""
+    if isinstance(keyed, nodes.Process):
+        return states_of(keyed.body, keyed.columns)
     if isinstance(keyed, nodes.Top | nodes.Dedup):
         keeps_rows = isinstance(keyed, nodes.Top) or keyed.in_time
         of_rows = kept_of_rows(step, keyed, plan) if keeps_rows else ()
@@ -122,6 +127,23 @@ def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str
     calls = {c.name: [text(call) for call in c.expression.calls] for c in keyed.columns}
     states = {text(call): call_state(call) for c in keyed.columns for call in c.expression.calls}
     return {"calls": states, "aggregates": calls, "columns": {}}
+
+
+def states_of(body: nodes.Body, rows: Iterable[Field]) -> dict[str, Any]:
+    """What a user's class keeps, and the columns of the rows that wait for it."""
+    states = {
+        name: {
+            "of": [f"{said.kind}", *map(str, said.types)],
+            "keeps": [
+                ["value", str(said.types[-1])],
+                *([] if said.ttl_us is None else [["until", "bigint"]]),
+                *([["by", "the wall clock"]] if said.processing else []),
+            ],
+        }
+        for name, said in body.states
+    }
+    columns = {field.name: str(field.type) for field in rows} if body.in_time else {}
+    return {"calls": states, "aggregates": {}, "columns": columns}
 
 
 def kept_of_rows(step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.Plan) -> Schema:

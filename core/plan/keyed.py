@@ -15,6 +15,7 @@ from headrace.core.expressions.typed import (
     walk,
 )
 from headrace.core.pipeline import keyed as document
+from headrace.core.pipeline import process as document_process
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
@@ -30,10 +31,12 @@ from headrace.core.plan.nodes import (
     Filter,
     Keyed,
     Operation,
+    Process,
     Project,
     Ranking,
     Top,
 )
+from headrace.core.plan.processes import body_of
 from headrace.core.plan.rankings import no_ranking, ordering
 from headrace.core.plan.user_windows import user_aggregate
 from headrace.core.plan.windowing import in_us, needs_time, window_of
@@ -74,7 +77,16 @@ class KeyedClauses:
             return self._top(self.step.top)
         if self.step.dedup is not None:
             return self._dedup(self.step.dedup)
+        if self.step.process is not None:
+            return self._process(self.step.process)
         return None
+
+    def _process(self, written: document_process.Process) -> Process:
+        key = _computed([*self._key(self.step.key)], self.step.key)
+        body = body_of(self.step, written, self.rows.timed, self.report)
+        late_to = None if written.late_to is None else str(written.late_to)
+        columns, self.known = self.known.schema, Known(body.returns)
+        return Process(key, columns, self.rows.timed, body, late_to)
 
     def _aggregate(self, written: tuple[Assignment, ...]) -> Aggregate:
         key, window = [*self._key(self.step.key)], self._window()

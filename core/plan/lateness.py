@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan.columns import Report
 from headrace.core.plan.layout import keyed_operation
-from headrace.core.plan.nodes import Dedup, Keyed, Map, PlanPart, Step
+from headrace.core.plan.nodes import Dedup, Keyed, Map, PlanPart, Process, Step
 from headrace.core.plan.windows import Cumulate, Session, Slide, Tumble, Window
 
 HINT = "they are late again: use window: global, time: processing or more lateness"
@@ -30,6 +30,8 @@ def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Re
         window = _by_event_time(keyed_operation(part))
         late = [name for name in part.inputs if name in waits]
         dedup = keyed_operation(part)
+        if isinstance(dedup, Process):
+            continue
         if isinstance(dedup, Dedup) and dedup.in_time:
             if late:
                 report.about = f'step "{part.name}"'

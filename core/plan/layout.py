@@ -22,6 +22,7 @@ from headrace.core.plan.nodes import (
     Keyed,
     Lookup,
     PlanPart,
+    Process,
     Project,
     Sink,
     Source,
@@ -122,6 +123,8 @@ def waits_for_clock(part: PlanPart) -> bool:
     keyed = keyed_operation(part)
     if keyed is None:
         return False
+    if isinstance(keyed, Process):
+        return keyed.body.waits_for_clock
     window = None if isinstance(keyed, Dedup) else keyed.window
     trigger = window.trigger if window else None
     ttl = keyed.ttl

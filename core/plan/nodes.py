@@ -17,6 +17,8 @@ from headrace.core.pipeline.model import Watermark
 from headrace.core.pipeline.part import Part
 from headrace.core.plan.matching import Changing, Matching, Within
 from headrace.core.plan.windows import Ttl, Window
+from headrace.core.process.declared import Declared
+from headrace.core.process.declared import Kind as StateKind
 from headrace.core.types import BOOLEAN, Field, Schema
 
 if TYPE_CHECKING:
@@ -246,7 +248,52 @@ class Dedup:
         return self.columns is None or column in self.columns or column in HIDDEN
 
 
-Keyed: TypeAlias = Aggregate | Top | Dedup
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A user's class as `process` runs it: what it puts out, and what it keeps of a key."""
+
+    file: str
+    name: str
+    returns: Schema
+    outputs: tuple[tuple[str, Schema], ...]
+    """The named outputs, with their columns."""
+    in_time: bool
+    """Whether rows come in the order of their event time, for which they wait."""
+    states: tuple[tuple[str, Declared], ...]
+    """Its states and timers by their names, in the order in which it declares them."""
+
+    @property
+    def waits_for_clock(self) -> bool:
+        """Whether something of it goes by the wall clock."""
+        return any(said.processing for _, said in self.states)
+
+    @property
+    def timers(self) -> tuple[tuple[str, Declared], ...]:
+        """Its timers."""
+        return tuple((name, said) for name, said in self.states if said.kind is StateKind.TIMER)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A user's class over the rows of each key."""
+
+    key: tuple[Computed, ...]
+    columns: Schema
+    """The columns that rows come with."""
+    timed: bool
+    body: Body
+    late_to: str | None = None
+
+    @property
+    def window(self) -> None:
+        """It has none."""
+
+    @property
+    def ttl(self) -> None:
+        """Each of its states has its own."""
+
+
+Keyed: TypeAlias = Aggregate | Top | Dedup | Process
 """What keeps state by key; its step reads rows that were hashed by that key."""
 
 JoinType: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]

@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from headrace.core.plan.matching import AsOf
-from headrace.core.plan.nodes import Aggregate, Dedup, Join, Operation, PlanPart, Sink, Step, Top
+from headrace.core.plan.nodes import (
+    Aggregate,
+    Dedup,
+    Join,
+    Operation,
+    PlanPart,
+    Process,
+    Sink,
+    Step,
+    Top,
+)
 
 
 def with_order(
@@ -44,6 +54,8 @@ def needs_order(operation: Operation) -> bool:
             return operation.needs_order
         case Dedup():
             return operation.in_time
+        case Process():
+            return operation.body.in_time
         case Join():
             return isinstance(operation.matching, AsOf)
     return isinstance(operation, Top)

@@ -29,6 +29,7 @@ from headrace.core.plan.nodes import (
     Map,
     Operation,
     PlanPart,
+    Process,
     Project,
     Route,
     Side,
@@ -135,7 +136,7 @@ def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
             return set().union(*(columns(column.value) for column in operation.columns))
         case Route(branches):
             return wanted.union(*(columns(condition) for _, condition, _ in branches))
-        case Map():
+        case Map() | Process():
             return None
         case Lookup(on=on):
             return (wanted - {*operation.added.names}) | _read(on)

@@ -14,7 +14,16 @@ from headrace.core.keygroups import group_of_no_key, owned
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.layout import keyed_operation, two_sided
 from headrace.core.plan.matching import Changing
-from headrace.core.plan.nodes import Aggregate, Dedup, Join, Keyed, PlanPart, Top
+from headrace.core.plan.nodes import (
+    Aggregate,
+    Body,
+    Dedup,
+    Join,
+    Keyed,
+    PlanPart,
+    Process,
+    Top,
+)
 from headrace.core.plan.windows import Count, Session
 
 if TYPE_CHECKING:
@@ -22,6 +31,9 @@ if TYPE_CHECKING:
     from headrace.core.types import Type
 
 Shape = Literal["runs", "table"]
+
+HELD, DUE, WAITS = "held", "due", "waits"
+"""What the states are called in which rows wait for a user's class, and its timers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,22 @@ def _of_join(join: Join) -> Iterator[State]:
         yield State(name, shape, tuple((c.name, str(c.value.type)) for c in side.columns))
 
 
+def of_body(body: Body) -> Iterator[State]:
+    """The states of a user's class, and where its timers wait."""
+    for name, said in body.states:
+        yield State(name, "table", ((str(said), str(said.types[-1])),))
+    clocks = {said.processing for _, said in body.timers}
+    for name, by_clock in ((DUE, False), (WAITS, True)):
+        if by_clock in clocks:
+            yield State(name, "runs", (("timer", "string"),))
+
+
 def _states(keyed: Keyed) -> Iterator[State]:
+    if isinstance(keyed, Process):
+        yield from of_body(keyed.body)
+        if keyed.body.in_time:
+            yield State(HELD, "runs", (("rows as they came", "struct"),))
+        return
     columns = _columns(keyed)
     match keyed:
         case Dedup():

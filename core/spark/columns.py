@@ -57,6 +57,8 @@ def _of_keys(operation: nodes.Keyed, columns: Columns) -> Columns:
     match operation:
         case nodes.Dedup():
             return {name: type for name, type in shown.items() if operation.keeps(name)}
+        case nodes.Process(body=body):
+            return {field.name: field.type for field in body.returns}
         case nodes.Top():
             kept = {name: type for name, type in shown.items() if operation.keeps(name)}
             return {**kept, nodes.RANK: INT}

@@ -53,10 +53,23 @@ def _of_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
         if isinstance(operation, nodes.Join) and _by_clock(operation):
             message = f"a join by processing time, {WALL}, is not for --batch"
             yield Problem(message, keys["join"].locate(), EVENT, subject)
+        if isinstance(operation, nodes.Process):
+            for message, hint in _of_body(operation.body):
+                yield Problem(message, keys["process"].locate(), hint, subject)
         for key in ("window", "ttl"):
             if why := _why(getattr(operation, key, None)):
                 at = keys.get(key) or keys["dedup"]
                 yield Problem(why[0], at.locate(), why[1], subject)
+
+
+def _of_body(body: nodes.Body) -> Iterator[tuple[str, str]]:
+    if not body.in_time:
+        message = "process in the order of arrival, which a batch has not, is not for --batch"
+        yield message, "leave out order: arrival, and say event_time of the source"
+    clocked = [name for name, said in body.states if said.processing]
+    if clocked:
+        message = f'"{clocked[0]}" goes by processing time, {WALL}, and is not for --batch'
+        yield message, 'leave out time="processing" where the class declares it'
 
 
 def _by_clock(join: nodes.Join) -> bool:

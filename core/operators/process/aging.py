@@ -1,0 +1,125 @@
+"""Lists and maps whose elements are forgotten, each so long after it was written.
+
+What has had its time is never seen again, and goes when somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
+from typing import Any
+
+
+class Ageing:
+    """What both have in common: the clock that they go by, and how long they keep anything."""
+
+    __slots__ = ("_clock", "_ttl_us")
+
+    def __init__(self, clock: Callable[[], int], ttl_us: int) -> None:
+        self._clock = clock
+        self._ttl_us = ttl_us
+
+    def _until(self) -> int:
+        return self._clock() + self._ttl_us
+
+
+class AgeingList(Ageing, MutableSequence[Any]):
+    """A list, whose elements know until when they are kept."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, clock: Callable[[], int], ttl_us: int, kept: Iterable[Any] = ()) -> None:
+        super().__init__(clock, ttl_us)
+        self.kept: list[tuple[Any, int]] = list(kept)
+        """Each element, and until when."""
+
+    def __len__(self) -> int:
+        return len(self._live())
+
+    def __getitem__(self, at: Any) -> Any:
+        found = self._live()[at]
+        return [value for value, _ in found] if isinstance(at, slice) else found[0]
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        until = self._until()
+        if isinstance(at, slice):
+            self._live()[at] = [(each, until) for each in value]
+        else:
+            self._live()[at] = (value, until)
+
+    def __delitem__(self, at: Any) -> None:
+        del self._live()[at]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([value for value, _ in self._live()])
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == (list(other) if isinstance(other, AgeingList) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def insert(self, index: int, value: Any) -> None:
+        """Add an element."""
+        self._live().insert(index, (value, self._until()))
+
+    def copy(self) -> AgeingList:
+        """Another one with the same elements."""
+        return AgeingList(self._clock, self._ttl_us, self.kept)
+
+    def _live(self) -> list[tuple[Any, int]]:
+        now_us = self._clock()
+        if any(until < now_us for _, until in self.kept):
+            self.kept[:] = [each for each in self.kept if each[1] >= now_us]
+        return self.kept
+
+
+class AgeingMap(Ageing, MutableMapping[Any, Any]):
+    """A map, whose entries know until when they are kept."""
+
+    __slots__ = ("kept",)
+
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        ttl_us: int,
+        kept: Iterable[tuple[Any, tuple[Any, int]]] = (),
+    ) -> None:
+        super().__init__(clock, ttl_us)
+        self.kept: dict[Any, tuple[Any, int]] = dict(kept)
+        """Each entry's value, and until when."""
+
+    def __len__(self) -> int:
+        return len(self._live())
+
+    def __getitem__(self, key: Any) -> Any:
+        value, until = self.kept[key]
+        if until < self._clock():
+            del self.kept[key]
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.kept[key] = (value, self._until())
+
+    def __delitem__(self, key: Any) -> None:
+        self[key]
+        del self.kept[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._live()))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def copy(self) -> AgeingMap:
+        """Another one with the same entries."""
+        return AgeingMap(self._clock, self._ttl_us, self.kept.items())
+
+    def _live(self) -> dict[Any, tuple[Any, int]]:
+        now_us = self._clock()
+        if any(until < now_us for _, until in self.kept.values()):
+            for key in [key for key, (_, until) in self.kept.items() if until < now_us]:
+                del self.kept[key]
+        return self.kept

@@ -1,0 +1,162 @@
+"""The cell of a key: an object with all that is remembered of it, as a user's class sees it.
+
+What has no ttl is a plain slot, a list or a dict: to read and to set it costs nothing. What goes by
+time is a property over two slots: the value, and until when it is kept. A timer is a property over
+the time that it is set to, and the time under which it stands in the heap (`timers`).
+
+    _key    the key as it is encoded in tables
+    _id     the key as the user knows it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from headrace.core.operators.process.aging import AgeingList, AgeingMap
+from headrace.core.operators.process.timers import Timers
+from headrace.core.operators.process.work import Work
+from headrace.core.problems import did_you_mean
+from headrace.core.process.declared import Declared, Kind
+from headrace.core.process.process import in_us, moment
+
+Cell: TypeAlias = Any
+States: TypeAlias = Mapping[str, Declared]
+
+IMMUTABLE = (Kind.VALUE, Kind.TIMER)
+
+
+class CellBase:
+    """What all cells have."""
+
+    __slots__ = ("_id", "_key")
+
+    def __getattr__(self, name: str) -> Any:
+        known = [each for each in type(self).__dict__ if not each.startswith("_")]
+        hint = did_you_mean(name, known) or f"it declares {', '.join(known) or 'none'}"
+        raise AttributeError(f'the class declares no state "{name}": {hint}')
+
+
+class Cells:
+    """Makes cells, and takes them back to what they were."""
+
+    def __init__(self, states: States, work: Work, timers: Timers, waits: Timers) -> None:
+        """`timers` go by event time, `waits` by the wall clock."""
+        slots: list[str] = []
+        namespace: dict[str, object] = {}
+        self._begin: list[tuple[str, Callable[[], object]]] = []
+        self._mutable: list[str] = []
+        for name, said in states.items():
+            clock = work.now_us if said.processing else work.event_us
+            if said.kind is Kind.TIMER:
+                slots += [f"_at_{name}", f"_in_{name}"]
+                namespace[name] = _timer(name, waits if said.processing else timers, work, said)
+                self._begin += [(f"_at_{name}", _none), (f"_in_{name}", _none)]
+            elif said.kind is Kind.VALUE and said.ttl_us is not None:
+                slots += [f"_of_{name}", f"_until_{name}"]
+                namespace[name] = _ageing(name, clock, said)
+                self._begin += [(f"_of_{name}", _none), (f"_until_{name}", _none)]
+            elif said.ttl_us is not None:
+                slots.append(f"_of_{name}")
+                beginning = _beginning(said, clock)
+                namespace[name] = _container(name, beginning)
+                self._begin.append((f"_of_{name}", beginning))
+                self._mutable.append(f"_of_{name}")
+            else:
+                slots.append(name)
+                self._begin.append((name, _beginning(said, clock)))
+                self._mutable += [] if said.kind is Kind.VALUE else [name]
+        self._plain = tuple(name for name in slots if name not in self._mutable)
+        self.kind = type("State", (CellBase,), {"__slots__": tuple(slots), **namespace})
+
+    def new(self, key: str, id: object) -> Cell:
+        """The cell of a key of which nothing is remembered."""
+        cell = self.kind()
+        cell._key, cell._id = key, id
+        for slot, beginning in self._begin:
+            setattr(cell, slot, beginning())
+        return cell
+
+    def saved(self, cell: Cell) -> tuple[list[object], list[Any]]:
+        """What it takes to take a cell back."""
+        plain = [getattr(cell, name) for name in self._plain]
+        return plain, [getattr(cell, name).copy() for name in self._mutable]
+
+    def restore(self, cell: Cell, saved: tuple[list[object], list[Any]]) -> None:
+        """Have it as it was."""
+        for names, values in ((self._plain, saved[0]), (self._mutable, saved[1])):
+            for name, value in zip(names, values, strict=True):
+                setattr(cell, name, value)
+
+
+def _none() -> None:
+    return None
+
+
+def _beginning(said: Declared, clock: Callable[[], int]) -> Callable[[], object]:
+    """What a state is before anything is written."""
+    ttl_us = said.ttl_us
+    match said.kind:
+        case Kind.LIST:
+            return list if ttl_us is None else lambda: AgeingList(clock, ttl_us)
+        case Kind.MAP:
+            return dict if ttl_us is None else lambda: AgeingMap(clock, ttl_us)
+    return lambda: said.default
+
+
+def _ageing(name: str, clock: Callable[[], int], said: Declared) -> property:
+    """A value with a ttl."""
+    of, kept, ttl_us = f"_of_{name}", f"_until_{name}", said.ttl_us
+    assert ttl_us is not None
+
+    def read(cell: Cell) -> object:
+        until = getattr(cell, kept)
+        return said.default if until is None or until < clock() else getattr(cell, of)
+
+    def write(cell: Cell, value: object) -> None:
+        setattr(cell, of, value)
+        setattr(cell, kept, None if value is None else clock() + ttl_us)
+
+    return property(read, write)
+
+
+def _container(name: str, beginning: Callable[[], Any]) -> property:
+    """A list or a map with a ttl. To set it writes all of its elements."""
+    of = f"_of_{name}"
+
+    def read(cell: Cell) -> object:
+        return getattr(cell, of)
+
+    def write(cell: Cell, value: Any) -> None:
+        new = beginning()
+        (new.update if isinstance(new, AgeingMap) else new.extend)(value or ())
+        setattr(cell, of, new)
+
+    return property(read, write)
+
+
+def _timer(name: str, timers: Timers, work: Work, said: Declared) -> property:
+    """A timer. One that is set to what has passed comes at once, behind what has the same time."""
+    at, inside = f"_at_{name}", f"_in_{name}"
+
+    def read(cell: Cell) -> datetime | None:
+        return moment(getattr(cell, at))
+
+    def write(cell: Cell, value: object) -> None:
+        if value is None:
+            setattr(cell, at, None)
+            return
+        if not isinstance(value, datetime):
+            came = type(value).__name__
+            raise TypeError(f'timer "{name}" is set to a datetime or None, got {came}')
+        at_us = in_us(value)
+        if not said.processing:
+            at_us = max(at_us, work.event_us())
+        setattr(cell, at, at_us)
+        entry = getattr(cell, inside)
+        if entry is None or at_us < entry:
+            setattr(cell, inside, at_us)
+            timers.push(at_us, cell, name)
+
+    return property(read, write)

@@ -1,0 +1,52 @@
+"""What is said when a class of a user fails, and of which row or timer it was."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from headrace.core.operators.map import FailedRow
+from headrace.core.operators.process.outs import Misfit, Outs
+from headrace.core.user_code import UserCode, UserCodeError, said, where
+
+
+class Failing:
+    """Says it for one class."""
+
+    def __init__(self, code: UserCode, outs: Outs) -> None:
+        self._code = code
+        self._outs = outs
+
+    def of_row(self, error: BaseException, key: object, row: dict[str, Any]) -> UserCodeError:
+        """A row could not be handled."""
+        return self._told(error, f"in the row {row} of the key {key!r}")
+
+    def of_timer(
+        self, error: BaseException, key: object, name: str, at: datetime | None
+    ) -> UserCodeError:
+        """A timer could not be handled."""
+        return self._told(error, f'in timer "{name}" at {at} of the key {key!r}')
+
+    def of_many(self, error: BaseException, rows: int) -> UserCodeError:
+        """Rows could not be handled together."""
+        return self._told(error, f"in {rows} rows")
+
+    def of_making(self, error: BaseException) -> UserCodeError:
+        """No object of the class could be made."""
+        return self._told(error, f"making a {self._code.name}")
+
+    def letter(self, error: Exception, row: dict[str, Any]) -> FailedRow:
+        """A row, or the key and the time of a timer, for whoever takes those that failed."""
+        return FailedRow(self._message(error), row)
+
+    def _told(self, error: BaseException, of: str) -> UserCodeError:
+        hint = error.hint if isinstance(error, UserCodeError) else ""
+        if isinstance(error, Exception) and not hint:
+            hint = self._outs.hint(error)
+        return UserCodeError(f"{self._message(error)} ({of})", hint)
+
+    def _message(self, error: BaseException) -> str:
+        place = where(error, self._code.path)
+        if isinstance(error, UserCodeError | Misfit):
+            return error.message if place == self._code.path.name else f"{place}: {error.message}"
+        return f"{place}: {said(error)}"

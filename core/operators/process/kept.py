@@ -1,0 +1,243 @@
+"""The states of a class in tables, one a state, and the cells of keys that are at hand.
+
+Cells are a write-back cache: those of the rows that come are made of the tables in bulk, and those
+that were touched are put back when the state is to be frozen, or when there are too many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.operators.process.aging import AgeingList, AgeingMap
+from headrace.core.operators.process.cells import Cell, Cells, States
+from headrace.core.process.declared import Declared, Kind
+from headrace.core.sizes import Size
+from headrace.core.state import ASKED, KEY, UNTIL, StepState, Table
+from headrace.core.types import quoted, to_polars
+from headrace.core.user_code import UserCodeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NOTHING = object()
+"""What a cell has that is not kept. A value that has a default can be kept as null."""
+VALUE = "value"
+"""The column of a table that holds the state."""
+MOST_CELLS = 1 << 17
+"""So many cells are at hand between two batches."""
+CELL_BYTES = 200
+"""About what a cell takes, for those who ask how large the state is."""
+
+
+class Kept:
+    """All that is remembered by key."""
+
+    def __init__(self, states: States, cells: Cells, state: StepState, name: str) -> None:
+        """`name` is how messages call the class."""
+        self._states = states
+        self._cells = cells
+        self._state = state
+        self._name = name
+        self._at_hand: dict[Any, Cell] = {}
+        self._touched: set[Cell] = set()
+        self.tables: dict[str, Table] = {
+            name: state.table(name, {VALUE: column(said)}) for name, said in states.items()
+        }
+        for name in states:
+            state.beside[name] = self._beside
+
+    def cells(
+        self, ids: Sequence[object], keys: Callable[[Sequence[int]], pl.Series]
+    ) -> list[Cell]:
+        """The cell of each of these keys; `keys` encodes those at some places among them."""
+        found = list(map(self._at_hand.get, ids))
+        missing = [at for at, cell in enumerate(found) if cell is None]
+        if missing:
+            first = {ids[at]: at for at in reversed(missing)}
+            places = list(first.values())
+            self._read(places, [ids[at] for at in places], keys(places))
+            for at in missing:
+                found[at] = self._at_hand[ids[at]]
+        self._touched.update(found)
+        return found
+
+    def is_full(self) -> bool:
+        """Whether there are so many cells at hand that they should be let go of."""
+        return len(self._at_hand) > MOST_CELLS
+
+    def forget(self, now_us: int, clock_us: int) -> None:
+        """Have the tables forget what has had its time: by event time, by the wall clock."""
+        for name, said in self._states.items():
+            if said.ttl_us is not None:
+                self.tables[name].forget(now_us if said.processing else clock_us)
+
+    def put_back(self) -> None:
+        """Put the cells that were touched into the tables."""
+        if not self._touched:
+            return
+        touched, self._touched = list(self._touched), set()
+        for name, said in self._states.items():
+            self._put(name, said, touched)
+
+    def let_go(self) -> None:
+        """Keep no cell at hand; they have been put back."""
+        assert not self._touched, "what was touched is put back before"
+        self._at_hand = {}
+
+    def _read(self, places: Sequence[int], ids: Sequence[object], keys: pl.Series) -> None:
+        """Make the cells of these keys."""
+        new = self._cells.new
+        made = [new(key, id) for key, id in zip(keys.to_list(), ids, strict=True)]
+        self._at_hand.update(zip(ids, made, strict=True))
+        for name, said in self._states.items():
+            table = self.tables[name]
+            if table.rows:
+                found = table.find(keys)
+                until = found[UNTIL].to_list() if UNTIL in found.columns else None
+                _write(name, said, [made[at] for at in found[ASKED].to_list()], found, until)
+
+    def _put(self, name: str, said: Declared, cells: list[Cell]) -> None:
+        import polars as pl
+
+        values, until = _written(name, said, cells)
+        full = [at for at, value in enumerate(values) if value is not NOTHING]
+        table = self.tables[name]
+        if len(full) < len(cells) and table.rows:
+            empty = [c._key for c, value in zip(cells, values, strict=True) if value is NOTHING]
+            table.remove(pl.Series(KEY, empty, dtype=pl.String))
+        if not full:
+            return
+        keys = pl.Series(KEY, [cells[at]._key for at in full], dtype=pl.String)
+        kept = [values[at] for at in full]
+        frame = pl.DataFrame([keys, self._series(name, said, kept, [cells[at] for at in full])])
+        if until is not None:
+            untils = pl.Series(UNTIL, [until[at] for at in full], dtype=pl.Int64)
+            frame = frame.with_columns(untils)
+        table.put(frame)
+
+    def _series(self, name: str, said: Declared, values: list[Any], cells: list[Cell]) -> pl.Series:
+        import polars as pl
+
+        type = column(said)
+        if said.kind is Kind.TIMER:
+            return pl.Series(VALUE, values, dtype=pl.Int64).cast(type)
+        try:
+            return pl.Series(VALUE, values, dtype=type, strict=True)
+        except (TypeError, pl.exceptions.PolarsError, OverflowError):
+            for value, cell in zip(values, cells, strict=True):
+                if not _fits(value, type):
+                    shown = f"{value!r:.200} ({value.__class__.__name__})"
+                    message = f"{self._name}: state {quoted(name)} is a {said}, and was set to"
+                    raise UserCodeError(f"{message} {shown}, of the key {cell._id!r}") from None
+            raise
+
+    def _beside(self) -> Size:
+        return Size(len(self._touched), len(self._at_hand) * CELL_BYTES)
+
+
+def column(said: Declared) -> pl.DataType:
+    """The type of the column that holds a state."""
+    import polars as pl
+
+    types = [to_polars(type) for type in said.types]
+    until = {} if said.ttl_us is None else {"until": pl.Int64()}
+    match said.kind:
+        case Kind.LIST:
+            return pl.List(pl.Struct({"value": types[0], **until}) if until else types[0])
+        case Kind.MAP:
+            return pl.List(pl.Struct({"key": types[0], "value": types[1], **until}))
+    return types[0]
+
+
+def _fits(value: object, type: pl.DataType) -> bool:
+    import polars as pl
+
+    try:
+        pl.Series("one", [value], dtype=type, strict=True)
+    except (TypeError, pl.exceptions.PolarsError, OverflowError):
+        return False
+    return True
+
+
+def _write(
+    name: str, said: Declared, cells: list[Cell], found: pl.DataFrame, until: list[int] | None
+) -> None:
+    """What was found, into cells that are new."""
+    import polars as pl
+
+    values = found[VALUE]
+    match said.kind:
+        case Kind.TIMER:
+            _set(cells, f"_at_{name}", values.cast(pl.Int64).to_list())
+        case Kind.VALUE if until is None:
+            _set(cells, name, values.to_list())
+        case Kind.VALUE:
+            _set(cells, f"_of_{name}", values.to_list())
+            _set(cells, f"_until_{name}", until)
+        case Kind.LIST:
+            for cell, elements in zip(cells, values.to_list(), strict=True):
+                kept = getattr(cell, name)
+                if isinstance(kept, AgeingList):
+                    kept.kept = [(each["value"], each["until"]) for each in elements]
+                else:
+                    kept += elements
+        case Kind.MAP:
+            for cell, entries in zip(cells, values.to_list(), strict=True):
+                kept = getattr(cell, name)
+                if isinstance(kept, AgeingMap):
+                    kept.kept = {e["key"]: (e["value"], e["until"]) for e in entries}
+                else:
+                    kept.update((each["key"], each["value"]) for each in entries)
+
+
+def _set(cells: Iterable[Cell], slot: str, values: Iterable[object]) -> None:
+    for cell, value in zip(cells, values, strict=True):
+        setattr(cell, slot, value)
+
+
+def _written(
+    name: str, said: Declared, cells: list[Cell]
+) -> tuple[list[Any], list[int | None] | None]:
+    """What of each cell goes into the table, or NOTHING, and until when it is kept."""
+    aged = said.ttl_us is not None
+    match said.kind:
+        case Kind.TIMER:
+            return [_unless(None, getattr(cell, f"_at_{name}")) for cell in cells], None
+        case Kind.VALUE if aged:
+            values = [_unless(None, getattr(cell, f"_of_{name}")) for cell in cells]
+            return values, [getattr(cell, f"_until_{name}") for cell in cells]
+        case Kind.VALUE:
+            return [_unless(said.default, getattr(cell, name)) for cell in cells], None
+    kept = [getattr(cell, name) for cell in cells]
+    return [_elements(each) for each in kept], [_last(each) for each in kept] if aged else None
+
+
+def _unless(default: object, value: object) -> object:
+    """The value, if it is another one than that before anything is set."""
+    if value is default or (value == default and type(value) is type(default)):
+        return NOTHING
+    return value
+
+
+def _elements(kept: Any) -> Any:
+    """A list, or the entries of a map."""
+    match kept:
+        case AgeingMap():
+            entries = kept.kept.items()
+            found = [{"key": k, "value": value, "until": until} for k, (value, until) in entries]
+        case AgeingList():
+            found = [{"value": value, "until": until} for value, until in kept.kept]
+        case dict():
+            found = [{"key": key, "value": value} for key, value in kept.items()]
+        case list() | tuple():
+            found = list(kept)
+        case _:  # what it is not is told when it does not fit
+            return NOTHING if kept is None else kept
+    return found or NOTHING
+
+
+def _last(kept: AgeingList | AgeingMap) -> int | None:
+    """Until when something of it is kept."""
+    pairs = kept.kept.values() if isinstance(kept, AgeingMap) else kept.kept
+    return max((until for _, until in pairs), default=None)

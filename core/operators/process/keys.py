@@ -1,0 +1,46 @@
+"""Keys as Python has them: a value, or a tuple where there are several columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.keygroups import encoded
+from headrace.core.operators.process.loaded import values
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NAN = float("nan")
+"""The one that stands for all: a dict finds it because it is the very same."""
+
+
+class Keys:
+    """The columns of a key inside of the operator."""
+
+    def __init__(self, types: Mapping[str, pl.DataType]) -> None:
+        self._types = dict(types)
+        self._names = list(types)
+
+    def ids(self, frame: pl.DataFrame) -> list[Any]:
+        """The key of each row."""
+        columns = [self._values(frame[name]) for name in self._names]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def encoded(self, frame: pl.DataFrame, rows: Sequence[int] | None = None) -> pl.Series:
+        """The encoded key of each row, or of some."""
+        keys = frame[self._names]
+        return encoded(keys if rows is None or len(rows) == frame.height else keys[list(rows)])
+
+    def columns(self, ids: Sequence[Any]) -> pl.DataFrame:
+        """Keys as columns."""
+        import polars as pl
+
+        rows = [(each,) for each in ids] if len(self._names) == 1 else list(ids)
+        return pl.DataFrame(rows, schema=self._types, orient="row")
+
+    def _values(self, column: pl.Series) -> list[Any]:
+        found = values(column)
+        if column.dtype.is_float() and column.is_nan().any():
+            return [NAN if each != each else each for each in found]
+        return found

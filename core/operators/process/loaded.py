@@ -1,0 +1,107 @@
+"""The class of a user, loaded: what it declares, which methods it has, what its rows look like."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.core.problems import did_you_mean
+from headrace.core.process.declared import Declared, Kind
+from headrace.core.process.declaring import State
+from headrace.core.process.process import Process, Row
+from headrace.core.types import TIMESTAMP, Schema, to_polars
+from headrace.core.user_code import UserCodeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BASE = "write class {}(Process), with Process from headrace.core.process"
+MOVED = "state is declared in the body of the class that the pipeline names, with plain words"
+
+
+def states_of(kind: type) -> dict[str, Declared]:
+    """The states and timers that a class declares, those of its bases among them."""
+    found: dict[str, Declared] = {}
+    for each in reversed(kind.__mro__):
+        for name, attribute in vars(each).items():
+            if isinstance(attribute, State):
+                found[name] = attribute.said
+            elif name in found:
+                del found[name]
+    return found
+
+
+def is_process(kind: object) -> bool:
+    """Whether it is a class that `process` can run."""
+    return isinstance(kind, type) and issubclass(kind, Process)
+
+
+def check(kind: object, name: str, methods: Sequence[str], states: Mapping[str, Declared]) -> None:
+    """Whether a class is what its text says, and has one of the methods. Raises UserCodeError."""
+    if not isinstance(kind, type) or not issubclass(kind, Process):
+        short = name.rpartition(":")[2]
+        raise UserCodeError(f"{name} is no process class", BASE.format(short))
+    declared = states_of(kind)
+    if declared != dict(states):
+        other = next(n for n in (*declared, *states) if declared.get(n) != states.get(n))
+        raise UserCodeError(f'{name}: state "{other}" cannot be found in its text', MOVED)
+    if not any(hasattr(kind, method) for method in methods):
+        raise UserCodeError(f"{name} has no method {' or '.join(methods)}")
+    if not hasattr(kind, "on_timer") and any(s.kind is Kind.TIMER for s in declared.values()):
+        raise UserCodeError(f"{name} declares a timer, and has no method on_timer")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Makes row objects of columns."""
+
+    kind: type[msgspec.Struct]
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, method: Callable[..., Any], schema: Schema, name: str) -> Rows:
+        """Rows for a method: of the class that it says for `row`, or of all columns."""
+        said = _annotated(method)
+        if said is None:
+            fields = [(n, Any, None) for n in schema.names if n.isidentifier()]
+            made = msgspec.defstruct("Row", fields, bases=(Row,), gc=False)
+            return cls(made, tuple(field for field, _, _ in fields))
+        for field in said.__struct_fields__:
+            if field not in schema:
+                hint = did_you_mean(field, schema.names) or f"it has {', '.join(schema.names)}"
+                message = f'{name}: row class {said.__name__} has "{field}", and rows have not'
+                raise UserCodeError(message, hint)
+        return cls(said, said.__struct_fields__)
+
+    def made(self, frame: pl.DataFrame) -> list[Any]:
+        """An object for each row."""
+        if not self.columns:
+            return [self.kind() for _ in range(frame.height)]
+        return list(map(self.kind, *(values(frame[name]) for name in self.columns)))
+
+
+def _annotated(method: Callable[..., Any]) -> type[msgspec.Struct] | None:
+    """The class of rows that a method is written for."""
+    try:
+        said = inspect.get_annotations(method, eval_str=True)
+        first = next(iter(inspect.signature(method).parameters))
+    except (NameError, ValueError, TypeError, AttributeError, SyntaxError, StopIteration):
+        return None  # a name that is there for editors only
+    found = said.get(first)
+    is_row = isinstance(found, type) and issubclass(found, msgspec.Struct)
+    return found if is_row and found is not Row else None
+
+
+def values(column: pl.Series) -> list[Any]:
+    """The values of a column as Python has them. Moments in UTC, which Polars makes slowly."""
+    import polars as pl
+
+    if column.dtype != to_polars(TIMESTAMP):
+        return column.to_list()
+    plain = column.cast(pl.Datetime("us")).to_list()
+    return [None if each is None else each.replace(tzinfo=UTC) for each in plain]

@@ -1,0 +1,183 @@
+"""What a class puts out: rows gathered in lists, by column, and where each of them came from.
+
+`out(...)` is a function that is written for the columns of its output, so a call is hardly more
+than its appends; its parameters are the columns, so Python itself refuses one that is misspelt.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.operators.process.work import Work
+from headrace.core.problems import did_you_mean
+from headrace.core.types import Field, Schema, quoted, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MAIN = ""
+"""What the output of the step itself is called among the others."""
+
+
+class Misfit(Exception):
+    """A value that was put out is not of the type of its column; `at` is what was handled."""
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+
+
+class Gathered:
+    """The rows of one output, since they were last taken."""
+
+    def __init__(self, name: str, schema: Schema, work: Work) -> None:
+        self.name = name
+        self.schema = schema
+        self.shown = f"out.{name}" if name else "out"
+        self.columns: list[list[Any]] = [[] for _ in schema]
+        self.origin: list[int] = []
+        """The number of the row or timer that each row came of (`Work.at`)."""
+        self._types = [to_polars(field.type) for field in schema]
+        self.emit = self._emit(work)
+
+    def __len__(self) -> int:
+        return len(self.origin)
+
+    def back_to(self, rows: int) -> None:
+        """Forget all rows but the first ones."""
+        for values in (*self.columns, self.origin):
+            del values[rows:]
+
+    def check(self, first: int) -> None:
+        """Look at the rows behind the first ones one by one. Raises Misfit."""
+        for field, type, values in zip(self.schema, self._types, self.columns, strict=True):
+            for at in range(first, len(values)):
+                self._check_value(field, type, values[at], self.origin[at])
+
+    def taken(self) -> tuple[pl.DataFrame, list[int]]:
+        """The rows, and where they came from; there is none then. Raises Misfit."""
+        import polars as pl
+
+        series = []
+        for field, type, values in zip(self.schema, self._types, self.columns, strict=True):
+            series.append(self._series(field, type, values))
+        origin = self.origin.copy()
+        self.back_to(0)
+        return pl.DataFrame(series), origin
+
+    def _series(self, field: Field, type: pl.DataType, values: list[Any]) -> pl.Series:
+        import polars as pl
+
+        try:
+            series = pl.Series(field.name, values, dtype=type, strict=True)
+        except (TypeError, pl.exceptions.PolarsError, OverflowError):
+            for value, at in zip(values, self.origin, strict=True):
+                self._check_value(field, type, value, at)
+            raise
+        if not field.nullable and series.null_count():
+            for value, at in zip(values, self.origin, strict=True):
+                self._check_value(field, type, value, at)
+        return series
+
+    def _check_value(self, field: Field, type: pl.DataType, value: object, at: int) -> None:
+        import polars as pl
+
+        wanted = f'{self.shown}: column "{field.name}" is declared {field.type}'
+        if value is None:
+            if not field.nullable:
+                raise Misfit(f"{wanted} not null, and got None", at)
+            return
+        try:
+            pl.Series("one", [value], dtype=type, strict=True)
+        except (TypeError, pl.exceptions.PolarsError, OverflowError):
+            came = f"{value!r:.200} ({value.__class__.__name__})"
+            raise Misfit(f"{wanted}, and got {came}", at) from None
+
+    def _emit(self, work: Work) -> Callable[..., None]:
+        names = self.schema.names
+        if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
+            return self._emit_any(work)
+        appends = {f"__a{at}": values.append for at, values in enumerate(self.columns)}
+        body = "".join(f"    __a{at}({name})\n" for at, name in enumerate(names))
+        scope: dict[str, Any] = {**appends, "__at": self.origin.append, "__work": work}
+        exec(f"def emit({', '.join(names)}):\n{body}    __at(__work.at)\n", scope)
+        emit = scope["emit"]
+        emit.__name__ = emit.__qualname__ = self.shown
+        return emit  # type: ignore[no-any-return]
+
+    def _emit_any(self, work: Work) -> Callable[..., None]:
+        """For columns whose names are no Python names."""
+        names = self.schema.names
+
+        def emit(*values: object, **columns: object) -> None:
+            row = dict(zip(names, values, strict=False)) | columns
+            if row.keys() != set(names) or len(values) + len(columns) != len(names):
+                raise TypeError(f"{self.shown}() wants the columns {', '.join(names)}")
+            for name, gathered in zip(names, self.columns, strict=True):
+                gathered.append(row[name])
+            self.origin.append(work.at)
+
+        return emit
+
+
+class Outs:
+    """All outputs of a class."""
+
+    def __init__(self, outputs: Mapping[str, Schema], work: Work) -> None:
+        """By name; that of the step itself is MAIN."""
+        self.gathered = {name: Gathered(name, schema, work) for name, schema in outputs.items()}
+        self.out: Any = self.gathered[MAIN].emit
+        for name, each in self.gathered.items():
+            if name != MAIN:
+                setattr(self.out, name, each.emit)
+
+    def __iter__(self) -> Iterator[Gathered]:
+        return iter(self.gathered.values())
+
+    def marked(self) -> list[int]:
+        """How many rows there are of each."""
+        return [len(each) for each in self]
+
+    def back_to(self, marked: list[int]) -> None:
+        """Forget what was put out since then."""
+        for each, rows in zip(self, marked, strict=True):
+            each.back_to(rows)
+
+    def check(self, marked: list[int]) -> None:
+        """Look at what was put out since then. Raises Misfit."""
+        for each, rows in zip(self, marked, strict=True):
+            each.check(rows)
+
+    def hint(self, error: Exception) -> str:
+        """What to say to an exception about an output that there is not, or a column."""
+        if isinstance(error, AttributeError) and error.obj is self.out:
+            names = [name for name in self.gathered if name != MAIN]
+            listed = f"it declares {', '.join(names)}" if names else "outputs: {...} declares some"
+            return did_you_mean(str(error.name), names) or listed
+        if isinstance(error, TypeError) and str(error).startswith("out"):
+            name = str(error).partition("(")[0].removeprefix("out").removeprefix(".")
+            if name in self.gathered:
+                columns = ", ".join(map(quoted, self.gathered[name].schema.names))
+                return f"its columns are {columns}"
+        return ""
+
+
+def timed(frame: pl.DataFrame, origin: pl.Series, came: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the hidden columns of what they came of: its time, and its place with a part."""
+    import polars as pl
+
+    from headrace.core.ordinals import parted
+
+    hidden = [name for name in (EVENT_TIME, ORDER) if name in came.columns]
+    if not hidden:
+        return frame
+    whole = frame.hstack(came.select(hidden)[origin].get_columns())
+    if ORDER not in hidden:
+        return whole
+    number = pl.int_range(frame.height, dtype=pl.Int64, eager=True)
+    first = pl.DataFrame({"of": origin, "at": number}).select(pl.col("at").min().over("of"))
+    return parted(whole, number - first["at"])

@@ -1,0 +1,232 @@
+"""The operator of `process`, for a class that handles its rows one by one.
+
+With `order: event_time` rows are held until the watermark has passed them, and then they and the
+timers between them are handled in the order of time. With `order: arrival` rows are handled as they
+come, and timers by event time when the watermark has passed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.blame import blamed
+from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.operator import Output, Timely, aside
+from headrace.core.operators.place import Place
+from headrace.core.operators.process.around import Around
+from headrace.core.operators.process.cells import Cells
+from headrace.core.operators.process.due import Due
+from headrace.core.operators.process.failing import Failing
+from headrace.core.operators.process.held import Held
+from headrace.core.operators.process.kept import Kept
+from headrace.core.operators.process.keys import Keys
+from headrace.core.operators.process.loaded import Rows, check
+from headrace.core.operators.process.outs import MAIN, Misfit, Outs
+from headrace.core.operators.process.rows import PIECE, Gathering, RowByRow, shown_in
+from headrace.core.operators.process.timers import NEVER_US, Timers
+from headrace.core.operators.process.work import Work
+from headrace.core.ordinals import ORDER_TYPE
+from headrace.core.plan import nodes
+from headrace.core.plan.states import DUE, HELD, WAITS
+from headrace.core.process.declared import Kind
+from headrace.core.state import NO_CLOCK_US
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Processing(Timely):
+    """The operator, over rows that come."""
+
+    def __init__(self, operation: nodes.Process, place: Place, around: Around) -> None:
+        self._operation = operation
+        self._place = place
+        self._around = around
+        self._grouping = grouping = Grouping(operation.key)
+        self._keys = Keys(grouping.types)
+        code, states = around.code, dict(operation.body.states)
+        kind = code.load()
+        check(kind, code.shown, ("on_row",), states)
+        self._work = work = Work(place.now_us)
+        work.clock_us = place.state.clock_us
+        timers, waits = (
+            Timers([n for n, said in states.items() if said.processing is by_clock])
+            for by_clock in (False, True)
+        )
+        self._cells = cells = Cells(states, work, timers, waits)
+        self._kept = Kept(states, cells, place.state, code.shown)
+        outputs = {MAIN: operation.body.returns, **dict(operation.body.outputs)}
+        self._outs = Outs(outputs, work)
+        self._failing = Failing(code, self._outs)
+        self._process = process = self._made(kind)
+        process._stand(work)
+        self._rows = Rows.of(process.on_row, operation.columns, code.shown)
+        self._handling = RowByRow(
+            process, work, cells, self._outs, self._failing, careful=around.failed is not None
+        )
+        streams = around.streams(operation.body, place.stream)
+        self._gathering = Gathering(self._outs, streams, around.ordered)
+        own = {said.processing for said in states.values() if said.kind is Kind.TIMER}
+        self._due = self._timers(DUE, timers) if False in own else None
+        self._waits = self._timers(WAITS, waits) if True in own else None
+        self._held = self._holding() if operation.body.in_time else None
+        self._newest_us = NO_CLOCK_US
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows are held, or handled."""
+        if not frame.height:
+            return
+        with blamed(self._around.step):
+            if self._held is None:
+                yield from self._handled(self._keyed(frame), None)
+                self._let_go()
+                return
+            early = frame[EVENT_TIME].to_physical() < self._place.state.clock_us
+            if early.any():
+                yield from self._place.left_out(self._operation.late_to, frame.filter(early))
+                frame = frame.filter(~early)
+            if frame.height:
+                self._held.hold(self._keyed(frame))
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Rows and timers that the watermark has passed are handled."""
+        with blamed(self._around.step):
+            yield from aside(self.held)
+            state = self._place.state
+            before_us = max(watermark_us, state.clock_us)
+            timers = None if self._due is None else self._due.timers
+            if self._due is not None:
+                self._due.call_up(before_us)
+            released = None if self._held is None else self._held.released(before_us)
+            if released is not None:
+                yield from self._handled(released, timers, before_us)
+            if timers is not None:
+                yield from self._fired(timers, before_us, None)
+            state.clock_us = self._work.clock_us = before_us
+            self._kept.forget(self._place.now_us(), state.clock_us)
+            self._let_go()
+
+    def due_us(self) -> int | None:
+        """When the first timer comes that goes by the wall clock."""
+        if self._waits is None or self._place.state.clock_us == FOREVER_US:
+            return None
+        found = self._waits.next_us
+        return None if found == NEVER_US else found
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Timers that go by the wall clock are handled."""
+        if self._waits is None:
+            return
+        with blamed(self._around.step):
+            self._waits.call_up(now_us + 1)
+            yield from self._fired(self._waits.timers, now_us + 1, self._moment_us(now_us))
+            self._kept.forget(now_us, self._place.state.clock_us)
+            self._let_go()
+
+    def settle(self) -> None:
+        """File rows, states and timers."""
+        with blamed(self._around.step):
+            if self._held is not None:
+                self._held.file()
+            for due in (self._due, self._waits):
+                if due is not None:
+                    due.file(self._keys.columns)
+            self._kept.put_back()
+
+    @property
+    def held(self) -> int:
+        """The rows that are held, and the timers."""
+        rows = 0 if self._held is None else len(self._held)
+        return rows + (0 if self._due is None else len(self._due))
+
+    def _made(self, kind: Any) -> Any:
+        try:
+            return kind()
+        except Exception as error:
+            raise self._failing.of_making(error) from error
+
+    def _timers(self, name: str, timers: Timers) -> Due:
+        return Due(name, timers, self._grouping.types, self._place.state, self._cells_of)
+
+    def _holding(self) -> Held:
+        columns = {field.name: to_polars(field.type) for field in self._operation.columns}
+        time, order = to_polars(TIMESTAMP), to_polars(ORDER_TYPE)
+        layout = {**self._grouping.types, **columns, EVENT_TIME: time, ORDER: order}
+        return Held(HELD, layout, self._grouping.inside, self._place.state)
+
+    def _keyed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return self._grouping.rows(frame, self._operation.columns.names)
+
+    def _cells_of(self, keys: pl.DataFrame) -> list[Any]:
+        return self._kept.cells(self._keys.ids(keys), lambda rows: self._keys.encoded(keys, rows))
+
+    def _handled(
+        self, frame: pl.DataFrame, timers: Timers | None, before_us: int = 0
+    ) -> Iterator[Output]:
+        """What becomes of rows, which are in their order."""
+        for start in range(0, frame.height, PIECE):
+            if start and self._kept.is_full():
+                self._let_go()
+                if self._due is not None and timers is not None:
+                    self._due.call_up(before_us)
+            piece = frame.slice(start, PIECE)
+            times: Any = repeat(None)
+            if EVENT_TIME in piece.columns:
+                times = piece[EVENT_TIME].to_physical().to_list()
+                self._newest_us = max(self._newest_us, max(times))
+            self._handling.begin(piece.height)
+            shown = shown_in(piece)
+            rows, cells = self._rows.made(piece), self._cells_of(piece)
+            calls = repeat(self._process.on_row)
+            self._handling.handle(calls, rows, cells, times, timers, shown)
+            yield from self._gathered(piece)
+
+    def _fired(self, timers: Timers, before_us: int, event_us: int | None) -> Iterator[Output]:
+        """What becomes of the timers before a time."""
+        nothing = self._nothing()
+        while timers.next_us < before_us:
+            self._handling.begin(0)
+            self._handling.fire(timers, before_us, PIECE, event_us)
+            yield from self._gathered(nothing)
+
+    def _gathered(self, piece: pl.DataFrame) -> Iterator[Output]:
+        handling = self._handling
+        if handling.failures:
+            failures, handling.failures = handling.failures, []
+            assert self._around.failed is not None, "else they are raised"
+            yield from self._around.failed(failures)
+        try:
+            found = list(self._gathering.frames(piece, handling.moments))
+        except Misfit as misfit:
+            if misfit.at < piece.height:
+                key = self._work.cells[misfit.at]._id
+                raise self._failing.of_row(misfit, key, shown_in(piece)(misfit.at)) from None
+            _, cell = handling.moments[misfit.at - piece.height]
+            raise self._failing.of_timer(misfit, cell._id, "on_timer", None) from None
+        yield from found
+
+    def _nothing(self) -> pl.DataFrame:
+        """No rows, with the hidden columns that rows have."""
+        import polars as pl
+
+        time = {EVENT_TIME: to_polars(TIMESTAMP)} if self._operation.timed else {}
+        order = {ORDER: to_polars(ORDER_TYPE)} if self._around.ordered else {}
+        return pl.DataFrame(schema={**time, **order})
+
+    def _moment_us(self, now_us: int) -> int:
+        """The event time of what timers by the wall clock put out: how far time has come."""
+        clock_us = self._place.state.clock_us
+        return next((us for us in (clock_us, self._newest_us) if us != NO_CLOCK_US), now_us)
+
+    def _let_go(self) -> None:
+        """Keep no more cells at hand than there is room for."""
+        if self._kept.is_full():
+            for due in (self._due, self._waits):
+                if due is not None:
+                    due.file(self._keys.columns)
+            self._kept.put_back()
+            self._kept.let_go()

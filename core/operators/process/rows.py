@@ -1,0 +1,256 @@
+"""Rows handled one by one, with the timers that come between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN, ORDER
+from headrace.core.keygroups import groups_of
+from headrace.core.operators.map import FailedRow
+from headrace.core.operators.process.cells import Cells
+from headrace.core.operators.process.failing import Failing
+from headrace.core.operators.process.outs import Outs, timed
+from headrace.core.operators.process.timers import Timers
+from headrace.core.operators.process.work import Work
+from headrace.core.ordinals import ORDER_TYPE
+from headrace.core.process.process import moment
+from headrace.core.state import KEY
+from headrace.core.types import TIMESTAMP, to_polars
+from headrace.core.user_code import UserCodeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PIECE = 1 << 14
+"""So many rows are objects at once."""
+MOST_AFTER_END = 100_000
+"""So often timers of one key may come behind the last row of all."""
+ENDLESS = "a timer that sets itself again and again has no end here: leave it unset at some time"
+
+Call = Callable[[Any, Any, Any], object]
+
+
+class RowByRow:
+    """Calls the methods of a class; what they put out is gathered for `Outs`."""
+
+    def __init__(
+        self,
+        process: Any,
+        work: Work,
+        cells: Cells,
+        outs: Outs,
+        failing: Failing,
+        *,
+        careful: bool,
+    ) -> None:
+        """`careful`: a row that fails is left out, and what it has done is undone."""
+        self._on_timer: Call | None = getattr(process, "on_timer", None)
+        self._work = work
+        self._cells = cells
+        self._outs = outs
+        self._failing = failing
+        self._careful = careful
+        self.moments: list[tuple[int, Any]] = []
+        """The timers that were handled since the last rows: when, and the cell."""
+        self.failures: list[FailedRow] = []
+        self._ended: dict[int, int] = {}
+        self._rows = 0
+
+    def begin(self, rows: int) -> None:
+        """So many rows are handled next."""
+        self._rows = rows
+        self.moments = []
+
+    def handle(
+        self,
+        calls: Iterable[Call],
+        rows: list[Any],
+        cells: list[Any],
+        times: Iterable[int | None],
+        timers: Timers | None,
+        shown: Callable[[int], dict[str, Any]],
+    ) -> None:
+        """Handle rows in their order, and before each the timers that come before it."""
+        self._work.cells = cells
+        if self._careful:
+            self._carefully(calls, rows, cells, times, timers, shown)
+            return
+        try:
+            if timers is None:
+                self._all(calls, rows, cells, times)
+            else:
+                self._in_time(calls, rows, cells, times, timers)
+        except _Told:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._told(error, shown) from error
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | GeneratorExit):
+                raise
+            raise self._told(error, shown) from error
+
+    def _told(self, error: BaseException, shown: Callable[[int], dict[str, Any]]) -> UserCodeError:
+        at = self._work.at
+        return self._failing.of_row(error, self._work.cells[at]._id, shown(at))
+
+    def _all(
+        self,
+        calls: Iterable[Call],
+        rows: list[Any],
+        cells: list[Any],
+        times: Iterable[int | None],
+    ) -> None:
+        work, out = self._work, self._outs.out
+        for at, call, row, cell, time_us in zip(count(), calls, rows, cells, times, strict=False):
+            work.at = at
+            work.time_us = time_us
+            call(row, cell, out)
+
+    def _in_time(
+        self,
+        calls: Iterable[Call],
+        rows: list[Any],
+        cells: list[Any],
+        times: Iterable[int | None],
+        timers: Timers,
+    ) -> None:
+        work, out = self._work, self._outs.out
+        for at, call, row, cell, time_us in zip(count(), calls, rows, cells, times, strict=False):
+            if time_us > timers.next_us:  # type: ignore[operator]
+                self.fire(timers, time_us)  # type: ignore[arg-type]
+            work.at = at
+            work.time_us = time_us
+            call(row, cell, out)
+
+    def _carefully(
+        self,
+        calls: Iterable[Call],
+        rows: list[Any],
+        cells: list[Any],
+        times: Iterable[int | None],
+        timers: Timers | None,
+        shown: Callable[[int], dict[str, Any]],
+    ) -> None:
+        work, out = self._work, self._outs.out
+        for at, (call, row, cell, time_us) in enumerate(
+            zip(calls, rows, cells, times, strict=False)
+        ):
+            if timers is not None and time_us is not None and time_us > timers.next_us:
+                self.fire(timers, time_us)
+            work.at = at
+            work.time_us = time_us
+            self._try(cell, lambda c=call, r=row, s=cell: c(r, s, out), lambda n=at: shown(n))
+
+    def _try(self, cell: Any, do: Callable[[], object], of: Callable[[], dict[str, Any]]) -> None:
+        """Do something to a cell, or nothing, and note what has failed."""
+        saved, marked = self._cells.saved(cell), self._outs.marked()
+        try:
+            do()
+            self._outs.check(marked)
+        except Exception as error:
+            self._cells.restore(cell, saved)
+            self._outs.back_to(marked)
+            self.failures.append(self._failing.letter(error, of()))
+
+    def fire(
+        self, timers: Timers, before_us: int, most: int | None = None, event_us: int | None = None
+    ) -> None:
+        """Handle the timers that come before a time, or the first of them.
+
+        What they put out has their time, or `event_us` where they go by the wall clock.
+        """
+        work, out, ends = self._work, self._outs.out, before_us == FOREVER_US
+        for number, (at_us, cell, name) in enumerate(timers.due(before_us), 1):
+            work.cell, work.timer = cell, name
+            time_us = at_us if event_us is None else event_us
+            work.at, work.time_us = self._rows + len(self.moments), time_us
+            self.moments.append((time_us, cell))
+            try:
+                self._call(cell, name, at_us, out)
+            finally:
+                work.timer = work.cell = None
+            if ends:
+                self._count(cell, name)
+            if number == most:
+                return
+
+    def _call(self, cell: Any, name: str, at_us: int, out: Any) -> None:
+        call, at = self._on_timer, moment(at_us)
+        assert call is not None, "only a class with on_timer may declare timers"
+        if self._careful:
+            row = {"key": cell._id, "timer": name, "at": at}
+            self._try(cell, lambda: call(at, cell, out), lambda: row)
+            return
+        try:
+            call(at, cell, out)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            told = self._failing.of_timer(error, cell._id, name, at)
+            raise _Told(told.message, told.hint) from error
+
+    def _count(self, cell: Any, name: str) -> None:
+        """Behind the end timers that are set again and again would come for ever."""
+        times = self._ended[id(cell)] = self._ended.get(id(cell), 0) + 1
+        if times > MOST_AFTER_END:
+            message = f'timer "{name}" of the key {cell._id!r} came {times} times behind the end'
+            raise _Told(message, ENDLESS)
+
+
+class _Told(UserCodeError):
+    """A failure of a timer, which is not the row's."""
+
+
+class Gathering:
+    """What was put out, as frames with their hidden columns."""
+
+    def __init__(self, outs: Outs, streams: dict[str, str], ordered: frozenset[str]) -> None:
+        """`streams` are the names under which outputs go out, by their own."""
+        self._outs = outs
+        self._streams = streams
+        self._ordered = ordered
+
+    def frames(
+        self, came: pl.DataFrame, moments: list[tuple[int, Any]]
+    ) -> Iterator[tuple[str, pl.DataFrame]]:
+        """The rows of each output. Raises Misfit."""
+        import polars as pl
+
+        hidden = came.select(name for name in (EVENT_TIME, ORDER) if name in came.columns)
+        if moments:
+            hidden = _with_moments(hidden, moments)
+        for each in self._outs:
+            if not len(each):
+                continue
+            frame, origin = each.taken()
+            stream = self._streams[each.name]
+            rows = timed(frame, pl.Series("of", origin, dtype=pl.UInt32), hidden)
+            yield stream, rows if stream in self._ordered else rows.drop(ORDER, strict=False)
+
+
+def _with_moments(hidden: pl.DataFrame, moments: list[tuple[int, Any]]) -> pl.DataFrame:
+    """The hidden columns of rows, and behind them those of timers: placed by time and key."""
+    import polars as pl
+
+    if not hidden.width:
+        return hidden
+    times = pl.Series(EVENT_TIME, [at for at, _ in moments], dtype=pl.Int64)
+    columns = [times.cast(to_polars(TIMESTAMP))]
+    if ORDER in hidden.columns:
+        keys = pl.Series(KEY, [cell._key for _, cell in moments], dtype=pl.String)
+        numbers = groups_of(keys, 1 << 31).cast(pl.Int64)
+        place = {"time": times, "at": numbers, "part": pl.repeat(0, len(times), eager=True)}
+        columns.append(pl.DataFrame(place).to_struct(ORDER).cast(to_polars(ORDER_TYPE)))
+    return pl.concat([hidden, pl.DataFrame(columns).select(hidden.columns)])
+
+
+def shown_in(frame: pl.DataFrame) -> Callable[[int], dict[str, Any]]:
+    """A row as people see it, by its number."""
+
+    def shown(at: int) -> dict[str, Any]:
+        row = frame.row(at, named=True)
+        return {n: value for n, value in row.items() if n not in HIDDEN and not n.startswith("__k")}
+
+    return shown

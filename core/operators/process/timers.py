@@ -1,0 +1,74 @@
+"""Timers of cells in a heap, by their times.
+
+The heap is an index: what a timer is set to is in its cell. One that is set to a later time stays
+where it is and moves when it comes up, so that what is renewed by each row costs nothing. One that
+was deleted, or has come already, is dropped then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Any, TypeAlias
+
+Cell: TypeAlias = Any
+
+NEVER_US = 1 << 63
+"""Behind all times, FOREVER_US among them."""
+
+
+class Timers:
+    """The timers that go by one clock; of two of a key at one time the first declared is first."""
+
+    __slots__ = ("_heap", "_pushed", "_ranks", "next_us")
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._ranks = {name: rank for rank, name in enumerate(names)}
+        self._heap: list[tuple[int, int, int, Cell, str]] = []
+        self._pushed = 0
+        self.next_us = NEVER_US
+        """No timer is due before that."""
+
+    def push(self, at_us: int, cell: Cell, name: str) -> None:
+        """Have it come up at that time."""
+        self._pushed += 1
+        heappush(self._heap, (at_us, self._ranks[name], self._pushed, cell, name))
+        self.next_us = self._heap[0][0]
+
+    def again(self, at_us: int, cell: Cell, name: str) -> None:
+        """Have one come up that was filed."""
+        entry = getattr(cell, f"_in_{name}")
+        setattr(cell, f"_in_{name}", at_us if entry is None else min(entry, at_us))
+        self.push(at_us, cell, name)
+
+    def due(self, before_us: int) -> Iterator[tuple[int, Cell, str]]:
+        """Those that are due before a time, each deleted; more may be set meanwhile."""
+        while self.next_us < before_us:
+            at_us, _, _, cell, name = heappop(self._heap)
+            self.next_us = self._heap[0][0] if self._heap else NEVER_US
+            if getattr(cell, f"_in_{name}") == at_us:
+                setattr(cell, f"_in_{name}", None)
+            set_us = getattr(cell, f"_at_{name}")
+            if set_us is None:
+                continue
+            if set_us <= at_us:
+                setattr(cell, f"_at_{name}", None)
+                yield at_us, cell, name
+            elif getattr(cell, f"_in_{name}") is None:
+                setattr(cell, f"_in_{name}", set_us)
+                self.push(set_us, cell, name)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def taken(self) -> Iterator[tuple[int, Cell, str]]:
+        """All that are set, each once and under its time, for whoever files them; the heap is empty
+        then."""
+        taken, self._heap, self.next_us = self._heap, [], NEVER_US
+        seen: set[tuple[int, str]] = set()
+        for *_, cell, name in taken:
+            set_us = getattr(cell, f"_at_{name}")
+            setattr(cell, f"_in_{name}", set_us)
+            if set_us is not None and (id(cell), name) not in seen:
+                seen.add((id(cell), name))
+                yield set_us, cell, name

@@ -1,0 +1,77 @@
+"""The clause `process`: a user's class over the rows of each key, with state and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headrace.core.pipeline.complaints import KEY, Gathered, wanted
+from headrace.core.pipeline.fields import Columns, ColumnTypes, Types, attempt, output
+from headrace.core.pipeline.functions import ClassName
+from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import Json, Name, Reading, choice
+
+HABITS: Mapping[str, str] = {
+    **dict.fromkeys(("class", "function", "code", "file"), "python"),
+    **dict.fromkeys(("schema", "columns", "output"), "returns"),
+    **dict.fromkeys(("side_outputs", "named_outputs"), "outputs"),
+    **dict.fromkeys(("side_output", "late_output"), "late_to"),
+    **dict.fromkeys(("sort", "ordering"), "order"),
+}
+
+
+class OutputsReading(Reading):
+    """A mapping of outputs to the columns of each."""
+
+    def __init__(self) -> None:
+        self.wanted = "outputs and their columns, as in {audit: {card: string}}"
+        self.json: Json = {
+            "type": "object",
+            "additionalProperties": ColumnTypes().json,
+            "propertyNames": {"not": {"const": "else"}},
+            "minProperties": 1,
+        }
+
+    def read(self, value: object) -> tuple[tuple[Text, Columns], ...]:
+        if not isinstance(value, dict) or not value:
+            raise wanted(value, self.wanted)
+        gathered, found = Gathered(), list[tuple[Text, Columns]]()
+        for key, columns in value.items():
+            if gathered.full:
+                break
+            named = attempt(gathered, output, key, key, KEY)
+            read = attempt(gathered, ColumnTypes(), columns, key)
+            if isinstance(named, Text) and isinstance(read, Columns):
+                found.append((named, read))
+        gathered.check()
+        return tuple(found)
+
+
+Outputs = Annotated[tuple[tuple[Text, Columns], ...], OutputsReading()]
+
+
+class Process(Part):
+    """A class of yours over the rows of each key, with state and timers.
+
+    It is written with `headrace.core.process`, and tested with `headrace.core.testing`.
+    """
+
+    habits = HABITS
+    python: ClassName = Field(description="The file, beside the pipeline, and the class.")
+    returns: Types = Field(description="The columns of what it puts out, and their types.")
+    outputs: Outputs | None = Field(
+        None, description="More outputs with columns of their own, read as `step.output`."
+    )
+    order: Annotated[Literal["event_time", "arrival"], choice("event_time", "arrival")] = Field(
+        "event_time",
+        description="In which order it is handed rows: in that of `event_time`, for which they "
+        "wait until the watermark has passed them, or in that of their `arrival`.",
+    )
+    late_to: Name | None = Field(
+        None,
+        description="A stream for rows that come when the watermark has passed them, as they came "
+        "to the step; by default they are counted and dropped.",
+    )

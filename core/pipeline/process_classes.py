@@ -1,0 +1,186 @@
+"""What a class for `process` declares, and what is wrong with it: its file is read, not run.
+
+Its states are told only where they stand in the body of the class with plain words, as in
+`seen = map_of("string", "bigint", ttl="1h")`; the class that runs is held against that.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from headrace.core.pipeline import python_files
+from headrace.core.pipeline.findings import Findings
+from headrace.core.pipeline.functions import Function
+from headrace.core.problems import did_you_mean
+from headrace.core.process.declared import Declared, Kind
+from headrace.core.process.declaring import State, list_of, map_of, timer, value
+
+KINDS = {"value": value, "list_of": list_of, "map_of": map_of, "timer": timer}
+RESERVED = ("held", "held_right", "due", "waits")
+"""What the states are called in which rows and timers wait."""
+PLAIN = 'write it with plain words, as in value("bigint", ttl="1h")'
+KEY = "process.python"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A class as it stands in a file."""
+
+    name: str
+    methods: Mapping[str, int]
+    """How many arguments each takes beside `self`; -1 where any number will do."""
+    states: tuple[tuple[str, Declared], ...]
+    problems: tuple[tuple[str, str], ...]
+    """What is wrong with its states, and what to do."""
+    derived: bool
+    """Whether methods may come from somewhere else."""
+
+
+def check(
+    function: Function, folder: Path, subject: str, findings: Findings, methods: Sequence[str]
+) -> Mapping[str, Declared]:
+    """Note what is wrong with a class that is to have one of these methods; its states."""
+    path, text = function.path(folder), function.text
+    place = text.locate(len(text) - len(function.name))
+    shapes = _shapes(path)
+    shape = (shapes or {}).get(function.name)
+    if shapes is None:
+        python_files.check(function, folder, KEY, subject, findings)
+    elif shape is None:
+        message, hint = _missing(function, path, list(shapes))
+        findings.add(message, place, hint, subject)
+    if shape is None:
+        return {}
+    for message, hint in (*shape.problems, *_method_problems(shape, methods)):
+        findings.add(f"{KEY}: {message}", place, hint, subject)
+    return dict(shape.states)
+
+
+def _missing(function: Function, path: Path, classes: list[str]) -> tuple[str, str]:
+    names = python_files.defined(path)
+    what = dict(names.others).get(function.name)
+    if function.name in names.functions:
+        what = "a function"
+    listed = f"it has {', '.join(classes[:8])}" if classes else "it has no class at its top level"
+    if what:
+        return f'{KEY}: wanted a class, but "{function.name}" is {what}', listed
+    hint = did_you_mean(function.name, classes) or listed
+    if what == "":
+        hint = "the class itself stands in the file that the pipeline names"
+    return f'{KEY}: "{function.file}" has no class "{function.name}"', hint
+
+
+def _method_problems(shape: Shape, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
+    found = [name for name in wanted if name in shape.methods]
+    if not found and not shape.derived:
+        near = [did_you_mean(name, wanted) for name in shape.methods]
+        hint = next(filter(None, near), f"as in def {wanted[0]}(self, row, state, out): ...")
+        yield f'class "{shape.name}" has no {" or ".join(wanted)}', hint
+    if {"on_row", "on_rows"} <= {*found}:
+        yield f'class "{shape.name}" has on_row and on_rows', "one of them sees all rows"
+    for name in (*found, "on_timer"):
+        count = shape.methods.get(name, 3)
+        first = "at" if name == "on_timer" else "rows" if name == "on_rows" else "row"
+        if count not in (3, -1):
+            message = f'class "{shape.name}": {name} takes {count} arguments beside self'
+            yield message, f"as in def {name}(self, {first}, state, out): ..."
+    timers = [name for name, said in shape.states if said.kind is Kind.TIMER]
+    if timers and "on_timer" not in shape.methods and not shape.derived:
+        hint = "as in def on_timer(self, at, state, out): ..."
+        yield f'class "{shape.name}" has the timer "{timers[0]}" and no on_timer', hint
+
+
+def _shapes(path: Path) -> Mapping[str, Shape] | None:
+    """The classes of a file; None if it cannot be read."""
+    try:
+        if python_files.defined(path).problem:
+            return None
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return _read(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, changed: int, size: int) -> Mapping[str, Shape]:
+    tree = ast.parse(path.read_bytes())
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {name: _shape(node, classes) for name, node in classes.items()}
+
+
+def _shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Shape:
+    """The class, with what it has of others in its file."""
+    methods, derived = dict[str, int](), bool(node.decorator_list)
+    states, problems = dict[str, Declared](), list[tuple[str, str]]()
+    for each in _line(node, classes):
+        bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in each.bases}
+        derived = derived or bool(bases - {"Process", "object", "Generic", *classes})
+        for statement in each.body:
+            match statement:
+                case ast.FunctionDef():
+                    methods[statement.name] = _arguments(statement)
+                case ast.AsyncFunctionDef() if statement.name.startswith("on_"):
+                    hint = "operators never wait: look things up in a step before"
+                    problems.append((f'class "{node.name}": {statement.name} is async', hint))
+        for name, call in _calls(each.body):
+            read = _state(name, call)
+            if isinstance(read, Declared):
+                states[name] = read
+            else:
+                where = f'class "{node.name}", line {call.lineno}: state "{name}"'
+                problems.append((f"{where}: {read[0]}", read[1]))
+    return Shape(node.name, methods, tuple(states.items()), tuple(problems), derived)
+
+
+def _line(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
+    """The classes that it is made of, as far as they are in its file, itself last."""
+    for base in reversed(node.bases):
+        if isinstance(base, ast.Name) and base.id in classes and base.id != node.name:
+            rest = {name: each for name, each in classes.items() if name != node.name}
+            yield from _line(classes[base.id], rest)
+    yield node
+
+
+def _arguments(method: ast.FunctionDef) -> int:
+    taken = method.args
+    if taken.vararg or method.decorator_list:
+        return -1
+    return len(taken.posonlyargs) + len(taken.args) - 1 - len(taken.defaults)
+
+
+def _calls(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.Call]]:
+    """What is declared: names, and the calls that declare."""
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call() as call):
+                pass
+            case _:
+                continue
+        if _called(call) in KINDS:
+            yield name, call
+
+
+def _called(call: ast.Call) -> str:
+    return ast.unparse(call.func).rpartition(".")[2]
+
+
+def _state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
+    """What is declared, or what is wrong with it and what to do."""
+    if name.startswith("_") or name in RESERVED:
+        return "a state may not be called that", f"not {', '.join(RESERVED)}, and no _ before it"
+    try:
+        words = [ast.literal_eval(word) for word in call.args]
+        named = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords if k.arg}
+    except ValueError:
+        return f"{ast.unparse(call)} is computed", PLAIN
+    try:
+        made: State[object] = KINDS[_called(call)](*words, **named)  # type: ignore[operator]
+    except (TypeError, ValueError) as error:
+        return str(error), ""
+    return made.said

@@ -1,0 +1,103 @@
+"""What a class of a user says of one of its states or timers, held against what there is.
+
+The same is made of the class itself, when it is loaded, and of its text, when a pipeline is only
+looked at (`core/pipeline/process_classes`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from headrace.core.problems import did_you_mean
+from headrace.core.type_parser import TypeTextError, parse_type
+from headrace.core.types import TIMESTAMP, Array, Struct, Type
+
+MICROSECOND = timedelta(microseconds=1)
+TIMES = ("event", "processing")
+UNITS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+class Kind(StrEnum):
+    """What is kept of a key under a name."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    TIMER = "timer"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One state, or one timer, of a class."""
+
+    kind: Kind
+    types: tuple[Type, ...]
+    """That of a value, of an element, of a timer; of a map that of its keys, and of its values."""
+    ttl_us: int | None = None
+    """How long after it was written it is forgotten, each element for itself."""
+    processing: bool = False
+    """Whether its time is the wall clock."""
+    default: object = None
+    """What a value is before it is set."""
+
+    def __str__(self) -> str:
+        inner = ", ".join(map(str, self.types))
+        shown = "timer" if self.kind is Kind.TIMER else f"{self.kind} of {inner}"
+        clock = " by the wall clock" if self.processing else ""
+        if self.ttl_us is None:
+            return shown + clock
+        return f"{shown}, ttl {timedelta(microseconds=self.ttl_us)}{clock}"
+
+
+def declared(
+    kind: Kind,
+    types: tuple[object, ...],
+    ttl: object = None,
+    time: object = "event",
+    default: object = None,
+) -> Declared:
+    """What is said with these words; TypeError, ValueError where it is nothing."""
+    if time not in TIMES:
+        raise ValueError(f'time: wanted "event" or "processing", got {time!r}')
+    if kind is Kind.TIMER:
+        return Declared(kind, (TIMESTAMP,), processing=time == "processing")
+    read = tuple(map(_type, types))
+    if kind is Kind.MAP and isinstance(read[0], Array | Struct):
+        raise ValueError(f"the key of a map is a single value, and not {read[0]}")
+    if ttl is None and time == "processing":
+        raise ValueError("time is that of ttl, and there is none")
+    length = None if ttl is None else _duration(ttl)
+    return Declared(kind, read, length, time == "processing", default)
+
+
+def _type(word: object) -> Type:
+    if not isinstance(word, str):
+        raise TypeError(f'wanted a type such as "bigint", got {_shown(word)}')
+    try:
+        return parse_type(word)[0]
+    except TypeTextError as error:
+        raise ValueError(error.message + (f" ({error.hint})" if error.hint else "")) from None
+
+
+def _shown(word: object) -> str:
+    return word.__name__ if isinstance(word, type) else repr(word)
+
+
+def _duration(word: object) -> int:
+    found = word // MICROSECOND if isinstance(word, timedelta) else _written(word)
+    if found <= 0:
+        raise ValueError(f"ttl: wanted a duration longer than 0s, got {word!r}")
+    return found
+
+
+def _written(word: object) -> int:
+    text = word if isinstance(word, str) else ""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text[len(digits) :]
+    if not digits.isascii() or not digits.isdigit() or unit not in UNITS or len(digits) > 9:
+        hint = "" if unit in UNITS else did_you_mean(unit, tuple(UNITS)) if unit else ""
+        more = f" ({hint})" if hint else ""
+        raise ValueError(f'ttl: wanted a duration such as "10s", got {word!r}{more}')
+    return int(digits) * UNITS[unit]

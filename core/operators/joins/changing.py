@@ -18,6 +18,7 @@ from headrace.core.elements import DELETE
 from headrace.core.frames import added
 from headrace.core.operators.forgetting import Forgetting
 from headrace.core.operators.joins.differing import Differing, lots
+from headrace.core.operators.joins.meeting import beside
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.sides import LEFT, RIGHT
 from headrace.core.operators.joins.standing import Standing
@@ -92,8 +93,7 @@ class ChangingJoin(Forgetting):
         time = pl.col(own.side.time).max().cast(to_polars(TIMESTAMP)).alias(LAST)
         keys = changes.group_by(KEY, maintain_order=True).agg(time)
         before = found.select(KEY, other.rows_of, pl.col(LAST).alias("__before"))
-        states = keys.join(before, on=KEY, how="left", maintain_order="left")
-        states = states.join(own.listed(rows), on=KEY, how="left", maintain_order="left")
+        states = beside(beside(keys, before, (KEY,)), own.listed(rows), (KEY,))
         states = states.with_columns(pl.max_horizontal(LAST, "__before").alias(LAST))
         empty = states[own.rows_of].is_null() & states[other.rows_of].is_null()
         if empty.any():

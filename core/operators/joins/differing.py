@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from headrace.core.operators.joins.meeting import beside, paired, that_meet, that_meet_none
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.sides import LEFT, RIGHT
 from headrace.core.operators.joins.standing import GONE, IDS, Standing, Touched
@@ -59,6 +60,8 @@ class Differing:
 
     def of(self, which: int, touched: Touched, others: pl.DataFrame) -> Difference:
         """What becomes of this, where the rows of the other side are those."""
+        if not touched.before.height and not touched.after.height:
+            return touched.before, touched.after
         met = [
             self._pairs.meant(rows.join(others, on=KEY)) for rows in (touched.before, touched.after)
         ]
@@ -74,15 +77,15 @@ class Differing:
             outs[0].append(lost)
             outs[1].append(won)
         before, after = (self._told_apart(out) for out in outs)
-        return before.join(after, on=(KEY, *IDS), how="anti", maintain_order="left"), after
+        return that_meet_none(before, after, (KEY, *IDS)), after
 
     def _of_own(self, which: int, rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
         """The touched rows that go out alone."""
         alone = self._alone[which]
         if alone is None:
             return rows.clear()
-        how: Literal["anti", "semi"] = "anti" if alone == "unmet" else "semi"
-        return rows.join(pairs, on=self._sides[which].by, how=how, maintain_order="left")
+        chosen = that_meet_none if alone == "unmet" else that_meet
+        return chosen(rows, pairs, self._sides[which].by)
 
     def _turned(
         self, which: int, rows: pl.DataFrame, met: list[pl.DataFrame], touched: Touched
@@ -91,35 +94,33 @@ class Differing:
 
         Their time is the later one of theirs and of what touched them.
         """
-        import polars as pl
-
-        side, own = self._sides[which], self._sides[1 - which]
-        met_before, met_after = (
-            rows.join(pairs, on=side.by, how="semi", maintain_order="left") for pairs in met
-        )
-        lost = met_before.join(met_after, on=side.by, how="anti", maintain_order="left")
-        won = met_after.join(met_before, on=side.by, how="anti", maintain_order="left")
-        both = (
-            pl.concat([touched.before, touched.after])
-            .group_by(KEY)
-            .agg(pl.col(own.side.time).max())
-        )
+        side = self._sides[which]
+        met_before, met_after = (that_meet(rows, pairs, side.by) for pairs in met)
+        lost = that_meet_none(met_before, met_after, side.by)
+        won = that_meet_none(met_after, met_before, side.by)
         found = []
         for turned in (lost, won):
             if turned.height:
-                turned = self._unmet(which, turned, touched.untouched)
-            turned = turned.join(both, on=KEY, how="left", maintain_order="left")
-            later = pl.max_horizontal(side.side.time, own.side.time).alias(side.side.time)
-            found.append(turned.with_columns(later).drop(own.side.time))
+                turned = self._timed(which, self._unmet(which, turned, touched.untouched), touched)
+            found.append(turned)
         return found[0], found[1]
+
+    def _timed(self, which: int, rows: pl.DataFrame, touched: Touched) -> pl.DataFrame:
+        import polars as pl
+
+        time, other = self._sides[which].side.time, self._sides[1 - which].side.time
+        both = pl.concat([touched.before.select(KEY, other), touched.after.select(KEY, other)])
+        later = pl.max_horizontal(time, other).alias(time)
+        last = both.group_by(KEY).agg(pl.col(other).max())
+        return beside(rows, last, (KEY,)).with_columns(later).drop(other)
 
     def _unmet(self, which: int, rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
         """Those of the rows that meet none of these."""
         if not self._pairs.asks:
-            return rows.join(others, on=KEY, how="anti", maintain_order="left")
+            return that_meet_none(rows, others, (KEY,))
         for start, count in _pieces(others.height, rows.height):
-            pairs = self._pairs.meant(rows.join(others.slice(start, count), on=KEY))
-            rows = rows.join(pairs, on=self._sides[which].by, how="anti", maintain_order="left")
+            pairs = self._pairs.meant(paired(rows, others.slice(start, count), KEY))
+            rows = that_meet_none(rows, pairs, self._sides[which].by)
         return rows
 
     def _told_apart(self, rows: list[pl.DataFrame]) -> pl.DataFrame:
@@ -150,7 +151,7 @@ def lots(changes: pl.DataFrame, found: pl.DataFrame, rows_of: str) -> Iterator[p
     if changes.height * (many["__pairs"].max() or 0) <= MOST_PAIRS:  # type: ignore[operator]
         yield changes
         return
-    pairs = changes.join(many, on=KEY, how="left", maintain_order="left")["__pairs"]
+    pairs = beside(changes, many, (KEY,))["__pairs"]
     lot = (pairs.fill_null(0).cum_sum() // MOST_PAIRS).alias("__lot")
     for part in changes.hstack([lot]).partition_by("__lot", maintain_order=True):
         yield part.drop("__lot")

@@ -13,6 +13,7 @@ from headrace.core.elements import DELETE
 from headrace.core.expressions.typed import Column
 from headrace.core.frames import together
 from headrace.core.keygroups import encoded
+from headrace.core.operators.joins.meeting import beside
 from headrace.core.operators.joins.sides import RIGHT, Sided
 from headrace.core.plan import nodes
 from headrace.core.state import KEY
@@ -80,7 +81,9 @@ class Standing:
         """The rows of what was found in the state."""
         import polars as pl
 
-        full = found.filter(pl.col(self.rows_of).is_not_null()).select(KEY, self.rows_of)
+        full = found.select(KEY, self.rows_of)
+        if found[self.rows_of].null_count():
+            full = full.filter(pl.col(self.rows_of).is_not_null())
         rows = full.explode(self.rows_of).unnest(self.rows_of)
         return rows if self.rest else rows.with_columns_seq(pl.lit("").alias(self.id))
 
@@ -96,7 +99,7 @@ class Standing:
         import polars as pl
 
         was = rows.select(*self.by).with_row_index(WAS)
-        asked = changes.join(was, on=self.by, how="left", maintain_order="left")
+        asked = beside(changes, was, self.by)
         came = asked.filter(~pl.col(GONE))
         changed = asked.filter(self._differs(asked, rows))
         replaced = changed.filter(pl.col(WAS).is_not_null())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, ORDER
 from headrace.core.frames import added, projected, together
+from headrace.core.keygroups import hashes_of
 from headrace.core.operators.joins.sides import RIGHT, Sided
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
@@ -113,7 +114,7 @@ class Versions:
 
         clock_us = self._state.clock_us
         if due is not None:
-            last = due.unique(KEY, keep="last", maintain_order=True)
+            last = _last_of_each(due)
             if last[GONE].any():
                 self._kept.remove(last.filter(GONE)[KEY])
                 last = last.filter(~pl.col(GONE))
@@ -137,6 +138,16 @@ class Versions:
             age = times - versions[self.side.time].gather(at)
             at = _unless(at, age > self._ttl_us)
         return at
+
+
+def _last_of_each(rows: pl.DataFrame) -> pl.DataFrame:
+    """The last row of each key."""
+    # Texts are compared of those alone whose hash is there twice: the others are told by that.
+    twice = hashes_of(rows[KEY]).is_duplicated()
+    if not twice.any():
+        return rows
+    again = rows.filter(twice).unique(KEY, keep="last", maintain_order=True)
+    return together([rows.filter(~twice), again])
 
 
 def _before(keys: pl.Series, found: pl.DataFrame) -> pl.Series:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -45,8 +45,11 @@ CHANGES = {
     "q19": ("auction", "rank"),
 }
 """The queries that put out changes, by the key of which the last row counts."""
-EVENTS, STEP_US = 20_000, 5000
-"""Events, and microseconds of event time between two of them."""
+EVENTS = 20_000
+MINUTES, DAYS = 5_000, 10_000_000
+"""Microseconds of event time between two events: those of all take 100 seconds, or two days."""
+STEPS = dict.fromkeys(("q14", "q15", "q16", "q17"), DAYS)
+"""Of queries that ask for the day, or the time of day."""
 SPLITS, BLOCK, PAUSE_S = 3, 1000, 0.05
 """Into how many splits events are dealt, how many are read at once, and how long none come then."""
 SEED = 1
@@ -56,23 +59,29 @@ Rows = Counter[Row]
 
 
 @cache
-def events(stream: str, count: int = EVENTS, step_us: float = STEP_US) -> pl.DataFrame:
+def events(stream: str, step_us: int, count: int = EVENTS) -> pl.DataFrame:
     """All the events of a stream, with all columns."""
     names = [column.split()[0] for column in STREAMS[stream].split(", ")]
     return Events(stream, SEED, step_us).frame(0, count, names)
 
 
-def connectors() -> Connectors:
+def step_us(query: str) -> int:
+    """How far apart its events are."""
+    return STEPS.get(query, MINUTES)
+
+
+def connectors(query: str) -> Connectors:
     """Those that ship, the site's events being in memory."""
     side = NEXMARK.source
     assert side is not None
-    return {**REGISTRY, "nexmark": replace(NEXMARK, source=replace(side, open=_from_memory))}
+    made = partial(_from_memory, step_us(query))
+    return {**REGISTRY, "nexmark": replace(NEXMARK, source=replace(side, open=made))}
 
 
-def _from_memory(source: nodes.Source, surroundings: Surroundings) -> Source:
+def _from_memory(step_us: int, source: nodes.Source, surroundings: Surroundings) -> Source:
     options = source.options
     assert isinstance(options, NexmarkSource)
-    frame = events(options.stream)
+    frame = events(options.stream, step_us)
     size = BLOCK * frame.height // EVENTS
     blocks = [frame.slice(at, size) for at in range(0, frame.height, size)]
     splits = {str(at): list(_paced(blocks[at::SPLITS])) for at in range(SPLITS)}
@@ -87,16 +96,17 @@ def _paced(blocks: Sequence[pl.DataFrame]) -> Iterator[Happening]:
 
 
 @cache
-def wanted(query: str, count: int = EVENTS, step_us: float = STEP_US) -> Rows:
-    """The rows that DuckDB has for a query, over so many events."""
+def wanted(query: str, count: int = EVENTS, apart_us: int | None = None) -> Rows:
+    """The rows that DuckDB has for a query, over so many events, as far apart as is said."""
+    apart_us = apart_us or step_us(query)
     with tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
         for stream, table in TABLES.items():
-            frame = events(stream, count, step_us)
+            frame = events(stream, apart_us, count)
             plain = frame.with_columns(pl.selectors.datetime().dt.replace_time_zone(None))
             plain.write_parquet(f"{folder}/{table}.parquet")
             database.sql(f"CREATE TABLE {table} AS FROM '{folder}/{table}.parquet'")
-        side_input = CONFIGS / "side_input.csv"
-        database.sql(f"CREATE TABLE side_input AS FROM read_csv('{side_input}', all_varchar=false)")
+        table = f"read_csv('{CONFIGS}/side_input.csv', types={{'value': 'VARCHAR'}})"
+        database.sql(f"CREATE TABLE side_input AS FROM {table}")
         found = database.sql((SQL / f"{query}.sql").read_text("utf-8"))
         names = found.columns
         return Counter(_row(zip(names, row, strict=True)) for row in found.fetchall())
@@ -119,10 +129,10 @@ def _written(value: object) -> object:
 def output(query: str, site: Path) -> Rows:
     """What a pipeline has written below a site: as a table, if it has put out changes."""
     parts = sorted((site / "build" / "nexmark" / query).rglob("part-*"), key=in_order)
-    rows = (row for part in parts for row in _read(part))
+    rows: Iterator[Row] = (row for part in parts for row in _read(part))
     if query in CHANGES:
         rows = ended(rows, CHANGES[query])
-    found = Counter(tuple(sorted(map(tuple, row))) for row in rows)
+    found = Counter(_row(named(row).items()) for row in rows)
     return _summed(found) if query == "q12" else found
 
 
@@ -131,7 +141,7 @@ def _read(part: Path) -> Iterator[Row]:
     if part.suffix != ".csv":
         yield from written(part)
         return
-    told = [tuple(unquote(folder).split("=")) for folder in part.parts if "=" in folder]
+    told = [tuple(unquote(name).split("=")) for name in part.parts if "=" in name]
     for row in csv.DictReader(part.read_text("utf-8").splitlines()):
         cells = ((name, int(text) if text.isdigit() else text) for name, text in row.items())
         yield (*cells, *told)

@@ -28,7 +28,7 @@ def config(site: Path, query: str) -> Path:
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_that_is_killed_gives_the_rows_that_duckdb_has(tmp_path: Path, query: str) -> None:
     file, chance = config(tmp_path, query), random.Random(query)
-    lives = Lives(file, (), connectors(), lambda _: MemoryBackend(), chance, up=3)
+    lives = Lives(file, (), connectors(query), lambda _: MemoryBackend(), chance, up=3)
     for parallelism in (2, 3, 1):
         lives.values = (f"settings.parallelism={parallelism}",)
         lives.run(behind=chance.randrange(1, 3), stop=parallelism == 3)

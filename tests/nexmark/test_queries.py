@@ -24,7 +24,7 @@ def run(site: Path, query: str, seed: int, parallelism: int) -> None:
     read = frozenset(edge.stream for edge in plan.edges)
     surroundings = Surroundings(folder, "5eed" * 8, Bench())
     setting = Setting(lambda: seed, folder, read, MemoryBackend())
-    outcome = run_simulated(Job(plan, connectors(), surroundings, setting, Bounds()), seed)
+    outcome = run_simulated(Job(plan, connectors(query), surroundings, setting, Bounds()), seed)
     assert outcome.failure is None, outcome.failure
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.cli.pipelines import check
-from tests.nexmark.site import CONFIGS, EVENTS, QUERIES, STEP_US, output, wanted
+from tests.nexmark.site import CONFIGS, EVENTS, QUERIES, output, step_us, wanted
 from tests.spark.batches import batch
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ BY_EVENTS = {"q12": ("steps.as_they_come.window.time=event",)}
 
 
 def overrides(config: Path) -> tuple[str, ...]:
-    """So many events of each source, with so much time between them."""
+    """So many events of each source, as far apart as DuckDB has them."""
     sources = check(str(config), ()).pipeline.sources
-    values = (f"events={EVENTS}", f"rate={1_000_000 // STEP_US}/s")
+    values = (f"events={EVENTS}", f"rate={3_600_000_000 // step_us(config.stem)}/h")
     return tuple(f"sources.{name}.nexmark.{value}" for name in sources for value in values)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import ended, limited, met
+from tests.java import FOR_ALL
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +54,7 @@ def no_java(folder: Path) -> dict[str, str]:
     for name in NEEDED:
         if found := shutil.which(name):
             (programs / name).symlink_to(found)
-    return {"PATH": str(programs), "HOME": str(folder)}
+    return {"PATH": str(programs), "HOME": str(folder), **FOR_ALL}
 
 
 def start(folder: Path, function: str, environment: dict[str, str]) -> subprocess.Popen[str]:
@@ -99,7 +100,7 @@ def test_it_runs_where_there_is_no_java_and_says_nothing_that_spark_says(tmp_pat
 def test_the_first_ctrl_c_cancels_it_and_nothing_is_written(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     os.mkfifo(tmp_path / "never")
-    process = start(tmp_path, WAITING, dict(os.environ))
+    process = start(tmp_path, WAITING, os.environ | FOR_ALL)
     with met(tmp_path / "pipe", "r", LONGEST_S):
         process.send_signal(signal.SIGINT)
     _, err = ended(process)

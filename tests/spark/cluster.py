@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 
 from headrace.core.spark.java import java_home
+from tests.java import FOR_ALL
 
 HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
@@ -40,12 +41,16 @@ def cluster(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    environment = os.environ | {
-        "JAVA_HOME": str(java_home()),
-        "SPARK_HOME": str(HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
+    environment = (
+        os.environ
+        | FOR_ALL
+        | {
+            "JAVA_HOME": str(java_home()),
+            "SPARK_HOME": str(HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+    )
     command: Sequence[str] = [str(HOME / "bin" / "spark-class"), *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=environment, stderr=pipe, text=True) as process:

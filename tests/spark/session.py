@@ -1,7 +1,6 @@
 """The session of Spark that tests share, with a Java that starts fast.
 
-What is compiled by C1 alone is there sooner, which is what counts for queries that run once. There
-is no archive of classes: it saved later sessions 3 of 10 seconds, and took 45 to make.
+There is no archive of classes: it saved later sessions 3 of 10 seconds, and took 45 to make.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from headrace.core.spark.session import session
+from tests.java import FAST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": " ".join(FAST),
     "spark.driver.memory": "1g",
 }
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import RUN
+from tests.java import FOR_ALL
 from tests.kafka.broker import Broker
 from tests.kafka.topics import Topics
 
@@ -80,7 +81,7 @@ def row(row):
 @contextmanager
 def running(folder: Path, *arguments: str, fault: str = "") -> Iterator[subprocess.Popen[str]]:
     """A batch of p.yaml, which no test outlives."""
-    environment = os.environ | ({"HEADRACE_FAULT": fault} if fault else {})
+    environment = os.environ | FOR_ALL | ({"HEADRACE_FAULT": fault} if fault else {})
     command = [*RUN, "p.yaml", "--batch", "--master", "local[2]", *arguments]
     with subprocess.Popen(
         command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.java import FOR_ALL
 from tests.spark.cluster import LONGEST_S, cluster
 
 PIPELINE = """\
@@ -52,18 +54,24 @@ def foreign(folder: Path, code: Path, without: str = "headrace") -> Path:
     return program
 
 
-def run(folder: Path, master: str, python: Path) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, master: str, python: Path, **more: str) -> subprocess.CompletedProcess[str]:
     settings = {
         "spark.pyspark.python": str(python),
         "spark.executor.memory": "512m",
         "spark.driver.memory": "512m",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
+        **more,
     }
     conf = [word for item in settings.items() for word in ("--conf", "=".join(item))]
     command = [sys.executable, "-m", "headrace.cli", "run", "p.yaml", "--batch", "--master", master]
     return subprocess.run(
-        [*command, *conf], cwd=folder, capture_output=True, text=True, timeout=LONGEST_S
+        [*command, *conf],
+        cwd=folder,
+        env=os.environ | FOR_ALL,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
     )
 
 
@@ -83,7 +91,8 @@ def test_a_cluster_is_sent_what_it_does_not_have_and_told_what_it_must(tmp_path:
         assert len(rows.splitlines()) == 7
 
         Path(f"{code}.gone").rename(code)
-        ran = run(tmp_path, master, foreign(tmp_path, code, without="polars"))
+        once = {"spark.cores.max": "1", "spark.task.maxFailures": "1"}
+        ran = run(tmp_path, master, foreign(tmp_path, code, without="polars"), **once)
         assert ran.returncode == 1
         assert "a worker's Python has no package polars" in ran.stderr
         assert "Traceback" not in ran.stderr

@@ -45,38 +45,32 @@ class Cells:
         """`timers` go by event time, `waits` by the wall clock."""
         slots: list[str] = []
         namespace: dict[str, object] = {}
-        self._begin: list[tuple[str, Callable[[], object]]] = []
+        begin: list[tuple[str, object]] = []
         self._mutable: list[str] = []
         for name, said in states.items():
             clock = work.now_us if said.processing else work.event_us
             if said.kind is Kind.TIMER:
                 slots += [f"_at_{name}", f"_in_{name}"]
                 namespace[name] = _timer(name, waits if said.processing else timers, work, said)
-                self._begin += [(f"_at_{name}", _none), (f"_in_{name}", _none)]
+                begin += [(f"_at_{name}", None), (f"_in_{name}", None)]
             elif said.kind is Kind.VALUE and said.ttl_us is not None:
                 slots += [f"_of_{name}", f"_until_{name}"]
                 namespace[name] = _ageing(name, clock, said)
-                self._begin += [(f"_of_{name}", _none), (f"_until_{name}", _none)]
+                begin += [(f"_of_{name}", None), (f"_until_{name}", None)]
             elif said.ttl_us is not None:
                 slots.append(f"_of_{name}")
-                beginning = _beginning(said, clock)
+                beginning: Any = _beginning(said, clock)
                 namespace[name] = _container(name, beginning)
-                self._begin.append((f"_of_{name}", beginning))
+                begin.append((f"_of_{name}", beginning))
                 self._mutable.append(f"_of_{name}")
             else:
                 slots.append(name)
-                self._begin.append((name, _beginning(said, clock)))
+                begin.append((name, _beginning(said, clock)))
                 self._mutable += [] if said.kind is Kind.VALUE else [name]
         self._plain = tuple(name for name in slots if name not in self._mutable)
-        self.kind = type("State", (CellBase,), {"__slots__": tuple(slots), **namespace})
-
-    def new(self, key: str, id: object) -> Cell:
-        """The cell of a key of which nothing is remembered."""
-        cell = self.kind()
-        cell._key, cell._id = key, id
-        for slot, beginning in self._begin:
-            setattr(cell, slot, beginning())
-        return cell
+        kind = type("State", (CellBase,), {"__slots__": tuple(slots), **namespace})
+        self.new: Callable[[object], Cell] = _maker(kind, begin)
+        """Makes the cell of a key of which nothing is remembered."""
 
     def saved(self, cell: Cell) -> tuple[list[object], list[Any]]:
         """What it takes to take a cell back."""
@@ -90,19 +84,26 @@ class Cells:
                 setattr(cell, name, value)
 
 
-def _none() -> None:
-    return None
+def _maker(kind: type, begin: list[tuple[str, object]]) -> Callable[[object], Cell]:
+    """What makes cells, written out for their slots: it is called for each key."""
+    scope: dict[str, Any] = {"__new": kind.__new__, "__kind": kind}
+    lines = ["def new(id):", " cell = __new(__kind)", " cell._id = id"]
+    for at, (slot, beginning) in enumerate(begin):
+        scope[f"__b{at}"] = beginning
+        lines.append(f" cell.{slot} = __b{at}{'()' if callable(beginning) else ''}")
+    exec("\n".join([*lines, " return cell"]), scope)
+    return scope["new"]  # type: ignore[no-any-return]
 
 
-def _beginning(said: Declared, clock: Callable[[], int]) -> Callable[[], object]:
-    """What a state is before anything is written."""
+def _beginning(said: Declared, clock: Callable[[], int]) -> object:
+    """What a state is before anything is written, or what makes it."""
     ttl_us = said.ttl_us
     match said.kind:
         case Kind.LIST:
             return list if ttl_us is None else lambda: AgeingList(clock, ttl_us)
         case Kind.MAP:
             return dict if ttl_us is None else lambda: AgeingMap(clock, ttl_us)
-    return lambda: said.default
+    return said.default
 
 
 def _ageing(name: str, clock: Callable[[], int], said: Declared) -> property:

@@ -6,11 +6,12 @@ that were touched are put back when the state is to be frozen, or when there are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.operators.process.aging import AgeingList, AgeingMap
 from headrace.core.operators.process.cells import Cell, Cells, States
+from headrace.core.operators.process.keys import Keys
 from headrace.core.process.declared import Declared, Kind
 from headrace.core.sizes import Size
 from headrace.core.state import ASKED, KEY, UNTIL, StepState, Table
@@ -33,38 +34,34 @@ CELL_BYTES = 200
 class Kept:
     """All that is remembered by key."""
 
-    def __init__(self, states: States, cells: Cells, state: StepState, name: str) -> None:
+    def __init__(
+        self, states: States, cells: Cells, state: StepState, keys: Keys, name: str
+    ) -> None:
         """`name` is how messages call the class."""
         self._states = states
-        self._cells = cells
         self._state = state
+        self._keys = keys
         self._name = name
-        self._at_hand: dict[Any, Cell] = {}
-        self._touched: set[Cell] = set()
+        self._clean: dict[Any, Cell] = {}
+        self._touched = Touched(cells.new, self._clean)
         self.tables: dict[str, Table] = {
             name: state.table(name, {VALUE: column(said)}) for name, said in states.items()
         }
         for name in states:
             state.beside[name] = self._beside
 
-    def cells(
-        self, ids: Sequence[object], keys: Callable[[Sequence[int]], pl.Series]
-    ) -> list[Cell]:
-        """The cell of each of these keys; `keys` encodes those at some places among them."""
-        found = list(map(self._at_hand.get, ids))
-        missing = [at for at, cell in enumerate(found) if cell is None]
-        if missing:
-            first = {ids[at]: at for at in reversed(missing)}
-            places = list(first.values())
-            self._read(places, [ids[at] for at in places], keys(places))
-            for at in missing:
-                found[at] = self._at_hand[ids[at]]
-        self._touched.update(found)
+    def cells(self, ids: Iterable[object]) -> list[Cell]:
+        """The cell of each of these keys."""
+        touched = self._touched
+        found = list(map(touched.__getitem__, ids))
+        if touched.new:
+            made, touched.new = touched.new, []
+            self._read(made)
         return found
 
     def is_full(self) -> bool:
         """Whether there are so many cells at hand that they should be let go of."""
-        return len(self._at_hand) > MOST_CELLS
+        return len(self._touched) + len(self._clean) > MOST_CELLS
 
     def forget(self, now_us: int, clock_us: int) -> None:
         """Have the tables forget what has had its time: by event time, by the wall clock."""
@@ -76,20 +73,22 @@ class Kept:
         """Put the cells that were touched into the tables."""
         if not self._touched:
             return
-        touched, self._touched = list(self._touched), set()
+        cells = list(self._touched.values())
         for name, said in self._states.items():
-            self._put(name, said, touched)
+            self._put(name, said, cells)
+        self._clean.update(self._touched)
+        self._touched.clear()
 
     def let_go(self) -> None:
         """Keep no cell at hand; they have been put back."""
         assert not self._touched, "what was touched is put back before"
-        self._at_hand = {}
+        self._clean.clear()
 
-    def _read(self, places: Sequence[int], ids: Sequence[object], keys: pl.Series) -> None:
-        """Make the cells of these keys."""
-        new = self._cells.new
-        made = [new(key, id) for key, id in zip(keys.to_list(), ids, strict=True)]
-        self._at_hand.update(zip(ids, made, strict=True))
+    def _read(self, made: list[Cell]) -> None:
+        """Fill cells that are new with what the tables have of their keys."""
+        keys = self._keys.encoded(self._keys.columns([cell._id for cell in made]))
+        for cell, key in zip(made, keys.to_list(), strict=True):
+            cell._key = key
         for name, said in self._states.items():
             table = self.tables[name]
             if table.rows:
@@ -133,7 +132,26 @@ class Kept:
             raise
 
     def _beside(self) -> Size:
-        return Size(len(self._touched), len(self._at_hand) * CELL_BYTES)
+        return Size(len(self._touched), (len(self._touched) + len(self._clean)) * CELL_BYTES)
+
+
+class Touched(dict[Any, Cell]):
+    """The cells that were asked for since they were last put back, by their keys."""
+
+    def __init__(self, make: Callable[[object], Cell], clean: dict[Any, Cell]) -> None:
+        super().__init__()
+        self.new: list[Cell] = []
+        """Those that are to be filled."""
+        self._make = make
+        self._clean = clean
+
+    def __missing__(self, id: object) -> Cell:
+        cell = self._clean.pop(id, None)
+        if cell is None:
+            cell = self._make(id)
+            self.new.append(cell)
+        self[id] = cell
+        return cell
 
 
 def column(said: Declared) -> pl.DataType:
@@ -170,7 +188,7 @@ def _write(
     match said.kind:
         case Kind.TIMER:
             _set(cells, f"_at_{name}", values.cast(pl.Int64).to_list())
-        case Kind.VALUE if until is None:
+        case Kind.VALUE if said.ttl_us is None or until is None:
             _set(cells, name, values.to_list())
         case Kind.VALUE:
             _set(cells, f"_of_{name}", values.to_list())

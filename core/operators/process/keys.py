@@ -27,17 +27,18 @@ class Keys:
         columns = [self._values(frame[name]) for name in self._names]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
-    def encoded(self, frame: pl.DataFrame, rows: Sequence[int] | None = None) -> pl.Series:
-        """The encoded key of each row, or of some."""
-        keys = frame[self._names]
-        return encoded(keys if rows is None or len(rows) == frame.height else keys[list(rows)])
+    def encoded(self, frame: pl.DataFrame) -> pl.Series:
+        """The encoded key of each row."""
+        return encoded(frame[self._names])
 
     def columns(self, ids: Sequence[Any]) -> pl.DataFrame:
         """Keys as columns."""
         import polars as pl
 
-        rows = [(each,) for each in ids] if len(self._names) == 1 else list(ids)
-        return pl.DataFrame(rows, schema=self._types, orient="row")
+        if len(self._names) == 1:
+            ((name, type),) = self._types.items()
+            return pl.Series(name, ids, dtype=type).to_frame()
+        return pl.DataFrame(list(ids), schema=self._types, orient="row")
 
     def _values(self, column: pl.Series) -> list[Any]:
         found = values(column)

@@ -58,7 +58,7 @@ class Processing(Timely):
             for by_clock in (False, True)
         )
         self._cells = cells = Cells(states, work, timers, waits)
-        self._kept = Kept(states, cells, place.state, code.shown)
+        self._kept = Kept(states, cells, place.state, self._keys, code.shown)
         outputs = {MAIN: operation.body.returns, **dict(operation.body.outputs)}
         self._outs = Outs(outputs, work)
         self._failing = Failing(code, self._outs)
@@ -162,7 +162,7 @@ class Processing(Timely):
         return self._grouping.rows(frame, self._operation.columns.names)
 
     def _cells_of(self, keys: pl.DataFrame) -> list[Any]:
-        return self._kept.cells(self._keys.ids(keys), lambda rows: self._keys.encoded(keys, rows))
+        return self._kept.cells(self._keys.ids(keys))
 
     def _handled(
         self, frame: pl.DataFrame, timers: Timers | None, before_us: int = 0
@@ -176,8 +176,9 @@ class Processing(Timely):
             piece = frame.slice(start, PIECE)
             times: Any = repeat(None)
             if EVENT_TIME in piece.columns:
-                times = piece[EVENT_TIME].to_physical().to_list()
-                self._newest_us = max(self._newest_us, max(times))
+                at = piece[EVENT_TIME].to_physical()
+                times = at.to_list()
+                self._newest_us = max(self._newest_us, int(at.max()))  # type: ignore[call-overload]
             self._handling.begin(piece.height)
             shown = shown_in(piece)
             rows, cells = self._rows.made(piece), self._cells_of(piece)

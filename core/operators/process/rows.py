@@ -218,7 +218,8 @@ class Gathering:
         """The rows of each output. Raises Misfit."""
         import polars as pl
 
-        hidden = came.select(name for name in (EVENT_TIME, ORDER) if name in came.columns)
+        names = (EVENT_TIME, ORDER) if self._ordered else (EVENT_TIME,)
+        hidden = came.select(name for name in names if name in came.columns)
         if moments:
             hidden = _with_moments(hidden, moments)
         for each in self._outs:
@@ -226,8 +227,8 @@ class Gathering:
                 continue
             frame, origin = each.taken()
             stream = self._streams[each.name]
-            rows = timed(frame, pl.Series("of", origin, dtype=pl.UInt32), hidden)
-            yield stream, rows if stream in self._ordered else rows.drop(ORDER, strict=False)
+            of = hidden if stream in self._ordered else hidden.drop(ORDER, strict=False)
+            yield stream, timed(frame, pl.Series("of", origin, dtype=pl.UInt32), of)
 
 
 def _with_moments(hidden: pl.DataFrame, moments: list[tuple[int, Any]]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""`dedup` with `order: event_time`: which row of a key is the first, or the last, is settled by time.
+"""`dedup` with `order: event_time`: which row of a key is first, or last, is settled by time.
 
 Rows wait until the watermark has passed them, and are then looked at in the order of their places.
 So the answer does not depend on how they came; rows that come behind the watermark are late.

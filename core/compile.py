@@ -22,6 +22,7 @@ from headrace.core.operators.place import Place
 from headrace.core.operators.route import Route
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
+from headrace.core.plan.matching import Everywhere
 from headrace.core.state import Counts, Frozen, Owner, StateBackend, StepState
 from headrace.core.user_code import UserCode
 
@@ -237,6 +238,11 @@ class _Making:
         from headrace.core.operators.divided import DividedSides
         from headrace.core.operators.joins.make import join_operator
 
+        if isinstance(operation.matching, Everywhere):
+            place = self._place(owner := self._owner())
+            # What waits comes from all: it is late for none of them.
+            place.state.clock_us = owner.least_clock_us
+            return join_operator(operation, place)
         parts = [
             (each.groups, join_operator(operation, self._place(each)))
             for each in self._owner().divided()

@@ -333,6 +333,12 @@ class Owner:
         return NO_CLOCK_US if clock_us == FOREVER_US else clock_us
 
     @property
+    def least_clock_us(self) -> int:
+        """The clock of a step without key, of which all have waited for the slowest."""
+        clock_us = min((frozen.clock_us for frozen in self.restored), default=NO_CLOCK_US)
+        return NO_CLOCK_US if clock_us == FOREVER_US else clock_us
+
+    @property
     def counts(self) -> Counts:
         """The counts that it begins with: those of a state go to who owns its first key group."""
         counted = [f.counts for f in self.restored if f.groups and f.groups[0] in self.groups]

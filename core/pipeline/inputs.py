@@ -21,7 +21,16 @@ def read_by(step: StepKeys) -> tuple[Text, ...]:
     """The streams that a step reads."""
     if step.join is not None:
         return step.join.left.from_, step.join.right.from_
+    if step.broadcast is not None:
+        return (*step.from_[:1], step.broadcast.rules.from_)
     return step.from_
+
+
+def called(step: StepKeys) -> tuple[Text | None, Text | None]:
+    """How a step calls its two inputs, where it gives them another name."""
+    if step.join is not None:
+        return step.join.left.as_, step.join.right.as_
+    return None, step.broadcast.rules.as_ if step.broadcast else None
 
 
 def beside_from(clause: str) -> Rule:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import TypeAlias
 
-from headrace.core.pipeline import join_rules
+from headrace.core.pipeline import broadcast, join_rules
 from headrace.core.pipeline.keyed import SHAPES, Dedup, Evict, Trigger, Window
 from headrace.core.pipeline.model import StepKeys
 from headrace.core.pipeline.process import Process
@@ -21,7 +21,7 @@ from headrace.core.pipeline.written import in_units
 
 Data: TypeAlias = Mapping[Text, object]
 
-KEYED = ("join", "aggregate", "top", "dedup", "process")
+KEYED = ("join", "broadcast", "aggregate", "top", "dedup", "process")
 IN_TIME = ("tumble", "slide", "session", "cumulate")
 ONE_SHAPE = f"window: wanted one of {', '.join(SHAPES)}, got"
 APART = "put it into a step of its own"
@@ -67,6 +67,8 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
         yield from _lookup(step, data)
     if step.join is not None:
         yield from join_rules.check(step.join, window)
+    if step.broadcast is not None:
+        yield from broadcast.check(step.broadcast, step.from_)
     if step.dedup is not None:
         yield from _dedup(step.dedup, data)
     if step.process is not None:
@@ -100,6 +102,8 @@ def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
             yield Rule((key,), f'"{key}" stands beside "join"', IN_JOIN[key])
         elif key in data and key in IN_PROCESS and kinds == ["process"]:
             yield Rule((key,), f'"{key}" stands beside "process"', IN_PROCESS[key])
+        elif key in data and kinds == ["broadcast"]:
+            yield Rule((key,), f'"{key}" stands beside "broadcast"', APART)
         elif key in data and not kinds:
             yield Rule((key,), f'"{key}" needs "aggregate" or "top" beside it', MISSING[key])
     if "having" in data and "aggregate" not in data:

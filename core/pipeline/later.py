@@ -13,10 +13,22 @@ from headrace.core.pipeline.settings import Settings
 
 LATER_CONNECTORS: tuple[str, ...] = ()
 
-LATER_CLAUSES = ("broadcast", "connect", "apply", "match", "iterate", "sql")
+LATER_CLAUSES = ("connect", "apply", "match", "iterate", "sql")
 
 CLAUSES = (
-    *("join", "explode", "where", "map", "with", "lookup", "key", "window", "aggregate", "top"),
+    *(
+        "join",
+        "broadcast",
+        "explode",
+        "where",
+        "map",
+        "with",
+        "lookup",
+        "key",
+        "window",
+        "aggregate",
+        "top",
+    ),
     *("ttl", "dedup", "process", "having", "select", "drop", "route"),
 )
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headrace.core.connector import Connector
+from headrace.core.pipeline.broadcast import Broadcast
 from headrace.core.pipeline.fields import (
     Assignment,
     ColumnNames,
@@ -126,6 +127,9 @@ class StepKeys(Part):
     )
     join: Join | None = Field(
         None, description="Rows of two inputs side by side; it stands in the place of `from`."
+    )
+    broadcast: Broadcast | None = Field(
+        None, description="Each row beside those of a small stream, which every subtask keeps."
     )
     explode: Exploded | None = Field(
         None,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from headrace.core.connector import Outgoing
-from headrace.core.pipeline.joins import Join
+from headrace.core.pipeline.inputs import called
 from headrace.core.pipeline.load import Loaded
 from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
 from headrace.core.pipeline.steps import does_nothing
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
+from headrace.core.plan.broadcasts import BroadcastClause
 from headrace.core.plan.changes import Refused, after, joined, united
 from headrace.core.plan.columns import UNKNOWN, Known, Report
 from headrace.core.plan.ends import (
@@ -161,8 +162,8 @@ class Builder:
         inputs = [(name, self._input(name)) for name in step.reads]
         timed = all(self.streams[n].timed for n in step.reads if n in self.streams)
         begins: tuple[nodes.Operation, ...] = ()
-        if step.join is not None:
-            known, begins = self._joined(step, step.join, inputs)
+        if step.join is not None or step.broadcast is not None:
+            known, begins = self._joined(step, inputs)
         else:
             known = united_columns(inputs, self.report)
         operations = Operations(step, known, timed, self.report, begins)
@@ -205,15 +206,19 @@ class Builder:
         return known, name not in self.streams or self.streams[name].timed
 
     def _joined(
-        self, step: Step, join: Join, inputs: Sequence[tuple[Text, Known]]
+        self, step: Step, inputs: Sequence[tuple[Text, Known]]
     ) -> tuple[Known, tuple[nodes.Operation, ...]]:
         """What comes out of a join, and the join itself if it is sound."""
         kinds = (self.streams[n].kind if n in self.streams else nodes.Append() for n, _ in inputs)
         left, right = (
-            Joined(str(written.as_ or came[0]), kind, *self._of_input(came))
-            for written, came, kind in zip((join.left, join.right), inputs, kinds, strict=True)
+            Joined(str(name or came[0]), kind, *self._of_input(came))
+            for name, came, kind in zip(called(step), inputs, kinds, strict=True)
         )
-        clause = JoinClause(step, left, right, self.report)
+        clause: JoinClause = (
+            JoinClause(step, step.join, left, right, self.report)
+            if step.join is not None
+            else BroadcastClause(step, left, right, self.report)
+        )
         found = clause.build()
         return clause.known, () if found is None else (found,)
 
@@ -224,7 +229,7 @@ class Builder:
             match operations:
                 case (nodes.Join() as join, *_) if len(inputs) == 2:
                     kind, operations = joined(join, *inputs), operations[1:]
-                case _ if step.join is not None:
+                case _ if step.join is not None or step.broadcast is not None:
                     return nodes.Append()
                 case _:
                     kind = united(inputs)
@@ -321,6 +326,8 @@ def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
     found: list[tuple[Text | None, int | None]] = []
     if step.join is not None and step.join.late_to is not None:
         found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
+    elif step.broadcast is not None:
+        found = [(step.broadcast.late_to, 0)]
     elif by_time := step.window or step.dedup or step.process:
         found = [(by_time.late_to, None)]
     if step.lookup is not None:

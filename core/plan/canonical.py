@@ -21,7 +21,7 @@ from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.describe_joins import signed
 from headrace.core.plan.describe_keyed import evict_said, shape_said
-from headrace.core.plan.matching import AsOf, Changing, Matching, SameWindow, Within
+from headrace.core.plan.matching import AsOf, Changing, Everywhere, Matching, SameWindow, Within
 from headrace.core.plan.rankings import ordering
 from headrace.core.plan.windows import Session, Window
 from headrace.core.plan.wording import said, value_said
@@ -126,6 +126,9 @@ def _matching(matching: Matching) -> str:
             of = " and ".join(", ".join(map(quoted, key)) for key in keys)
             by = "" if ttl is None else ", ttl by " + ("the clock" if ttl.processing else "time")
             return f"changes of {of}{by}"
+        case Everywhere(key, _, in_time):
+            of = "" if key is None else f" of {', '.join(map(column_text, key))}"
+            return f"all that hold{of}{'' if in_time else ', as they come'}"
     raise AssertionError(matching)
 
 

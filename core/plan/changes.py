@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.core.expressions.typed import Apply, Column, Typed, columns
-from headrace.core.plan.matching import AsOf, Changing, SameWindow, Within
+from headrace.core.plan.matching import AsOf, Changing, Everywhere, SameWindow, Within
 from headrace.core.plan.nodes import (
     BOUNDS,
     RANK,
@@ -89,6 +89,10 @@ def _check_side(join: Join, side: Side, kind: Upsert, *, is_left: bool) -> None:
         case AsOf() if is_left:
             message = f"the left input of as_of cannot be {_said(kind)}"
             raise Refused(message, clause="join")
+        case Everywhere():
+            if is_left:
+                raise Refused(f"broadcast does not take {_said(kind)}", clause="from")
+            return
     by = {name for column in side.key for name in columns(column.value)}
     if not by <= set(kind.key):
         message = f'"{side.name}" is {_said(kind)}, and is joined by something else'

@@ -7,12 +7,17 @@ from datetime import timedelta
 
 from headrace.core.plan import nodes
 from headrace.core.plan.describe_keyed import window_said
-from headrace.core.plan.matching import AsOf, Changing, SameWindow, Within
+from headrace.core.plan.matching import AsOf, Changing, Everywhere, SameWindow, Within
 from headrace.core.plan.wording import duration_said
 
 
 def join_lines(join: nodes.Join) -> Iterator[str]:
     """What the join does."""
+    if isinstance(join.matching, Everywhere):
+        yield f"from {join.left.name}"
+        yield f"broadcast of {join.right.name}, {join.type} join on {join.text}"
+        yield _holding(join.matching)
+        return
     yield f"{join.type} join of {join.left.name} and {join.right.name} on {join.text}"
     if isinstance(join.matching, SameWindow):
         yield f"window {window_said(join.matching.window)}"
@@ -42,6 +47,17 @@ def matching_said(join: nodes.Join) -> str:
                 forgets = f", ttl {_length(ttl.after_us)}{clock}"
             return f"what is there now{forgets}"
     return ""
+
+
+def _holding(matching: Everywhere) -> str:
+    """Which rows of the right input a row meets."""
+    which = "all"
+    if matching.key is not None:
+        names = ", ".join(each.text or each.name for each in matching.key)
+        which = f"the latest of each {names}" if names else "the latest"
+    if matching.ttl_us is not None:
+        which += f", for {_length(matching.ttl_us)}"
+    return f"{which}, {'at the time of the row' if matching.in_time else 'as they come'}"
 
 
 def signed(us: int) -> str:

@@ -134,9 +134,15 @@ def _length(us: int) -> str:
 def kept_lines(kept: Kept) -> Iterator[str]:
     """What a step keeps, and where."""
     for state in kept.states:
+        if state.shape == "entries":
+            columns = ", ".join(name for name, _ in state.columns)
+            yield f"state {state.name}, rows of no key{f': {columns}' if columns else ''}"
+            continue
         by = ", ".join((*(("time",) if state.shape == "runs" else ()), *kept.key))
         shape = "runs" if state.shape == "runs" else "a table" if kept.key else "one row"
         columns = ", ".join(name for name, _ in state.columns)
         what = f": {columns}" if columns else ""
         yield f"state {state.name}, {shape}{' by ' if by else ''}{by}{what}"
+    if all(state.shape == "entries" for state in kept.states):
+        return
     yield f"key groups {ranges(kept.owners)}" if kept.key else f"all of it in subtask {kept.only}"

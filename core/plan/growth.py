@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan.columns import Report
 from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.matching import AsOf, Changing, SameWindow, Within
+from headrace.core.plan.matching import AsOf, Changing, Everywhere, Matching, SameWindow, Within
 from headrace.core.plan.nodes import (
     Aggregate,
     Body,
@@ -39,7 +39,8 @@ def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report
     for step, join in _joins(parts):
         if not endless.keys().isdisjoint(step.inputs) and (grows := _join_grows(join)):
             report.about = f'step "{step.name}"'
-            report.warn(grows[0], pipeline.steps[step.name].keys_at["join"].locate(), grows[1])
+            clause = "broadcast" if isinstance(join.matching, Everywhere) else "join"
+            report.warn(grows[0], pipeline.steps[step.name].keys_at[clause].locate(), grows[1])
     for step, keyed in _keyed_steps(parts):
         if endless.keys().isdisjoint(step.inputs):
             continue
@@ -62,7 +63,7 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: Repor
             for name in {held[name]: None for name in step.inputs if name in held}:
                 waiting[name].append(step.name)
     for step, join in _joins(parts):
-        if isinstance(join.matching, SameWindow | AsOf):
+        if isinstance(join.matching, SameWindow | AsOf) or _in_time(join.matching):
             windows[step.name] = isinstance(join.matching, SameWindow)
             for name in {held[name]: None for name in step.inputs if name in held}:
                 waiting[name].append(step.name)
@@ -92,6 +93,10 @@ def _joins(parts: Iterable[PlanPart]) -> Iterator[tuple[Step, Join]]:
             yield part, join
 
 
+def _in_time(matching: Matching) -> bool:
+    return isinstance(matching, Everywhere) and matching.in_time
+
+
 def _join_grows(join: Join) -> tuple[str, str] | None:
     """Message and hint, where a join keeps more and more as long as rows come."""
     match join.matching:
@@ -101,6 +106,11 @@ def _join_grows(join: Join) -> tuple[str, str] | None:
         case AsOf(ttl_us=None):
             message = f'the latest row of "{join.right.name}" is remembered of every key'
             return message, "ttl: 1d forgets rows that are so old"
+        case Everywhere(key=None, ttl_us=None):
+            hint = (
+                "keep: {key: ...} says which row replaces which, keep: {ttl: 1d} how long one holds"
+            )
+            return f'every row of "{join.right.name}" is remembered for ever', hint
         case Changing(ttl=None):
             hint = "ttl: 1d forgets keys that long after their last row"
             return "the rows of both inputs are remembered for ever", hint

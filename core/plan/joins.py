@@ -24,6 +24,7 @@ from headrace.core.expressions.typed import (
     walk,
 )
 from headrace.core.pipeline import joins as document
+from headrace.core.pipeline.broadcast import Broadcast
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import UNKNOWN, Known, Report, condition
@@ -50,10 +51,19 @@ class Joined:
 class JoinClause:
     """Builds the join of a step; `known` has the columns that come out of it."""
 
-    def __init__(self, step: Step, left: Joined, right: Joined, report: Report) -> None:
-        assert step.join is not None, "it is a step with a join"
+    clause = "join"
+    needs_pairs = True
+
+    def __init__(
+        self,
+        step: Step,
+        written: document.Join | Broadcast,
+        left: Joined,
+        right: Joined,
+        report: Report,
+    ) -> None:
         self.step = step
-        self.written: document.Join = step.join
+        self.written = written
         self.left = left
         self.right = right
         self.report = report
@@ -80,7 +90,7 @@ class JoinClause:
         if found is None:
             return None
         pairs, rest = found
-        if not pairs:
+        if not pairs and self.needs_pairs:
             message = EQUAL.format(self.left.name, self.right.name)
             self.report.add(message, self.written.on.locate(), "rows meet by what is equal")
             return None
@@ -100,23 +110,28 @@ class JoinClause:
     def _named(self) -> bool:
         """Whether both inputs have a name of their own, that can stand before a dot."""
         sound = True
-        for key, side in (("left", self.left), ("right", self.right)):
-            of = getattr(self.written, key).from_
+        for (key, of), side in zip(self._inputs(), (self.right, self.left), strict=False):
             if not side.name.isidentifier():
                 hint = f"give it another name: {key}: {{from: {of}, as: {key}_rows}}"
-                message = f'join.{key}: "{side.name}" cannot stand before a dot'
+                message = f'{self.clause}.{key}: "{side.name}" cannot stand before a dot'
                 self.report.add(message, of.locate(), hint)
                 sound = False
         if sound and self.left.name == self.right.name:
-            of = self.written.right.from_
-            message = f'join: both inputs are called "{of}"'
-            hint = f"give one another name: right: {{from: {of}, as: other}}"
+            key, of = self._inputs()[0]
+            message = f'{self.clause}: both inputs are called "{of}"'
+            hint = f"give one another name: {key}: {{from: {of}, as: other}}"
             self.report.add(message, of.locate(), hint)
             sound = False
         return sound
 
+    def _inputs(self) -> tuple[tuple[str, Text], ...]:
+        """The inputs that may be called otherwise, under their keys, the right one first."""
+        assert isinstance(self.written, document.Join), "others say it themselves"
+        return ("right", self.written.right.from_), ("left", self.written.left.from_)
+
     def _check_time(self) -> None:
         """Whatever goes by event time needs it on both sides."""
+        assert isinstance(self.written, document.Join), "others say it themselves"
         if self.timed:
             return
         given = "as_of" if self.written.as_of else "within" if self.written.within else ""
@@ -250,6 +265,7 @@ class JoinClause:
 
     def _matching(self) -> Matching:
         written = self.written
+        assert isinstance(written, document.Join), "others say it themselves"
         if self.step.window is not None:
             return SameWindow(window_of(self.step.window))
         ttl = None
@@ -267,6 +283,7 @@ class JoinClause:
         return Within()
 
     def _late_to(self) -> tuple[str | None, str | None]:
+        assert isinstance(self.written, document.Join), "others say it themselves"
         late = self.written.late_to
         if late is None:
             return None, None
@@ -286,9 +303,10 @@ def unresolved(known: Known, step: Step, report: Report) -> None:
         shown = ", ".join(f'"{name}"' for name in names)
         table = both[0][0]
         stand = "stands" if len(names) == 1 else "stand"
-        message = f"join: {shown} {stand} in both inputs"
+        clause = "join" if step.join is not None else "broadcast"
+        message = f"{clause}: {shown} {stand} in both inputs"
         hint = f"say which in select: {{{names[0]}: {table}.{names[0]}, ...}}"
-        report.add(message, step.keys_at["join"].locate(), hint)
+        report.add(message, step.keys_at[clause].locate(), hint)
 
 
 def _conjuncts(node: syntax.Node) -> list[syntax.Node]:

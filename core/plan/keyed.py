@@ -210,6 +210,11 @@ class KeyedClauses:
                 hint = f"add it: with: {{{name}: {each.expression or name}}}, and key: {name}"
                 self.report.add(message, each.name.locate(), hint)
 
+    def key(self, written: Iterable[Assignment]) -> tuple[Computed, ...]:
+        """A key over the rows."""
+        written = tuple(written)
+        return _computed(self._key(written), written)
+
     def _key(self, written: Iterable[Assignment] | None) -> Iterator[tuple[str, Typed | None]]:
         for each in written or ():
             text = each.expression if each.expression is not None else each.name

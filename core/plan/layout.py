@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from headrace.core.expressions.typed import Column, Span, substituted
+from headrace.core.plan.matching import Everywhere
 from headrace.core.plan.nodes import (
     Computed,
     Dedup,
@@ -73,8 +74,13 @@ def _side_edge(stream: Stream, writer: PlanPart, reader: PlanPart, side: int) ->
     operation = two_sided(reader)
     assert operation is not None, "it has two inputs"
     ends = (stream.name, writer.name, reader.name)
+    if side and isinstance(operation.matching, Everywhere):
+        return Edge(*ends, "broadcast", side=side)
     if writer.parallelism == reader.parallelism == 1:
         return Edge(*ends, "forward", side=side)
+    if isinstance(operation.matching, Everywhere):
+        alike = writer.parallelism == reader.parallelism
+        return Edge(*ends, "forward" if alike else "rebalance")
     return Edge(*ends, "hash", operation.keys[side], side)
 
 

@@ -6,9 +6,12 @@ All times are microseconds.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.plan.windows import Ttl, Window
+
+if TYPE_CHECKING:
+    from headrace.core.plan.nodes import Computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +56,16 @@ class Changing:
     keys: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
-Matching: TypeAlias = Within | SameWindow | AsOf | Changing
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """The right input is kept whole by every subtask, and any condition says which rows meet."""
+
+    key: tuple[Computed, ...] | None
+    """What makes one right row take the place of another; None: nothing does."""
+    ttl_us: int | None = None
+    """How long a right row holds."""
+    in_time: bool = True
+    """Whether rows meet what held at their time, for which they wait, or what has come by then."""
+
+
+Matching: TypeAlias = Within | SameWindow | AsOf | Changing | Everywhere

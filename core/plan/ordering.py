@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from headrace.core.plan.matching import AsOf
+from headrace.core.plan.matching import AsOf, Everywhere
 from headrace.core.plan.nodes import (
     Aggregate,
     Dedup,
@@ -57,7 +57,8 @@ def needs_order(operation: Operation) -> bool:
         case Process():
             return operation.body.in_time
         case Join():
-            return isinstance(operation.matching, AsOf)
+            in_time = isinstance(operation.matching, Everywhere) and operation.matching.in_time
+            return in_time or isinstance(operation.matching, AsOf)
     return isinstance(operation, Top)
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from headrace.core.expressions.typed import columns
 from headrace.core.plan.layout import inputs, two_sided
-from headrace.core.plan.matching import Changing
+from headrace.core.plan.matching import Changing, Everywhere
 from headrace.core.plan.nodes import (
     RANK,
     Aggregate,
@@ -72,7 +72,12 @@ def _of_side(join: TwoSided, side: int, part: PlanPart, needed: Mapping[str, set
     of = (join.left, join.right)[side]
     late_to = join.late_to[side]
     read = (columns(each.value) for each in (*of.key, *of.columns))
-    told_apart = join.matching.keys[side] if isinstance(join.matching, Changing) else ()
+    told_apart: Iterable[str] = ()
+    match join.matching:
+        case Changing(keys=keys):
+            told_apart = keys[side]
+        case Everywhere(key=key) if side and key is not None:
+            told_apart = _read(key)
     return set[str]().union(*read, told_apart, needed[late_to] if late_to else ())
 
 

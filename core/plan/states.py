@@ -13,7 +13,7 @@ from headrace.core.expressions.typed import Column, walk
 from headrace.core.keygroups import group_of_no_key, owned
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.matching import Changing
+from headrace.core.plan.matching import Changing, Everywhere
 from headrace.core.plan.nodes import (
     Aggregate,
     Body,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall
     from headrace.core.types import Type
 
-Shape = Literal["runs", "table"]
+Shape = Literal["runs", "table", "entries"]
 
 HELD, DUE, WAITS = "held", "due", "waits"
 """What the states are called in which rows wait for a user's class, and its timers."""
@@ -65,7 +65,8 @@ def kept_by(part: PlanPart, key_groups: int) -> Kept | None:
     """What a part keeps, if it is a step that keeps anything."""
     keyed, join = keyed_operation(part), two_sided(part)
     if join is not None:
-        states, by = tuple(_of_join(join)), join.left.key
+        states = tuple(_of_join(join))
+        by = () if isinstance(join.matching, Everywhere) else join.left.key
     else:
         states, by = () if keyed is None else tuple(_states(keyed)), keyed.key if keyed else ()
     if not states:
@@ -77,6 +78,14 @@ def kept_by(part: PlanPart, key_groups: int) -> Kept | None:
 
 def _of_join(join: Join) -> Iterator[State]:
     """The rows of both sides that may still meet others."""
+    if isinstance(join.matching, Everywhere):
+        of_left = ((c.name, str(c.value.type)) for c in join.left.columns)
+        if join.matching.in_time:
+            yield State("waiting", "entries", tuple(of_left))
+        yield State(
+            "rules", "entries", tuple((c.name, str(c.value.type)) for c in join.right.columns)
+        )
+        return
     shape: Shape = "table" if isinstance(join.matching, Changing) else "runs"
     for name, side in (("left", join.left), ("right", join.right)):
         yield State(name, shape, tuple((c.name, str(c.value.type)) for c in side.columns))

@@ -14,9 +14,9 @@ from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
 from headrace.core.expressions.typed import Column
 from headrace.core.operators.operator import Chain, Output
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import Changing, Within
+from headrace.core.plan.matching import Changing, Everywhere, Within
 from headrace.core.spark.columns import Columns, quoted
-from headrace.core.spark.expressions import attempted, sql, types_match
+from headrace.core.spark.expressions import attempted, column_sql, sql, types_match
 from headrace.core.spark.inside import Inside
 from headrace.core.spark.operating import GROUP, Operated, normal, numbered
 
@@ -28,6 +28,9 @@ SIDE = "__side"
 """Which side a row is of."""
 SIDES = ("__left", "__right")
 """The columns with the rows of the sides; null in rows of the other."""
+
+UNTIL = "__until"
+"""From when on a row of a small input holds no more."""
 
 AS_SPARK = {"semi": "left_semi", "anti": "left_anti"}
 
@@ -49,6 +52,13 @@ def _condition(join: nodes.Join) -> str | None:
     if said is None:
         return None
     match join.matching:
+        case Everywhere(in_time=True):
+            at, since, until = (
+                f"{quoted(join.left.name)}.{EVENT_TIME}",
+                f"{quoted(join.right.name)}.{EVENT_TIME}",
+                f"{quoted(join.right.name)}.{UNTIL}",
+            )
+            return f"({said}) and {since} <= {at} and ({until} is null or {at} < {until})"
         case Within(least_us=int(least), most_us=int(most), processing=False):
             times = (f"unix_micros({quoted(side.name)}.{EVENT_TIME})" for side in _sides(join))
             early, late = times
@@ -67,6 +77,11 @@ def _joined(
 ) -> DataFrame | None:
     from pyspark.sql.functions import expr
 
+    if isinstance(join.matching, Everywhere):
+        versions = _versions(join.matching, right)
+        if versions is None:
+            return None
+        right = versions
     one, other = left.alias(join.left.name), right.alias(join.right.name)
     met = one.join(other, expr(condition), AS_SPARK.get(join.type, join.type))
     alone = join.type in AS_SPARK
@@ -80,9 +95,29 @@ def _joined(
     hidden = []
     if EVENT_TIME in wanted:
         both = f"greatest({of[0]}.{EVENT_TIME}, {of[1]}.{EVENT_TIME})"
-        hidden.append(expr(f"{of[0]}.{EVENT_TIME}" if alone else both).alias(EVENT_TIME))
+        of_left = alone or isinstance(join.matching, Everywhere)
+        hidden.append(expr(f"{of[0]}.{EVENT_TIME}" if of_left else both).alias(EVENT_TIME))
     rows = met.select(*shown, *hidden)
     return rows if ORDER not in wanted and types_match(rows, wanted) else None
+
+
+def _versions(matching: Everywhere, rows: DataFrame) -> DataFrame | None:
+    """Rows of a small input with the time until which each of them holds."""
+    from pyspark.sql.functions import expr
+
+    if ORDER not in rows.columns:
+        return None
+    until = "cast(null as timestamp)"
+    if matching.key is not None:
+        texts = [column_sql(each) for each in matching.key]
+        if None in texts:
+            return None
+        by = ", ".join(f"({text})" for text in texts if text) or "1"
+        until = f"lead({EVENT_TIME}) over (partition by {by} order by {EVENT_TIME}, {ORDER})"
+    if matching.ttl_us is not None:
+        end = f"timestamp_micros(unix_micros({EVENT_TIME}) + {matching.ttl_us + 1})"
+        until = f"least({until}, {end})"
+    return rows.withColumn(UNTIL, expr(until))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +141,16 @@ def dealt(
     inside: Inside,
 ) -> DataFrame:
     """The rows of both sides in one frame, those of a key together, in the order of their time."""
-    plain = all(isinstance(e.value, Column) and not e.text for key in join.keys for e in key)
+    everywhere = isinstance(join.matching, Everywhere)
+    keys = ((), ()) if everywhere else join.keys
+    plain = all(isinstance(e.value, Column) and not e.text for key in keys for e in key)
     timed = all(EVENT_TIME in columns for _, columns in sides)
     structs = [
         f"struct<{', '.join(f'{quoted(name)}: {type}' for name, type in columns.items())}>"
         for _, columns in sides
     ]
     packed = []
-    for at, ((rows, columns), key) in enumerate(zip(sides, join.keys, strict=True)):
+    for at, ((rows, columns), key) in enumerate(zip(sides, keys, strict=True)):
         grouped = _hashed(rows, key) if plain else numbered(rows, columns, key, inside)
         row = f"named_struct({', '.join(f'{_text(n)}, {quoted(n)}' for n in columns)})"
         values = [f"cast(null as {struct})" for struct in structs]
@@ -128,6 +165,10 @@ def dealt(
 def _hashed(rows: DataFrame, key: tuple[nodes.Computed, ...]) -> DataFrame:
     """The rows with a number that rows of one key share, whichever side they are of."""
     from pyspark.sql.functions import hash as hashed
+    from pyspark.sql.functions import lit
+
+    if not key:
+        return rows.withColumn(GROUP, lit(0))
 
     values = (
         normal(quoted(each.value.name), each) for each in key if isinstance(each.value, Column)

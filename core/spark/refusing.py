@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from headrace.core.connector import Connectors
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import Changing, Within
+from headrace.core.plan.matching import Changing, Everywhere, Matching, Within
 from headrace.core.plan.windows import Ttl, Window
 from headrace.core.problems import Problem, sort_problems
 
@@ -50,9 +50,9 @@ def _of_source(
 def _of_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
     keys, subject = pipeline.steps[step.name].keys_at, f'step "{step.name}"'
     for operation in step.operations:
-        if isinstance(operation, nodes.Join) and _by_clock(operation):
-            message = f"a join by processing time, {WALL}, is not for --batch"
-            yield Problem(message, keys["join"].locate(), EVENT, subject)
+        if isinstance(operation, nodes.Join) and (why := _of_join(operation.matching)):
+            at = keys["join"] if "join" in keys else keys["broadcast"]
+            yield Problem(why[0], at.locate(), why[1], subject)
         if isinstance(operation, nodes.Process):
             for message, hint in _of_body(operation.body):
                 yield Problem(message, keys["process"].locate(), hint, subject)
@@ -72,11 +72,15 @@ def _of_body(body: nodes.Body) -> Iterator[tuple[str, str]]:
         yield message, 'leave out time="processing" where the class declares it'
 
 
-def _by_clock(join: nodes.Join) -> bool:
-    match join.matching:
+def _of_join(matching: Matching) -> tuple[str, str] | None:
+    """Why a join is refused, and what to do."""
+    match matching:
         case Within(processing=True) | Changing(ttl=Ttl(processing=True)):
-            return True
-    return False
+            return f"a join by processing time, {WALL}, is not for --batch", EVENT
+        case Everywhere(in_time=False):
+            message = "broadcast in the order of arrival, which a batch has not, is not for --batch"
+            return message, "leave out order: arrival, and say event_time of both sources"
+    return None
 
 
 def _why(asked: object) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import AsOf, SameWindow, Within
+from headrace.core.plan.matching import AsOf, Everywhere, Matching, SameWindow, Within
 from headrace.core.plan.windows import Window
 from tests.reference.rows import Row, Value, evaluated, same
 from tests.reference.windows import windows
@@ -22,24 +22,33 @@ class Kept:
     key: tuple[Value, ...] | None
     row: Row
     is_left: bool
+    replaces: tuple[Value, ...] = ()
+    """What another right row has that takes its place, where one does."""
 
 
 def joined(join: nodes.Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
     """The rows of a join of all these rows."""
-    sides = [*_kept(join.left, left, is_left=True), *_kept(join.right, right, is_left=False)]
+    by = join.matching.key if isinstance(join.matching, Everywhere) else ()
+    sides = [*_kept(join.left, left, None), *_kept(join.right, right, by or ())]
     if isinstance(join.matching, SameWindow):
         return [row for found in _windows(join.matching.window, sides) for row in _in(join, *found)]
     return [*_all(join, sides)]
 
 
-def _kept(side: nodes.Side, rows: Sequence[Row], *, is_left: bool) -> Iterator[Kept]:
+def _kept(
+    side: nodes.Side, rows: Sequence[Row], by: tuple[nodes.Computed, ...] | None
+) -> Iterator[Kept]:
+    """The rows of a side; of the right one also `by` what they replace each other."""
+    replaced = [evaluated(each.value, rows) for each in by or ()]
     keys = [evaluated(each.value, rows) for each in side.key]
     columns = {each.name: evaluated(each.value, rows) for each in side.columns}
     for at, row in enumerate(rows):
         key = tuple(same(values[at]) for values in keys)
         values = {name: column[at] for name, column in columns.items()}
         lacks = any(value is None for value in key)
-        yield Kept(None if lacks else key, replace(row, values=values), is_left)
+        replaces = tuple(same(column[at]) for column in replaced)
+        kept = replace(row, values=values)
+        yield Kept(None if lacks else key, kept, by is None, replaces)
 
 
 def _windows(
@@ -76,11 +85,14 @@ def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
     met_left: set[int] = set()
     met_right: set[int] = set()
     for at, left in enumerate(lefts):
-        near = [n for n, right in enumerate(rights) if _near(join, left, right)]
+        held = _held(join.matching, left, rights)
+        near = [n for n, right in enumerate(rights) if n in held and _near(join, left, right)]
         if isinstance(join.matching, AsOf) and near:
             near = [max(near, key=lambda n: rights[n].row.order)]
         pairs = [(n, _pair(left.row, rights[n].row)) for n in near]
         meant = [(n, pair) for n, pair in pairs if _meant(join, pair)]
+        if isinstance(join.matching, Everywhere):
+            pairs = [(n, replace(pair, time=left.row.time)) for n, pair in pairs]
         met_left.update([at] if meant else [])
         met_right.update(n for n, _ in meant)
         if join.type not in ("semi", "anti"):
@@ -97,6 +109,20 @@ def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
         for at, right in enumerate(rights):
             if at not in met_right:
                 yield replace(right.row, values={**padding, **right.row.values})
+
+
+def _held(matching: Matching, left: Kept, rights: Sequence[Kept]) -> set[int]:
+    """The right rows that hold at the time of a left one."""
+    if not isinstance(matching, Everywhere):
+        return set(range(len(rights)))
+    time = left.row.time or 0
+    there = [n for n, right in enumerate(rights) if (right.row.time or 0) <= time]
+    there.sort(key=lambda n: rights[n].row.order)
+    latest = {rights[n].replaces if matching.key is not None else n: n for n in there}
+    ttl_us = matching.ttl_us
+    return {
+        n for n in latest.values() if ttl_us is None or time - (rights[n].row.time or 0) <= ttl_us
+    }
 
 
 def _near(join: nodes.Join, left: Kept, right: Kept) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.core.operators.operator import TwoSided
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import AsOf, Changing, SameWindow, Within
+from headrace.core.plan.matching import AsOf, Changing, Everywhere, SameWindow, Within
 from headrace.core.plan.windows import Session
 
 
@@ -32,4 +32,8 @@ def join_operator(operation: nodes.Join, place: Place) -> TwoSided:
             from headrace.core.operators.joins.changing import ChangingJoin
 
             return ChangingJoin(operation, operation.matching, place)
+        case Everywhere():
+            from headrace.core.operators.joins.everywhere import EverywhereJoin
+
+            return EverywhereJoin(operation, operation.matching, place)
     raise AssertionError(operation)

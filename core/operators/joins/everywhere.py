@@ -1,0 +1,207 @@
+"""`broadcast`: every subtask keeps the whole of a small input, and each row meets what holds of it.
+
+Right rows are versions: in event time one holds from its time until another of the same key comes,
+and left rows wait until both inputs have passed them. By arrival, what has come by then holds.
+
+Nothing here is by key. A right row is in every subtask, which forgets it as far as its clock has
+come, so behind a restart each begins with those of all of them; left rows that wait are dealt out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.expressions.typed import to_expr
+from headrace.core.operators.joins.pairs import Pairs
+from headrace.core.operators.joins.sides import LEFT, NUMBERS, RIGHT, TIMES, Sided
+from headrace.core.operators.operator import MOST_ROWS, Output, Timely
+from headrace.core.operators.place import Place
+from headrace.core.plan import nodes
+from headrace.core.plan.matching import Everywhere
+from headrace.core.state import Spread
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WAITING, RULES = "waiting", "rules"
+MOST_PAIRS = 500_000
+"""About so many pairs are looked at together."""
+
+GONE = "__gone"
+"""Whether a version says that its key has none."""
+UNTIL = "__held_until"
+"""From when on a version holds no more (microseconds); null: it still does."""
+ROW = "__row"
+
+
+class EverywhereJoin(Timely):
+    """The operator of a `broadcast`."""
+
+    def __init__(self, operation: nodes.Join, matching: Everywhere, place: Place) -> None:
+        import polars as pl
+
+        self._operation = operation
+        self._matching = matching
+        self._place = place
+        numbered = place.ordered or matching.in_time
+        self._left = Sided(operation, LEFT, ordered=numbered)
+        self._right = Sided(operation, RIGHT, ordered=numbered)
+        self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
+        self._replaced = [f"__of{at}" for at in range(len(matching.key or ()))]
+        self._replacing = [
+            to_expr(each.value).alias(name)
+            for each, name in zip(matching.key or (), self._replaced, strict=True)
+        ]
+        types = {
+            n: to_polars(e.value.type)
+            for n, e in zip(self._replaced, matching.key or (), strict=True)
+        }
+        self._types = {**self._right.types, **types, GONE: pl.Boolean()}
+        # All have had the same by arrival; in event time, one that is behind has more.
+        spread = Spread.UNION if matching.in_time else Spread.BROADCAST
+        self._rules_kept = place.state.entries(RULES, spread)
+        self._waiting_kept = place.state.entries(WAITING, Spread.LIST)
+        self._rules = self._rules_kept.rows
+        if self._rules is not None and matching.in_time:
+            self._rules = self._rules.unique(maintain_order=True)
+        self._waiting = [] if self._waiting_kept.rows is None else [self._waiting_kept.rows]
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows of the left input: they wait, or meet what has come."""
+        if not self._matching.in_time:
+            yield from self._met(self._left.rows(frame), self._holding(self._rules))
+            return
+        times = frame[EVENT_TIME].to_physical()
+        late = times < self._place.state.clock_us
+        if late.any():
+            yield from self._place.left_out(self._operation.late_to[LEFT], frame.filter(late))
+            frame = frame.filter(~late)
+        if frame.height:
+            self._waiting.append(self._left.rows(frame))
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows of the small input: each takes the place of another of its key."""
+        import polars as pl
+
+        gone = pl.col(DELETE) if DELETE in frame.columns else pl.lit(False)
+        beside = frame.select(*self._replacing, gone.alias(GONE).cast(pl.Boolean))
+        if beside.height != frame.height:
+            beside = frame.with_columns(gone.alias(GONE)).select(GONE)
+        rows = self._right.rows(frame).hstack(beside).select(*self._types)
+        self._rules = rows if self._rules is None else pl.concat([self._rules, rows])
+        if not self._matching.in_time and self._matching.key is not None:
+            kept = self._rules
+            last = (
+                kept.unique(self._replaced, keep="last", maintain_order=True)
+                if self._replaced
+                else kept.tail(1)
+            )
+            self._rules = last.filter(~pl.col(GONE))
+        return iter(())
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Left rows that have been passed meet what held at their time."""
+        import polars as pl
+
+        state = self._place.state
+        state.clock_us = max(state.clock_us, watermark_us)
+        if not self._matching.in_time:
+            return
+        rules = self._versions()
+        if self._waiting:
+            whole = pl.concat(self._waiting)
+            is_due = pl.col(TIMES[LEFT]) < state.clock_us
+            due = whole.filter(is_due).sort(TIMES[LEFT], NUMBERS[LEFT])
+            rest = whole.filter(~is_due)
+            self._waiting = [rest] if rest.height else []
+            yield from self._met(due, rules)
+        if rules is not None:
+            holds = pl.col(UNTIL).is_null() | (pl.col(UNTIL) > state.clock_us)
+            over = pl.col(GONE) & (pl.col(TIMES[RIGHT]) < state.clock_us)
+            self._rules = rules.filter(holds & ~over).drop(UNTIL)
+
+    def due_us(self) -> int | None:
+        """Nothing waits for a clock."""
+        return None
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Nothing waits for a clock."""
+        return iter(())
+
+    def settle(self) -> None:
+        """All that waits, and all that holds."""
+        import polars as pl
+
+        self._waiting_kept.rows = pl.concat(self._waiting) if self._waiting else None
+        self._rules_kept.rows = self._rules
+
+    @property
+    def held(self) -> int:
+        """Rows that wait."""
+        return sum(frame.height for frame in self._waiting)
+
+    def _holding(self, rules: pl.DataFrame | None) -> pl.DataFrame | None:
+        import polars as pl
+
+        return None if rules is None else rules.with_columns(pl.lit(None, pl.Int64).alias(UNTIL))
+
+    def _versions(self) -> pl.DataFrame | None:
+        """The right rows, each with the time until which it holds."""
+        import polars as pl
+
+        if self._rules is None:
+            return None
+        rules = self._rules.sort(TIMES[RIGHT], NUMBERS[RIGHT], nulls_last=False)
+        until = pl.lit(None, pl.Int64)
+        if self._matching.key is not None:
+            following = pl.col(TIMES[RIGHT]).shift(-1)
+            until = following.over(self._replaced) if self._replaced else following
+        if self._matching.ttl_us is not None:
+            until = pl.min_horizontal(until, pl.col(TIMES[RIGHT]) + self._matching.ttl_us + 1)
+        return rules.with_columns(until.alias(UNTIL))
+
+    def _met(self, rows: pl.DataFrame, rules: pl.DataFrame | None) -> Iterator[Output]:
+        """What left rows come to beside what holds, in bounded pieces."""
+        import polars as pl
+
+        there = (
+            rules if rules is not None else pl.DataFrame(schema={**self._types, UNTIL: pl.Int64})
+        )
+        there = there.filter(~pl.col(GONE)).drop(GONE, *self._replaced)
+        at_once = MOST_ROWS if self._left.key else max(1, MOST_PAIRS // max(1, there.height))
+        for start in range(0, rows.height, at_once):
+            yield from self._pairs.rows(self._joined(rows.slice(start, at_once), there))
+
+    def _joined(self, rows: pl.DataFrame, rules: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        left = rows.with_row_index(ROW)
+        if self._left.key:
+            pairs = left.join(rules, on=self._left.key, how="inner", maintain_order="left_right")
+        else:
+            pairs = left.join(rules, how="cross")
+        if self._matching.in_time:
+            early, late = pl.col(TIMES[RIGHT]), pl.col(UNTIL)
+            at = pl.col(TIMES[LEFT])
+            pairs = pairs.filter((early <= at) & (late.is_null() | (at < late)))
+        pairs = self._pairs.meant(pairs)
+        match self._operation.type:
+            case "inner":
+                return self._timed(pairs)
+            case "left":
+                alone = left.join(pairs.select(ROW), on=ROW, how="anti")
+                both = pl.concat([pairs, alone], how="diagonal").sort(ROW, maintain_order=True)
+                return self._timed(both)
+        how = "semi" if self._operation.type == "semi" else "anti"
+        return self._timed(left.join(pairs.select(ROW), on=ROW, how=how, maintain_order="left"))
+
+    def _timed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows with the time of the left one."""
+        import polars as pl
+
+        if not self._operation.timed:
+            return rows
+        return rows.with_columns(pl.col(TIMES[LEFT]).cast(to_polars(TIMESTAMP)).alias(EVENT_TIME))

@@ -1,0 +1,73 @@
+"""The clause `broadcast` as a join whose right input is kept whole by every subtask."""
+
+from __future__ import annotations
+
+from headrace.core.expressions.typed import Column
+from headrace.core.pipeline.model import Step
+from headrace.core.pipeline.text import Text
+from headrace.core.plan.columns import Report
+from headrace.core.plan.joins import NOWHERE, JoinClause, Joined
+from headrace.core.plan.keyed import KeyedClauses, Rows
+from headrace.core.plan.matching import Everywhere, Matching
+from headrace.core.plan.nodes import Computed, Upsert
+from headrace.core.plan.windowing import in_us
+
+
+class BroadcastClause(JoinClause):
+    """Builds the broadcast of a step."""
+
+    clause = "broadcast"
+    needs_pairs = False
+
+    def __init__(self, step: Step, left: Joined, right: Joined, report: Report) -> None:
+        assert step.broadcast is not None, "it is a step with a broadcast"
+        self.broadcast = step.broadcast
+        super().__init__(step, self.broadcast, left, right, report)
+
+    @property
+    def timed(self) -> bool:
+        """Whether what comes out has an event time: that of the row."""
+        return self.left.timed
+
+    def _inputs(self) -> tuple[tuple[str, Text], ...]:
+        return (("rules", self.broadcast.rules.from_),)
+
+    def _check_time(self) -> None:
+        untimed = next((side for side in (self.left, self.right) if not side.timed), None)
+        if untimed is not None and self._in_time:
+            message = f'rows meet what holds at their time, and "{untimed.name}" has no event time'
+            at = self.step.keys_at["broadcast"].locate()
+            hint = "set event_time in its source, or order: arrival"
+            self.report.add(f"broadcast: {message}", at, hint)
+
+    @property
+    def _in_time(self) -> bool:
+        return self.broadcast.order == "event_time"
+
+    def _matching(self) -> Matching:
+        keep = self.broadcast.keep
+        ttl_us = in_us(keep.ttl) if keep is not None and keep.ttl is not None else None
+        return Everywhere(self._key(), ttl_us, self._in_time)
+
+    def _key(self) -> tuple[Computed, ...] | None:
+        """What makes one row of the right input take the place of another."""
+        keep, kind = self.broadcast.keep, self.right.kind
+        changes = kind.key if isinstance(kind, Upsert) else None
+        if keep is None or keep.key is None:
+            if changes is None:
+                return None
+            fields = (field for field in self.right.known.schema if field.name in changes)
+            return tuple(
+                Computed(f.name, Column(f.type, f.nullable, NOWHERE, f.name)) for f in fields
+            )
+        rows = Rows(self.right.known, self.right.timed, ())
+        key = KeyedClauses(self.step, rows, self.report).key(keep.key)
+        if changes is not None and {each.name for each in key} != {*changes}:
+            message = f'"{self.right.name}" is a stream of changes by {", ".join(changes)}'
+            hint = "leave out keep: key: its own is taken"
+            self.report.add(f"broadcast: {message}", keep.key[0].name.locate(), hint)
+        return key
+
+    def _late_to(self) -> tuple[str | None, str | None]:
+        late = self.broadcast.late_to
+        return late and str(late), None

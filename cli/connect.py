@@ -14,8 +14,11 @@ from uuid import uuid4
 
 from headrace.connectors.registry import REGISTRY
 from headrace.core.bench import Bench
+from headrace.core.connector import Connector
 from headrace.core.contracts import ConnectorError, Surroundings
 from headrace.core.plan import nodes
+from headrace.core.plan.describe import kind
+from headrace.core.plan.layout import lookup_operation
 
 LONGEST_S = 45.0
 NOTHING = "nothing outside to ask"
@@ -23,10 +26,10 @@ NOTHING = "nothing outside to ask"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of asking for one source or sink."""
+    """What came of asking for one source, sink or lookup."""
 
     part: str
-    """As it is called: `source bids`."""
+    """As it is called: `source bids`, `step enriched`."""
     text: str
     hint: str = ""
     status: int = 0
@@ -34,36 +37,52 @@ class Found:
 
 
 def ask(plan: nodes.Plan, folder: Path) -> Sequence[Found]:
-    """Ask for all sources and sinks, in the order of the plan."""
+    """Ask for all sources, sinks and lookups, in the order of the plan."""
     return asyncio.run(_ask(plan, folder))
 
 
 async def _ask(plan: nodes.Plan, folder: Path) -> Sequence[Found]:
     surroundings = Surroundings(folder, uuid4().hex, Bench(), pipeline=plan.name)
-    ends = [part for part in plan if not isinstance(part, nodes.Step)]
-    return await asyncio.gather(*(_found(part, plan, surroundings) for part in ends))
+    return await asyncio.gather(
+        *(
+            _found(part, connector, plan, surroundings)
+            for part in plan
+            if (connector := _connector(part)) is not None
+        )
+    )
+
+
+def _connector(part: nodes.PlanPart) -> str | None:
+    """By which connector a part speaks with the world, if it does."""
+    if not isinstance(part, nodes.Step):
+        return part.connector
+    lookup = lookup_operation(part)
+    return None if lookup is None else lookup.connector
 
 
 async def _found(
-    part: nodes.Source | nodes.Sink, plan: nodes.Plan, surroundings: Surroundings
+    part: nodes.PlanPart, connector: str, plan: nodes.Plan, surroundings: Surroundings
 ) -> Found:
-    name = f"{'source' if isinstance(part, nodes.Source) else 'sink'} {part.name}"
-    asking = _asking(part, plan, surroundings)
-    if asking is None:
-        return Found(name, f"{part.connector}: {NOTHING}")
+    name = f"{kind(part)} {part.name}"
     try:
+        asking = _asking(part, REGISTRY[connector], plan, surroundings)
+        if asking is None:
+            return Found(name, f"{connector}: {NOTHING}")
         async with asyncio.timeout(LONGEST_S):
-            return Found(name, f"{part.connector}: {await asking}")
+            return Found(name, f"{connector}: {await asking}")
     except ConnectorError as error:
         return Found(name, error.message, error.hint, error.exit_status)
     except TimeoutError:
-        return Found(name, f"{part.connector}: no answer within {LONGEST_S:.0f} s", status=1)
+        return Found(name, f"{connector}: no answer within {LONGEST_S:.0f} s", status=1)
 
 
 def _asking(
-    part: nodes.Source | nodes.Sink, plan: nodes.Plan, surroundings: Surroundings
+    part: nodes.PlanPart, connector: Connector, plan: nodes.Plan, surroundings: Surroundings
 ) -> Awaitable[str] | None:
-    connector = REGISTRY[part.connector]
+    if isinstance(part, nodes.Step):
+        lookup = lookup_operation(part)
+        side = connector.lookup
+        return side.look(lookup, surroundings) if lookup and side else None
     if isinstance(part, nodes.Source):
         look = connector.source.look if connector.source else None
         return look(part, surroundings) if look else None

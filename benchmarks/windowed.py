@@ -61,11 +61,11 @@ def ran(
     step: str, made: Callable[[int], pl.DataFrame], many: int, watch: Watcher | None = None
 ) -> Ran:
     """Run that step over so many chunks, in this process."""
-    out = _Counting()
+    out = Counting()
     ends = Connector(
         "memory",
         "Rows that are made, and a sink that counts them.",
-        source=SourceSide(MemoryOptions, open=lambda _, around: _Making(made, many, around)),
+        source=SourceSide(MemoryOptions, open=lambda _, around: Making(made, many, around)),
         sink=SinkSide(MemoryOptions, open=lambda *_: out),
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,9 @@ def again_and_again() -> Callable[[int], pl.DataFrame]:
 
 
 @dataclass(slots=True)
-class _Making:
+class Making:
+    """A source of so many chunks, each made when it is read."""
+
     made: Callable[[int], pl.DataFrame]
     many: int
     surroundings: Surroundings
@@ -120,7 +122,7 @@ class _Making:
 
 
 @dataclass(slots=True)
-class _Counting:
+class Counting:
     """A sink, and its writers."""
 
     rows: int = 0
@@ -128,7 +130,7 @@ class _Counting:
     async def check(self) -> None:
         """It takes everything."""
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> _Counting:
+    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Counting:
         return self
 
     async def write(self, frame: pl.DataFrame) -> None:

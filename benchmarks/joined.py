@@ -1,0 +1,45 @@
+"""Pipelines of two inputs over rows that are made in memory: what joins cost, without JSON."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import process_time
+
+import polars as pl
+
+from benchmarks.arriving import run
+from benchmarks.windowed import Counting, Making, Ran
+from headrace.connectors.memory import MemoryOptions
+from headrace.core.connector import Connector, SinkSide, SourceSide
+from headrace.core.contracts import Source, Surroundings
+from headrace.core.plan import nodes
+
+
+def ran(pipeline: str, chunks: Mapping[str, Sequence[pl.DataFrame]]) -> Ran:
+    """Run a pipeline whose sources are `memory` and give these chunks; sinks count their rows."""
+    out = Counting()
+
+    def source(node: nodes.Source, around: Surroundings) -> Source:
+        given = chunks[node.name]
+        return Making(given.__getitem__, len(given), around)
+
+    ends = Connector(
+        "memory",
+        "Rows that are made, and a sink that counts them.",
+        source=SourceSide(MemoryOptions, open=source),
+        sink=SinkSide(MemoryOptions, open=lambda *_: out),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        start = process_time()
+        outcome = run(Path(folder), pipeline, ends)
+        took = process_time() - start
+    if outcome.failure:
+        raise SystemExit(outcome.failure.message)
+    return Ran(took, out.rows)
+
+
+def cut(frame: pl.DataFrame, rows: int) -> list[pl.DataFrame]:
+    """The frame in chunks of so many rows."""
+    return [frame.slice(at, rows) for at in range(0, frame.height, rows)]

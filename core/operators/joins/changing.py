@@ -80,7 +80,8 @@ class ChangingJoin(Forgetting):
             rows, others = own.rows(found), other.rows(found)
             yield from aside(rows.height + others.height)
             touched = own.touched(part, rows)
-            self._keep(which, part, found, touched.rows)
+            if self.forgets or touched.changes:
+                self._keep(which, part, found, touched.rows)
             yield from self._put_out(*self._differing.of(which, touched, others))
 
     def _keep(

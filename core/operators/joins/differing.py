@@ -60,7 +60,7 @@ class Differing:
 
     def of(self, which: int, touched: Touched, others: pl.DataFrame) -> Difference:
         """What becomes of this, where the rows of the other side are those."""
-        if not touched.before.height and not touched.after.height:
+        if not touched.changes:
             return touched.before, touched.after
         met = [
             self._pairs.meant(rows.join(others, on=KEY)) for rows in (touched.before, touched.after)

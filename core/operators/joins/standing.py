@@ -44,6 +44,11 @@ class Touched:
     rows: pl.DataFrame
     """All rows that there are then."""
 
+    @property
+    def changes(self) -> bool:
+        """Whether any row changes."""
+        return bool(self.before.height or self.after.height)
+
 
 class Standing:
     """What is kept of one side."""

@@ -82,7 +82,7 @@ class Versions:
         rows = self._coming.take(until_us) if self.is_due(until_us) else None
         if rows is None:
             return None
-        if (rows[SLOT] == rows[SLOT].shift()).any():
+        if not self._is_in_order(rows):
             rows = rows.sort(SLOT, self._number, PART)
         rows = rows.rename({SLOT: self.side.time})
         return self.side.encoded(rows).select(KEY, *self.columns, pl.col(GONE))
@@ -128,6 +128,12 @@ class Versions:
     def _number(self) -> str:
         assert self.side.number is not None, "its rows are placed, for some have the same time"
         return self.side.number
+
+    def _is_in_order(self, rows: pl.DataFrame) -> bool:
+        """Whether rows sorted by time are so by their places, too; mostly they come like that."""
+        number, part = rows[self._number], rows[PART]
+        behind = (number < number.shift()) | ((number == number.shift()) & (part < part.shift()))
+        return not ((rows[SLOT] == rows[SLOT].shift()) & behind).any()
 
     def _holding(self, versions: pl.DataFrame, at: pl.Series, times: pl.Series) -> pl.Series:
         """Those of them that are no deletes, and not too old for the rows."""

@@ -13,7 +13,7 @@ from headrace.core.expressions.typed import Column, walk
 from headrace.core.keygroups import group_of_no_key, owned
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.matching import Changing, Everywhere
+from headrace.core.plan.matching import AsOf, Changing, Everywhere
 from headrace.core.plan.nodes import (
     Aggregate,
     Body,
@@ -86,9 +86,14 @@ def _of_join(join: Join) -> Iterator[State]:
             "rules", "entries", tuple((c.name, str(c.value.type)) for c in join.right.columns)
         )
         return
-    shape: Shape = "table" if isinstance(join.matching, Changing) else "runs"
+    if isinstance(join.matching, Changing):
+        yield State("keys", "table", (("left rows", "array"), ("right rows", "array")))
+        return
     for name, side in (("left", join.left), ("right", join.right)):
-        yield State(name, shape, tuple((c.name, str(c.value.type)) for c in side.columns))
+        yield State(name, "runs", tuple((c.name, str(c.value.type)) for c in side.columns))
+    if isinstance(join.matching, AsOf):
+        held = tuple((c.name, str(c.value.type)) for c in join.right.columns)
+        yield State("versions", "table", held)
 
 
 def of_body(body: Body) -> Iterator[State]:

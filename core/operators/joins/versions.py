@@ -20,7 +20,7 @@ from headrace.core.state import ASKED, KEY, SLOT, UNTIL, RunsLayout
 if TYPE_CHECKING:
     import polars as pl
 
-COMING, KEYS = "coming", "keys"
+COMING, VERSIONS = "right", "versions"
 """What the states are called."""
 GONE = "__gone"
 """Whether a version says that its key is deleted."""
@@ -46,7 +46,9 @@ class Versions:
         waiting |= {PART: pl.Int64(), GONE: pl.Boolean()}
         layout = RunsLayout(waiting, self.side.key, lambda rows: rows)
         self._coming = place.state.runs(COMING, layout)
-        self._kept = place.state.table(KEYS, {name: self.side.types[name] for name in self.columns})
+        self._kept = place.state.table(
+            VERSIONS, {name: self.side.types[name] for name in self.columns}
+        )
 
     @property
     def rows(self) -> int:

@@ -123,7 +123,11 @@ def test_of_a_key_one_version_is_kept() -> None:
     inputs.rows(RIGHT, [("a", at) for at in range(100)], list(range(100)))
     inputs.time(100)
     sizes = inputs.states[0].sizes()
-    assert {name: size.rows for name, size in sizes.items()} == {"left": 0, "coming": 0, "keys": 1}
+    assert {name: size.rows for name, size in sizes.items()} == {
+        "left": 0,
+        "right": 0,
+        "versions": 1,
+    }
 
 
 def oracle(

@@ -21,6 +21,7 @@ from headrace.core.spark.expressions import attempted
 from headrace.core.spark.inside import Inside
 from headrace.core.spark.joining import OperatedJoin, dealt, native_join
 from headrace.core.spark.keyed import by_key
+from headrace.core.spark.looking_up import OperatedLookup
 from headrace.core.spark.native import routed, row_by_row
 from headrace.core.spark.operating import Operated, grouped
 from headrace.core.spark.reading import Found, is_scanned, read
@@ -132,9 +133,25 @@ class Building:
         kind, columns = kind_after(operation, rows.kind), after(operation, rows.columns, ordered)
         frame = _native(operation, rows, columns)
         costly = rows.costly or frame is None or isinstance(operation, nodes.Keyed)
-        if frame is None:
+        if isinstance(operation, nodes.Lookup):
+            frame = self._looked_up(step, operation, rows, columns)
+        elif frame is None:
             frame = self._operated(step, operation, rows, kind, columns)
         return Rows(frame, columns, kind, costly)
+
+    def _looked_up(
+        self, step: nodes.Step, lookup: nodes.Lookup, rows: Rows, columns: Columns
+    ) -> DataFrame:
+        """What comes of a lookup; rows that miss, and those that fail, go to their streams."""
+        asides = [s for s in step.outputs if s.name in (step.on_error, lookup.missed)]
+        wanted = [stream for stream in asides if stream.name in self.inside.read]
+        of = {s.name: rows.columns if s.name == lookup.missed else of_stream(s) for s in wanted}
+        alone = replace(step, operations=(lookup,))
+        outputs = ((step.name, columns), *of.items())
+        frames = OperatedLookup(alone, lookup, outputs, self.inside).over(rows.frame)
+        for stream in wanted:
+            self._put(stream, frames[stream.name], of[stream.name])
+        return frames[step.name]
 
     def _operated(
         self,

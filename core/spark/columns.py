@@ -45,6 +45,9 @@ def after(operation: nodes.Operation, columns: Columns, ordered: bool) -> Column
             return {**shown, name: array.type.element, **hidden}
         case nodes.Project():
             return {**{each.name: each.value.type for each in operation.columns}, **hidden}
+        case nodes.Lookup(add=add):
+            shown = {name: type for name, type in columns.items() if name not in hidden}
+            return {**shown, **{each.field.name: each.field.type for each in add}, **hidden}
         case nodes.Map():
             time = {EVENT_TIME: TIMESTAMP} if operation.event_time else {}
             return {**{field.name: field.type for field in operation.returns}, **hidden, **time}

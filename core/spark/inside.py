@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from headrace.core.bench import Bench
 from headrace.core.compile import Setting
 from headrace.core.connector import Connectors
-from headrace.core.contracts import PieceReader, Sink, Surroundings
+from headrace.core.contracts import PieceReader, Sink, Surroundings, Table
 from headrace.core.plan import nodes
 from headrace.core.snapshots import StoreError
 from headrace.core.state import Document, StateBackend
@@ -72,6 +72,12 @@ class Inside:
         side = self.connectors[source.connector].source
         assert side is not None and side.pieces is not None, source.connector
         return side.pieces(source, surroundings)
+
+    def table(self, lookup: nodes.Lookup, surroundings: Surroundings) -> Table:
+        """The table that a lookup asks, opened."""
+        side = self.connectors[lookup.connector].lookup
+        assert side is not None, lookup.connector
+        return side.open(lookup, surroundings)
 
     def sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
         """The sink, opened."""

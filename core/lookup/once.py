@@ -1,0 +1,31 @@
+"""A lookup of rows that are all there: ask for their keys, and wait until all are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.core.lookup.answers import whole
+from headrace.core.lookup.asked import Asked
+from headrace.core.lookup.stage import Stage
+from headrace.core.operators.operator import Output
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+async def looked_up(stage: Stage, asked: Asked, frame: pl.DataFrame) -> list[Output]:
+    """What goes on of the rows. Raises ConnectorError."""
+    import polars as pl
+
+    if not frame.height:
+        return []
+    keys = stage.keys(frame)
+    question, changed = asked.ask(keys.keys), asyncio.Event()
+    question.changed = changed.set
+    while question.left:
+        await changed.wait()
+        changed.clear()
+    answers = whole(question.keys, question.parts) if question.parts else stage.nothing
+    answers = answers.select(pl.all().gather(keys.ids))
+    return list(stage.rows(frame, answers, question.error))

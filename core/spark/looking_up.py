@@ -1,0 +1,56 @@
+"""Lookups inside of executors: each partition asks the table for its rows, as a subtask does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.blame import blamed
+from headrace.core.compile import Seat, compile_steps
+from headrace.core.lookup.asked import Asked
+from headrace.core.lookup.once import looked_up
+from headrace.core.plan import nodes
+from headrace.core.spark.columns import Columns
+from headrace.core.spark.inside import Inside
+from headrace.core.spark.stage import staged
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class OperatedLookup:
+    """The lookup of a step, as a step of its own; `outputs` are the streams that are wanted."""
+
+    step: nodes.Step
+    lookup: nodes.Lookup
+    outputs: tuple[tuple[str, Columns], ...]
+    inside: Inside
+
+    def over(self, rows: DataFrame) -> dict[str, DataFrame]:
+        """What comes of rows."""
+        names, columns = zip(*self.outputs, strict=True)
+        return dict(zip(names, staged(rows, self.step.name, self, columns), strict=True))
+
+    def __call__(
+        self, partition: int, frames: Iterator[pl.DataFrame]
+    ) -> Iterator[tuple[int, pl.DataFrame]]:
+        """`Work` over the rows of a partition."""
+        numbers = {name: at for at, (name, _) in enumerate(self.outputs)}
+        with self.inside.setting() as setting, self.inside.surroundings() as surroundings:
+            compiled = compile_steps((self.step,), setting, Seat(0, 1, self.inside.key_groups))
+            stage = compiled.lookup
+            assert stage is not None, self.step.name
+            with blamed(self.step.name), asyncio.Runner() as runner:
+                asked = Asked(self.lookup, self.inside.table(self.lookup, surroundings))
+                try:
+                    runner.run(asked.table.check())
+                    for frame in frames:
+                        for stream, out in runner.run(looked_up(stage, asked, frame)):
+                            if stream in numbers:
+                                yield numbers[stream], out
+                finally:
+                    runner.run(asked.close())

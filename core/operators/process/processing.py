@@ -8,7 +8,6 @@ come, and timers by event time when the watermark has passed them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.blame import blamed
@@ -25,7 +24,7 @@ from headrace.core.operators.process.kept import Kept
 from headrace.core.operators.process.keys import Keys
 from headrace.core.operators.process.loaded import Rows, check
 from headrace.core.operators.process.outs import MAIN, Misfit, Outs
-from headrace.core.operators.process.rows import PIECE, Gathering, RowByRow, shown_in
+from headrace.core.operators.process.rows import PIECE, Came, Gathering, RowByRow, shown_in
 from headrace.core.operators.process.timers import NEVER_US, Timers
 from headrace.core.operators.process.work import Work
 from headrace.core.ordinals import ORDER_TYPE
@@ -174,23 +173,21 @@ class Processing(Timely):
                 if self._due is not None and timers is not None:
                     self._due.call_up(before_us)
             piece = frame.slice(start, PIECE)
-            times: Any = repeat(None)
+            times = None
             if EVENT_TIME in piece.columns:
                 at = piece[EVENT_TIME].to_physical()
                 times = at.to_list()
                 self._newest_us = max(self._newest_us, int(at.max()))  # type: ignore[call-overload]
-            self._handling.begin(piece.height)
-            shown = shown_in(piece)
             rows, cells = self._rows.made(piece), self._cells_of(piece)
-            calls = repeat(self._process.on_row)
-            self._handling.handle(calls, rows, cells, times, timers, shown)
+            came = Came(rows, cells, times, shown_in(piece), self._process.on_row)
+            self._handling.handle(came, timers)
             yield from self._gathered(piece)
 
     def _fired(self, timers: Timers, before_us: int, event_us: int | None) -> Iterator[Output]:
         """What becomes of the timers before a time."""
         nothing = self._nothing()
         while timers.next_us < before_us:
-            self._handling.begin(0)
+            self._handling.begin()
             self._handling.fire(timers, before_us, PIECE, event_us)
             yield from self._gathered(nothing)
 

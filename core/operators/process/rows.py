@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN, ORDER
@@ -32,6 +34,25 @@ ENDLESS = "a timer that sets itself again and again has no end here: leave it un
 Call = Callable[[Any, Any, Any], object]
 
 
+@dataclass(slots=True)
+class Came:
+    """Rows to handle, in their order."""
+
+    rows: list[Any]
+    cells: list[Any]
+    times: list[int] | None
+    shown: Callable[[int], dict[str, Any]]
+    """One of them as people see it."""
+    call: Call | None
+    """What handles all of them; None: `calls` has it for each."""
+    each: Iterable[Call] = ()
+
+    @property
+    def calls(self) -> Iterable[Call]:
+        """What handles each."""
+        return self.each if self.call is None else repeat(self.call)
+
+
 class RowByRow:
     """Calls the methods of a class; what they put out is gathered for `Outs`."""
 
@@ -58,90 +79,60 @@ class RowByRow:
         self._ended: dict[int, int] = {}
         self._rows = 0
 
-    def begin(self, rows: int) -> None:
-        """So many rows are handled next."""
-        self._rows = rows
-        self.moments = []
+    def begin(self) -> None:
+        """No rows are handled next, and timers alone."""
+        self._rows, self.moments = 0, []
 
-    def handle(
-        self,
-        calls: Iterable[Call],
-        rows: list[Any],
-        cells: list[Any],
-        times: Iterable[int | None],
-        timers: Timers | None,
-        shown: Callable[[int], dict[str, Any]],
-    ) -> None:
+    def handle(self, rows: Came, timers: Timers | None) -> None:
         """Handle rows in their order, and before each the timers that come before it."""
-        self._work.cells = cells
+        work = self._work
+        work.cells, work.times = rows.cells, rows.times
+        self._rows, self.moments = len(rows.rows), []
         if self._careful:
-            self._carefully(calls, rows, cells, times, timers, shown)
+            self._carefully(rows, timers)
             return
         try:
-            if timers is None:
-                self._all(calls, rows, cells, times)
+            if timers is None or rows.times is None:
+                self._all(rows)
             else:
-                self._in_time(calls, rows, cells, times, timers)
-        except _Told:
+                self._in_time(rows, rows.times, timers)
+        except (_Told, KeyboardInterrupt, GeneratorExit):
             raise
-        except (Exception, SystemExit) as error:
-            raise self._told(error, shown) from error
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt | GeneratorExit):
-                raise
-            raise self._told(error, shown) from error
+            at = work.at
+            told = self._failing.of_row(error, rows.cells[at]._id, rows.shown(at))
+            raise told from error
 
-    def _told(self, error: BaseException, shown: Callable[[int], dict[str, Any]]) -> UserCodeError:
-        at = self._work.at
-        return self._failing.of_row(error, self._work.cells[at]._id, shown(at))
-
-    def _all(
-        self,
-        calls: Iterable[Call],
-        rows: list[Any],
-        cells: list[Any],
-        times: Iterable[int | None],
-    ) -> None:
-        work, out = self._work, self._outs.out
-        for at, call, row, cell, time_us in zip(count(), calls, rows, cells, times, strict=False):
+    def _all(self, rows: Came) -> None:
+        work, out, call = self._work, self._outs.out, rows.call
+        if call is None:
+            for at, each, row, cell in zip(
+                count(), rows.calls, rows.rows, rows.cells, strict=False
+            ):
+                work.at = at
+                each(row, cell, out)
+            return
+        for at, row, cell in zip(count(), rows.rows, rows.cells, strict=False):
             work.at = at
-            work.time_us = time_us
             call(row, cell, out)
 
-    def _in_time(
-        self,
-        calls: Iterable[Call],
-        rows: list[Any],
-        cells: list[Any],
-        times: Iterable[int | None],
-        timers: Timers,
-    ) -> None:
-        work, out = self._work, self._outs.out
-        for at, call, row, cell, time_us in zip(count(), calls, rows, cells, times, strict=False):
-            if time_us > timers.next_us:  # type: ignore[operator]
-                self.fire(timers, time_us)  # type: ignore[arg-type]
-            work.at = at
-            work.time_us = time_us
-            call(row, cell, out)
-
-    def _carefully(
-        self,
-        calls: Iterable[Call],
-        rows: list[Any],
-        cells: list[Any],
-        times: Iterable[int | None],
-        timers: Timers | None,
-        shown: Callable[[int], dict[str, Any]],
-    ) -> None:
-        work, out = self._work, self._outs.out
-        for at, (call, row, cell, time_us) in enumerate(
-            zip(calls, rows, cells, times, strict=False)
+    def _in_time(self, rows: Came, times: list[int], timers: Timers) -> None:
+        work, out, calls = self._work, self._outs.out, rows.calls
+        for at, call, row, cell, time_us in zip(
+            count(), calls, rows.rows, rows.cells, times, strict=False
         ):
-            if timers is not None and time_us is not None and time_us > timers.next_us:
+            if time_us > timers.next_us:
                 self.fire(timers, time_us)
             work.at = at
-            work.time_us = time_us
-            self._try(cell, lambda c=call, r=row, s=cell: c(r, s, out), lambda n=at: shown(n))
+            call(row, cell, out)
+
+    def _carefully(self, rows: Came, timers: Timers | None) -> None:
+        work, out, times = self._work, self._outs.out, rows.times
+        for at, call, row, cell in zip(count(), rows.calls, rows.rows, rows.cells, strict=False):
+            if timers is not None and times is not None and times[at] > timers.next_us:
+                self.fire(timers, times[at])
+            work.at = at
+            self._try(cell, partial(call, row, cell, out), partial(rows.shown, at))
 
     def _try(self, cell: Any, do: Callable[[], object], of: Callable[[], dict[str, Any]]) -> None:
         """Do something to a cell, or nothing, and note what has failed."""
@@ -164,9 +155,9 @@ class RowByRow:
         work, out, ends = self._work, self._outs.out, before_us == FOREVER_US
         for number, (at_us, cell, name) in enumerate(timers.due(before_us), 1):
             work.cell, work.timer = cell, name
-            time_us = at_us if event_us is None else event_us
-            work.at, work.time_us = self._rows + len(self.moments), time_us
-            self.moments.append((time_us, cell))
+            work.moment_us = at_us if event_us is None else event_us
+            work.at = self._rows + len(self.moments)
+            self.moments.append((work.moment_us, cell))
             try:
                 self._call(cell, name, at_us, out)
             finally:

@@ -116,6 +116,8 @@ def _changes(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> list[Cha
             return [_held({field.name: field.type for field in keyed.columns})]
         case nodes.Top():
             types = {field.name: field.type for field in kept_of_rows(step, keyed, plan)}
+            if keyed.changes is not None:
+                return [_rows(types), _as_they_came(types)]
             return [_rows(types), _timed(keep=keyed.ttl is not None)]
         case nodes.Aggregate(window=None):
             shown = _shown(has=keyed.having is not None)

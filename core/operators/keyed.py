@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headrace.core.operators.changes.running import RunningOfChanges
+from headrace.core.operators.changes.top import TopOfChanges
 from headrace.core.operators.counting import PANES, Counting
 from headrace.core.operators.dedup import First, Last
 from headrace.core.operators.dedup_in_time import FirstInTime, LastInTime
@@ -33,9 +35,9 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
     """The operator that does this, over the state of its subtask."""
     match operation:
         case nodes.Aggregate(window=None):
-            return Running(operation, place)
+            return (Running if operation.changes is None else RunningOfChanges)(operation, place)
         case nodes.Top(window=None):
-            return Top(operation, place)
+            return (Top if operation.changes is None else TopOfChanges)(operation, place)
         case nodes.Aggregate():
             return _windowed(operation, place, {})
         case nodes.Top(window=Window() as window):

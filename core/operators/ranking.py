@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 class Ranks:
     """Ranks rows that carry their place, and says which are the first of each group."""
 
-    def __init__(self, by: Sequence[Ranking], rows: int) -> None:
-        ties = place()
+    def __init__(self, by: Sequence[Ranking], rows: int, more: Sequence[str] = ()) -> None:
+        """`more` are columns that tell rows apart whose places are the same."""
+        import polars as pl
+
+        ties = [*place(), *map(pl.col, more)]
         self.rows = rows
         self._by = [*(to_expr(each.value) for each in by), *ties]
         self._descending = [*(each.descending for each in by), *(False for _ in ties)]

@@ -12,7 +12,7 @@ from headrace.core.pipeline.steps import does_nothing
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.broadcasts import BroadcastClause
-from headrace.core.plan.changes import Refused, after, joined, united
+from headrace.core.plan.changes import Refused, after, joined, reading, united
 from headrace.core.plan.columns import UNKNOWN, Known, Report
 from headrace.core.plan.ends import (
     DEAD_LETTERS,
@@ -169,7 +169,7 @@ class Builder:
         operations = Operations(step, known, timed, self.report, begins)
         done = operations.build()
         unresolved(operations.known, step, self.report)
-        kind = self._kind(step, done)
+        kind, done = self._kind(step, done)
         names = [str(name) for name in _outputs(step)]
         schema = operations.known.schema
         named = named_outputs(step, operations.timed)
@@ -222,23 +222,31 @@ class Builder:
         found = clause.build()
         return clause.known, () if found is None else (found,)
 
-    def _kind(self, step: Step, operations: tuple[nodes.Operation, ...]) -> nodes.Kind:
-        """The kind of what comes out; an operation that does not take what comes is reported."""
+    def _kind(
+        self, step: Step, operations: tuple[nodes.Operation, ...]
+    ) -> tuple[nodes.Kind, tuple[nodes.Operation, ...]]:
+        """The kind of what comes out, and the operations, which know then what comes to them.
+
+        An operation that does not take what comes is reported.
+        """
         inputs = tuple(self.streams[n].kind for n in step.reads if n in self.streams)
+        told: list[nodes.Operation] = []
         try:
             match operations:
                 case (nodes.Join() as join, *_) if len(inputs) == 2:
-                    kind, operations = joined(join, *inputs), operations[1:]
+                    kind = joined(join, *inputs)
+                    told.append(join)
                 case _ if step.join is not None or step.broadcast is not None:
-                    return nodes.Append()
+                    return nodes.Append(), operations
                 case _:
                     kind = united(inputs)
-            for operation in operations:
+            for operation in operations[len(told) :]:
+                told.append(reading(operation, kind))
                 kind = after(operation, kind)
         except Refused as refused:
             self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
-            return nodes.Append()
-        return kind
+            return nodes.Append(), operations
+        return kind, tuple(told)
 
     def _check_parallelism(self, part: Step | Sink) -> None:
         groups = self.pipeline.settings.key_groups

@@ -1,15 +1,23 @@
 """What becomes of a stream of upserts: which operations take one, and what they leave of its key.
 
 A row that `where` holds back becomes a delete of its key, so filters take upserts as they are. A
-projection must hand the key on, each column of it unchanged. Everything else would need to know the
-row it replaces, and refuses upserts until it does.
+projection must hand the key on, each column of it unchanged. `top` and `aggregate` without a window
+keep the rows as they are; they are dealt out by a key of their own, so a row must not move from one
+group to another, where another subtask may be. Everything else refuses upserts.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.core.expressions.typed import Apply, Column, Typed, columns
+from headrace.core.expressions.typed import (
+    Apply,
+    Column,
+    ProcessingTime,
+    Typed,
+    columns,
+    walk,
+)
 from headrace.core.plan.matching import AsOf, Changing, Everywhere, SameWindow, Within
 from headrace.core.plan.nodes import (
     BOUNDS,
@@ -53,9 +61,48 @@ def after(operation: Operation, kind: Kind) -> Kind:
             message = f"{operation.clause} must keep the key of the changes: {lost}"
             hint = "a change is told from another by its key"
             raise Refused(message, hint, operation.clause)
-        return replace(kind, key=tuple(kept[name] for name in kind.key))
+        fixed = frozenset(c.name for c in operation.columns if _is_fixed(c.value, kind))
+        return replace(kind, key=tuple(kept[name] for name in kind.key), fixed=fixed)
+    if isinstance(operation, Aggregate | Top):
+        return _made_of_changes(operation, kind)
     clause = type(operation).__name__.lower()
     raise Refused(f"{clause} does not take {_said(kind)}", clause=clause)
+
+
+def reading(operation: Operation, kind: Kind) -> Operation:
+    """The operation, knowing what the changes that come to it are known by."""
+    if isinstance(operation, Aggregate | Top) and isinstance(kind, Upsert):
+        return replace(operation, changes=kind.key)
+    return operation
+
+
+def _is_fixed(value: Typed, kind: Upsert) -> bool:
+    """Whether a value depends on the key of the changes alone."""
+    clock = any(isinstance(node, ProcessingTime) for node in walk(value))
+    return not clock and columns(value) <= {*kind.key, *kind.fixed}
+
+
+def _made_of_changes(operation: Aggregate | Top, kind: Upsert) -> Kind:
+    """What is made of rows that are replaced, none of which may change its group."""
+    clause = type(operation).__name__.lower()
+    if operation.window is not None:
+        message = f"{clause} with a window does not take {_said(kind)}"
+        hint = "without window it goes by the rows as they are now"
+        raise Refused(message, hint, "window")
+    if operation.ttl is not None:
+        message = f"ttl does not go with {_said(kind)}: a row stays until a change deletes it"
+        raise Refused(message, clause="ttl")
+    for column in operation.key:
+        if not _is_fixed(column.value, kind):
+            message = (
+                f'{clause} of {_said(kind)}: a change may move a row to another "{column.name}"'
+            )
+            parts = ", ".join(kind.key)
+            hint = f"the key may be made of {parts}: what a row keeps belongs to the changes' key"
+            hint = hint if parts else "leave out key"
+            raise Refused(message, hint, "key")
+    names = tuple(column.name for column in operation.key)
+    return Upsert((*names, RANK) if isinstance(operation, Top) else names, deletes=True)
 
 
 def _handed_on(project: Project) -> dict[str, str]:

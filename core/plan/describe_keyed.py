@@ -20,7 +20,7 @@ from headrace.core.plan.windows import (
     Tumble,
     Window,
 )
-from headrace.core.plan.wording import duration_said
+from headrace.core.plan.wording import changes_said, duration_said
 
 
 def keyed_lines(operation: Keyed) -> Iterator[str]:
@@ -41,10 +41,10 @@ def keyed_lines(operation: Keyed) -> Iterator[str]:
                 yield f"window {window_said(operation.window)}"
             if isinstance(operation, Top):
                 by = ", ".join(ranking.text for ranking in operation.by)
-                yield f"top {operation.rows} by {by}"
+                yield f"top {operation.rows} by {by}{changes_said(operation.changes)}"
             else:
                 columns = (f"{column.name} = {column.text}" for column in operation.columns)
-                yield f"aggregate {', '.join(columns)}"
+                yield f"aggregate {', '.join(columns)}{changes_said(operation.changes)}"
                 if operation.having:
                     yield f"having {operation.having.text}"
             if operation.ttl:
@@ -138,7 +138,7 @@ def kept_lines(kept: Kept) -> Iterator[str]:
             columns = ", ".join(name for name, _ in state.columns)
             yield f"state {state.name}, rows of no key{f': {columns}' if columns else ''}"
             continue
-        by = ", ".join((*(("time",) if state.shape == "runs" else ()), *kept.key))
+        by = ", ".join((*(("time",) if state.shape == "runs" and state.by_time else ()), *kept.key))
         shape = "runs" if state.shape == "runs" else "a table" if kept.key else "one row"
         columns = ", ".join(name for name, _ in state.columns)
         what = f": {columns}" if columns else ""

@@ -45,7 +45,7 @@ from headrace.core.plan.canonical import (
 from headrace.core.plan.layout import inputs, keyed_operation, two_sided
 from headrace.core.plan.matching import SameWindow
 from headrace.core.plan.states import call_state, kept_by, read_of_rows
-from headrace.core.plan.wording import duration_said
+from headrace.core.plan.wording import changes_said, duration_said
 from headrace.core.types import Array, Field, Schema, quoted
 
 if TYPE_CHECKING:
@@ -98,12 +98,13 @@ def _of_join(join: nodes.Join) -> dict[str, Any]:
 def _does(keyed: nodes.Keyed) -> str:
     match keyed:
         case nodes.Top(rows=rows, by=by):
-            return f"top {rows} by {', '.join(map(ranking_text, by))}"
+            of = changes_said(keyed.changes)
+            return f"top {rows} by {', '.join(map(ranking_text, by))}{of}"
         case nodes.Dedup():
             return dedup_text(keyed)
         case nodes.Process(body=body):
             return process_text(body)
-    return "aggregate"
+    return f"aggregate{changes_said(keyed.changes)}"
 
 
 def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str, Any]:

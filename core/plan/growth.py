@@ -158,6 +158,10 @@ def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
         case Dedup(keep="first", ttl=None):
             ttl = "ttl: 1h" if timed else "ttl: 1h, time: processing"
             return "dedup", message, f"dedup: {{..., {ttl}}} {BEHIND}"
+        case Aggregate(changes=tuple()) | Top(changes=tuple()):
+            clause = "top" if isinstance(keyed, Top) else "aggregate"
+            by = ", ".join(keyed.changes or ())
+            return clause, f"the row of every {by} is kept until a change deletes it", ""
         case (
             Aggregate(window=None, ttl=None, key=(_, *_)) | Top(window=None, ttl=None, key=(_, *_))
         ):

@@ -8,7 +8,7 @@ other parts by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.elements import DELETE, HIDDEN
@@ -42,6 +42,8 @@ class Upsert:
 
     key: tuple[str, ...]
     deletes: bool = False
+    fixed: frozenset[str] = field(default=frozenset(), compare=False)
+    """Columns that depend on nothing but the key: a row keeps their values when it changes."""
 
     def __str__(self) -> str:
         return f"upsert({', '.join(self.key)}){' with deletes' if self.deletes else ''}"
@@ -195,6 +197,8 @@ class Aggregate:
     columns: tuple[Aggregated, ...]
     having: Filter | None = None
     ttl: Ttl | None = None
+    changes: tuple[str, ...] | None = None
+    """The key of the changes that it reads; None where it reads facts."""
 
     @property
     def needs_order(self) -> bool:
@@ -224,6 +228,8 @@ class Top:
     ttl: Ttl | None = None
     columns: frozenset[str] | None = None
     """The columns that are kept of a row, because they are read; None: all that it comes with."""
+    changes: tuple[str, ...] | None = None
+    """The key of the changes that it reads; None where it reads facts."""
 
     def keeps(self, column: str) -> bool:
         """Whether a column of its rows is kept."""

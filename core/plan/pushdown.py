@@ -102,6 +102,8 @@ def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | 
             if isinstance(operation, Lookup):
                 operation = _looked_up(operation, wanted)
             wanted = _before(operation, wanted)
+            if wanted is not None and isinstance(operation, Aggregate | Top):
+                wanted |= set(operation.changes or ())
             if wanted is not None and isinstance(operation, Keyed | Lookup):
                 wanted |= late
         operations.append(operation)

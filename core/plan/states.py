@@ -44,6 +44,8 @@ class State:
     shape: Shape
     columns: tuple[tuple[str, str], ...]
     """What is kept beside the key and the time, each with its type."""
+    by_time: bool = True
+    """Whether the times of runs are times, and not only an order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,8 @@ def _states(keyed: Keyed) -> Iterator[State]:
                 yield State("keys", "table", columns)
         case Aggregate(window=None) | Top(window=None):
             yield State("keys", "table", columns)
+            if keyed.changes is not None:
+                yield State("rows", "runs", (("rows as they are now", "struct"),), by_time=False)
         case Aggregate(window=window) | Top(window=window) if window is not None:
             match window.shape:
                 case Session():
@@ -138,6 +142,8 @@ def _states(keyed: Keyed) -> Iterator[State]:
 
 def _columns(keyed: Keyed) -> tuple[tuple[str, str], ...]:
     match keyed:
+        case Aggregate(changes=tuple()):
+            return (("row that was put out", "struct"),)
         case Aggregate(window=window) if window is not None and window.evict is not None:
             return tuple(_raw(keyed))
         case Aggregate():

@@ -27,6 +27,17 @@ def said(options: Part) -> str:
     return ", ".join(given)
 
 
+def changes_said(key: tuple[str, ...] | None) -> str:
+    """That an operation reads changes, and by what these are known.
+
+    >>> changes_said(("id",)), changes_said(()), changes_said(None)
+    (' of the changes of each id', ' of the changes of one row', '')
+    """
+    if key is None:
+        return ""
+    return f" of the changes of {'each ' + ', '.join(key) if key else 'one row'}"
+
+
 def value_said(value: object) -> str:
     """A value as it is written in a pipeline."""
     match value:

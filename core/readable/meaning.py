@@ -67,6 +67,8 @@ class Meaning:
     """Whether keys are forgotten."""
     having: bool = False
     """Whether it is kept which rows were put out."""
+    changes: bool = False
+    """Whether it reads changes."""
     hidden: tuple[str, ...] = ()
     """The aggregates that cannot be read, because their text is a secret."""
 
@@ -105,7 +107,10 @@ def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
     timed, ttl, having = bool(reading["timed"]), bool(kept["ttl"]), bool(kept["having"])
     if top := reading["top"]:
         by = tuple(_ranking(text, of) for text in top["by"])
-        return Meaning(key, nodes.Top(made, window, top["rows"], by), of, timed, ttl)
+        changes = "rows" in kept["states"]
+        return Meaning(
+            key, nodes.Top(made, window, top["rows"], by), of, timed, ttl, False, changes
+        )
     if kept["does"].startswith("dedup"):
         return Meaning(key, nodes.Dedup(made, "first"), of, timed, ttl)
     keys = _bounded(key.columns, window)
@@ -118,7 +123,9 @@ def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
     columns += tuple(kept_for_users(name, call) for name, call in users.items() if call["keeps"])
     secret = (name for name, call in users.items() if not call["keeps"])
     hidden = (*(name for name in reading["columns"] if name not in texts), *secret)
-    return Meaning(key, nodes.Aggregate(made, window, columns), of, timed, ttl, having, hidden)
+    changes = "rows" in kept["states"]
+    operation = nodes.Aggregate(made, window, columns)
+    return Meaning(key, operation, of, timed, ttl, having, changes, hidden)
 
 
 def key_of(kept: Iterable[tuple[str, str]], names: Iterable[str] | None = None) -> Key:

@@ -29,13 +29,14 @@ from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import BOUNDS
 from headrace.core.plan.windows import Count, Global, Session
+from headrace.core.readable import now
 from headrace.core.readable.columns import free, in_place, listed, named
 from headrace.core.readable.keys import decoded
 from headrace.core.readable.meaning import Meaning
 from headrace.core.readable.panes import Panes
 from headrace.core.readable.users import with_partials
 from headrace.core.state import KEY, NO_CLOCK_US, SLOT, UNTIL
-from headrace.core.types import BIGINT, TIMESTAMP, quoted, to_polars
+from headrace.core.types import BIGINT, TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -70,6 +71,8 @@ class States:
         match name:
             case "keys":
                 yield self._of_table(whole)
+            case "rows":
+                yield now.of_rows(self._meaning, self._inside, whole)
             case "waiting":
                 yield self._of_waiting(whole)
             case "counts":
@@ -91,6 +94,8 @@ class States:
         match name:
             case "keys" | "counts":
                 return tuple(columns[: key + (rows if name == "keys" else 0)])
+            case "rows":
+                return tuple(columns[: key + 1])
             case "changed" | "waiting":
                 return tuple(columns)
             case "panes" | "open" | "shown":  # how many rows a pane has, or where a session ends
@@ -105,6 +110,8 @@ class States:
 
     def _of_table(self, table: pl.DataFrame) -> pl.DataFrame:
         """Running aggregates, the best rows of a key, keys that were seen."""
+        if self._meaning.changes:
+            return self._shown(now.of_keys(self._meaning, self._with_key(table)))
         beside = [name for name in (LAST, SHOWN, UNTIL) if name in table.columns]
         if isinstance(self._operation, nodes.Aggregate):
             by = (KEY, *self._inside, *beside)
@@ -122,13 +129,7 @@ class States:
         import polars as pl
 
         ordered = rows.sort(pl.col(ORDER)).drop(ORDER, SLOT)
-        names, taken = self._key.names, [*self._key.names]
-        same = {n for n, text in zip(names, self._key.texts, strict=True) if text == quoted(n)}
-        key = [pl.col(k).alias(n) for k, n in zip(self._inside, names, strict=True)]
-        for name in (n for n in ordered.columns if n not in (*self._inside, *same, EVENT_TIME)):
-            taken.append(free(name, taken))
-            key.append(pl.col(name).alias(taken[-1]))
-        return named(ordered.select(*key, EVENT_TIME), BESIDE)
+        return named(now.keyed(self._meaning, self._inside, ordered), BESIDE)
 
     def _of_windows(self, panes: pl.DataFrame, clock_us: int) -> Iterator[pl.DataFrame]:
         assert self._panes is not None, "it is a state of windows of time"
@@ -232,6 +233,9 @@ class States:
                 columns = {KEY: pl.String(), **key, **panes, **self._fold(None).columns}
             case "changed":
                 columns = {**key, SLOT: number}
+            case "rows":
+                columns = now.rows_columns(key, self._row())
+                del columns[AT]
             case "waiting":
                 time = {EVENT_TIME: to_polars(TIMESTAMP), SLOT: number}
                 columns = {**key, **self._row(), **time}
@@ -247,6 +251,10 @@ class States:
         """What a running step keeps of a key."""
         import polars as pl
 
+        if self._meaning.changes:
+            rows = self._row()
+            del rows[AT]
+            return now.keys_columns(self._meaning, rows)
         until = {UNTIL: pl.Int64()} if self._meaning.ttl else {}
         match self._operation:
             case nodes.Aggregate():

@@ -25,9 +25,11 @@ def _at_once(step: nodes.Step) -> nodes.Step:
 
 
 def _fired_once(operation: nodes.Operation) -> nodes.Operation:
-    if not isinstance(operation, nodes.Aggregate | nodes.Top) or operation.window is None:
+    if not isinstance(operation, nodes.Aggregate | nodes.Top):
         return operation
-    return replace(operation, window=_once(operation.window))
+    window = None if operation.window is None else _once(operation.window)
+    # A stream of changes is the table that it ends as, and its rows are facts.
+    return replace(operation, window=window, changes=None)
 
 
 def _once(window: Window) -> Window:

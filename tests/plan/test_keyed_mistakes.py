@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plan.pipelines import SOURCE, UNTIMED, over_orders, said
+from tests.plan.pipelines import SOURCE, UNTIMED, over_orders, plan_of, said
 
 FILES = 'source "orders": the windows of "s" wait until its last file is being read'
 
@@ -122,19 +122,63 @@ def test_what_goes_by_event_time_needs_one(tmp_path: Path, step: str, message: s
     assert any(message in line for line in lines), lines
 
 
-@pytest.mark.parametrize("step", ["key: n, aggregate: {m: max(n)}", "top: {n: 1, by: n}"])
+COUNTS = "key: [id, name], aggregate: {n: count(*)}"
+OF_COUNTS = "a stream of changes (upserts of id, name)"
+
+
+def over_changes(step: str, first: str = COUNTS) -> str:
+    steps = f"steps:\n  s: {{from: orders, {first}}}\n  t: {{from: s, {step}}}\n"
+    return f"{SOURCE}{steps}sinks:\n  out: {{from: t, console: {{}}}}\n"
+
+
 @pytest.mark.parametrize(
-    ("first", "kind"),
+    ("step", "message"),
     [
-        ("key: id, aggregate: {n: count(*)}", "upserts of id"),
-        ("aggregate: {n: count(*)}", "upserts of one row"),
-        ("with: {n: id}, dedup: {key: n, keep: last}", "upserts of n"),
+        (
+            "key: n, aggregate: {m: max(id)}",
+            f'aggregate of {OF_COUNTS}: a change may move a row to another "n" '
+            "[the key may be made of id, name: what a row keeps belongs to the changes' key]",
+        ),
+        ("with: {m: n + id}, key: m, top: {n: 1, by: n}", 'to another "m"'),
+        ("with: {name: upper(name)}, key: id, top: {n: 1, by: n}", "with must keep the key"),
+        (
+            "key: id, window: {tumble: 1s}, aggregate: {m: max(n)}",
+            f"aggregate with a window does not take {OF_COUNTS} "
+            "[without window it goes by the rows as they are now]",
+        ),
+        (
+            "key: id, top: {n: 1, by: n}, ttl: 1h",
+            f"ttl does not go with {OF_COUNTS}: a row stays until a change deletes it",
+        ),
+        ("dedup: {key: id}", f"dedup does not take {OF_COUNTS}"),
     ],
 )
-def test_a_keyed_step_takes_no_changes(tmp_path: Path, step: str, first: str, kind: str) -> None:
-    steps = f"steps:\n  s: {{from: orders, {first}}}\n  t: {{from: s, {step}}}\n"
-    lines = said(tmp_path, f"{SOURCE}{steps}sinks:\n  out: {{from: t, console: {{}}}}\n")
-    assert any(f"does not take a stream of changes ({kind})" in line for line in lines), lines
+def test_what_would_lose_sight_of_a_row_takes_no_changes(
+    tmp_path: Path, step: str, message: str
+) -> None:
+    lines = said(tmp_path, over_changes(step))
+    assert any(message in line and 'step "t"' in line for line in lines), lines
+
+
+def test_changes_of_one_row_are_in_no_group(tmp_path: Path) -> None:
+    text = over_changes("key: n, top: {n: 1, by: n}", "aggregate: {n: count(*)}")
+    (line,) = (line for line in said(tmp_path, text) if 'step "t"' in line)
+    assert line.endswith('a change may move a row to another "n" [leave out key]')
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "top: {n: 1, by: n}",
+        "key: [id, name], top: {n: 1, by: n}",
+        "where: n > 1, with: {half: id / 2}, key: half, top: {n: 1, by: n}",
+        "with: {who: name}, key: {big: upper(who)}, aggregate: {m: max(n)}",
+        "with: {one: 1}, key: one, aggregate: {m: max(n)}",
+    ],
+)
+def test_rows_that_stay_in_their_group_may_change(tmp_path: Path, step: str) -> None:
+    plan = plan_of(tmp_path, over_changes(step))
+    assert str(plan.streams["t"].kind).endswith("with deletes")
 
 
 def test_what_hangs_on_a_mistake_elsewhere_is_not_told_again(tmp_path: Path) -> None:

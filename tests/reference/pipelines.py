@@ -110,9 +110,44 @@ def ranking(draw: st.DrawFn, *, one_split: bool) -> list[str]:
     return [draw(WHERE), key, window, f"top: {{n: {draw(st.integers(1, 3))}, by: {by}}}"]
 
 
+CHANGES = {
+    "key: [k, s], aggregate: {n: count(*), t: sum(v)}": "k, s",
+    "key: [k, s], aggregate: {n: count(v), t: max(v)}, having: n != 1": "k, s",
+    "dedup: {key: [k, s], keep: last, order: event_time}, select: {k: k, s: s, n: v, t: x}": "k, s",
+    **{
+        f"key: [k, s], window: {{{window}, trigger: {{count: 2}}}}, "
+        "aggregate: {n: count(*), t: min(v)}": "k, s, window_start, window_end"
+        for window in ("tumble: 5s", "session: 1s", "slide: 6s, every: 3s")
+    },
+}
+"""Clauses of steps that put out changes of n and t, and what these are known by."""
+
+
+@st.composite
+def of_changes(draw: st.DrawFn) -> str:
+    """Steps of which the last one goes by the rows of a stream of changes as they are."""
+    made, by = draw(st.sampled_from(sorted(CHANGES.items())))
+    where = draw(st.sampled_from(["", ", where: n > 1", ", where: s is not null"]))
+    keys = ["", "key: k, ", "key: [k, s], ", "key: {j: k % 2, s: s}, "]
+    if "window" in by:
+        keys += ["key: window_end, ", "with: {e: hour(window_end)}, key: [e, k], "]
+    many = "c: count(*), total: sum(n), least: min(t), mean: avg(n), kinds: count(distinct t)"
+    if draw(st.booleans()):
+        having = draw(st.sampled_from(["", ", having: c > 1"]))
+        key = draw(st.sampled_from(keys))
+        last = f"{key}aggregate: {{{many}}}{having}"
+    else:
+        order = draw(st.sampled_from(["n desc", "n", "t desc nulls first", "n % 2, t"]))
+        key = draw(st.sampled_from([each for each in keys if "j:" not in each]))
+        last = f"{key}top: {{n: {draw(st.integers(1, 3))}, by: [{order}, {by}]}}"
+    return f"  made: {{from: rows, {made}}}\n  step: {{from: made{where}, {last}}}\n"
+
+
 @st.composite
 def pipelines(draw: st.DrawFn, *, one_split: bool) -> str:
     """The text of a pipeline from `in` to `out`, both in memory."""
+    if draw(st.integers(0, 4)) == 4:
+        return _piped(draw(of_changes()))
     dedup = [["dedup: {key: [k, s]}"], ["dedup: {key: k, keep: last}"]] if one_split else []
     dedup += [[draw(WHERE), f"dedup: {{{what}, order: event_time}}"] for what in DEDUPS]
     step = draw(
@@ -124,10 +159,14 @@ def pipelines(draw: st.DrawFn, *, one_split: bool) -> str:
         )
     )
     clauses = "".join(f"    {clause}\n" for clause in step if clause)
+    return _piped(f"  step:\n    from: rows\n{clauses}")
+
+
+def _piped(steps: str) -> str:
     return (
         f"sources:\n  rows:\n    memory: {{data: in}}\n    schema: {SCHEMA}\n"
         f"    event_time: at\n    watermark: {{delay: {SPREAD_S}s}}\n"
-        f"steps:\n  step:\n    from: rows\n{clauses}"
+        f"steps:\n{steps}"
         "sinks:\n  out: {from: step, memory: {data: out}}\n"
     )
 

@@ -98,7 +98,7 @@ class Table:
         for _, frame in outputs:
             deleted = frame[DELETE].to_list()
             shown = frame.drop(HIDDEN, strict=False)
-            keys = shown.select(self.key).rows()
+            keys = shown.select(self.key).rows() if self.key else [()] * shown.height
             for key, row, gone in zip(keys, shown.rows(), deleted, strict=True):
                 if gone:
                     del self.rows[key]

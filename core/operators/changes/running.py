@@ -1,0 +1,121 @@
+"""An aggregate of a stream of changes: for each group that changes, its rows as they are now, anew.
+
+What was folded cannot be taken out of a least or a last value again, nor exactly out of a sum of
+doubles. So the rows of a group are kept, and all of them are folded when one of them changes: a
+batch takes as long as the groups that it touches are large. A group whose last row is gone is
+deleted; for that, the row that was put out is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import DELETE, EVENT_TIME, ORDER
+from headrace.core.expressions.typed import to_expr
+from headrace.core.operators.changes.filed import ROWS
+from headrace.core.operators.changes.latest import GONE, ID, LAST, Latest
+from headrace.core.operators.folds import Aggregates
+from headrace.core.operators.forgetting import KEYS
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.operator import Output, Stateless, aside
+from headrace.core.operators.outgoing import Outgoing
+from headrace.core.operators.place import Place
+from headrace.core.ordinals import ORDER_TYPE
+from headrace.core.plan.nodes import Aggregate
+from headrace.core.state import ASKED, KEY, NO_CLOCK_US, SLOT, RunsLayout
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROW = "__row"
+"""The row of a group that was put out; null where it did not pass."""
+EARLIER = "__earlier"
+
+
+class RunningOfChanges(Stateless):
+    """The operator of `aggregate` without a window, where changes come."""
+
+    def __init__(self, operation: Aggregate, place: Place) -> None:
+        import polars as pl
+
+        assert operation.changes is not None, "facts have an operator of their own"
+        self._grouping = grouping = Grouping(operation.key)
+        self._latest = Latest(grouping, operation.changes)
+        self._fold = Aggregates(operation, grouping)
+        self._out = Outgoing(operation, place.stream, ordered=place.ordered)
+        self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
+        types = {**self._fold.types, ORDER: to_polars(ORDER_TYPE)}
+        reads = {name: types[name] for name in sorted(self._fold.reads)}
+        self._reads = tuple(reads)
+        kept = {**grouping.types, **reads, ID: pl.String()}
+        self._kept = (*kept, SLOT)
+        layout = RunsLayout(kept, grouping.inside, lambda rows: rows)
+        self._rows = place.state.runs(ROWS, layout)
+        row = {column.name: to_polars(column.expression.type) for column in operation.columns}
+        key = {each.name: to_polars(each.value.type) for each in operation.key}
+        self._row = (*key, *row)
+        columns = {ROW: pl.Struct({**key, **row}), LAST: to_polars(TIMESTAMP)}
+        self._table = place.state.table(KEYS, columns)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """The new row of each group that has changes here."""
+        import polars as pl
+
+        if not frame.height:
+            return
+        yield from aside(self._rows.owed(asking=True) + self._table.owed(NO_CLOCK_US))
+        changes = self._latest.changes(frame, self._reads)
+        groups = self._latest.touched(changes)
+        found = self._table.find(groups[KEY]).drop(ASKED).rename({LAST: EARLIER})
+        groups = groups.join(found, on=KEY, how="left", maintain_order="left")
+        groups = groups.with_columns(pl.max_horizontal(LAST, EARLIER).alias(LAST))
+        results = self._results(self._now(changes, groups))
+        self._keep(groups, results)
+        out = self._changed(groups, results)
+        yield from self._out.rows(out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME))
+
+    def _now(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+        """The rows of these groups with the changes, which are kept."""
+        import polars as pl
+
+        slot = pl.lit(0, dtype=pl.Int64).alias(SLOT)
+        now = changes.filter(~changes[GONE]).with_columns(slot).select(self._kept)
+        before = self._rows.take_keys(groups.select(self._grouping.inside))
+        if before is not None:
+            stay = before.filter(~pl.col(ID).is_in(changes[ID].implode()))
+            now = pl.concat([stay.select(self._kept), now])
+        self._rows.add(now)
+        return now
+
+    def _results(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows of the groups that have any, and pass; with KEY."""
+        encoded = self._grouping.encoded(rows)
+        if not encoded.height:
+            return encoded.clear().select(KEY)
+        by = (KEY, *self._grouping.inside)
+        results = self._fold.finish(self._fold.begin(encoded, by), by)
+        return results.filter(self._having)
+
+    def _keep(self, groups: pl.DataFrame, results: pl.DataFrame) -> None:
+        import polars as pl
+
+        if results.height:
+            shown = results.select(KEY, pl.struct(self._row).alias(ROW))
+            self._table.put(shown.join(groups.select(KEY, LAST), on=KEY))
+        self._table.remove(groups.join(results, on=KEY, how="anti")[KEY])
+
+    def _changed(self, groups: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
+        """The rows that there are now, and those that were put out and are no more."""
+        import polars as pl
+
+        columns = [*self._row, DELETE, EVENT_TIME]
+        time = groups.select(KEY, pl.col(LAST).alias(EVENT_TIME))
+        gone = groups.filter(pl.col(ROW).is_not_null()).join(results, on=KEY, how="anti")
+        deleted = gone.select(ROW, pl.col(LAST).alias(EVENT_TIME)).unnest(ROW)
+        out = deleted.with_columns(pl.lit(True).alias(DELETE)).select(columns)
+        if results.height:
+            new = results.join(time, on=KEY).with_columns(pl.lit(False).alias(DELETE))
+            out = pl.concat([new.select(columns), out])
+        return out

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from headrace.core.process.columns import AllOut, AllState
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,6 +54,11 @@ class Here(Protocol):
     @property
     def time_us(self) -> int | None:
         """The event time of the row or timer that is handled, if rows have one."""
+        ...
+
+    @property
+    def times_of_all(self) -> pl.Series | None:
+        """The event times of rows that are handled together, if they have any."""
         ...
 
     @property
@@ -107,6 +114,14 @@ class Process:
         if found is None:
             raise RuntimeError("rows have no event time: say event_time of the source")
         return EPOCH + timedelta(microseconds=found)
+
+    @property
+    def event_times(self) -> pl.Series:
+        """In `on_rows` the event time of each row."""
+        found = self._there.times_of_all
+        if found is None:
+            raise RuntimeError("in on_rows only, and where rows have an event time")
+        return found
 
     @property
     def watermark(self) -> datetime | None:

@@ -51,12 +51,45 @@ class Due:
         """Have those in the heap that come up before that time."""
         filed = self._runs.first()
         taken = None if filed is None or filed >= before_us else self._runs.take(before_us - 1)
-        if taken is None:
-            return
+        if taken is not None:
+            self._push(taken)
+
+    def _push(self, taken: pl.DataFrame) -> None:
         taken = taken.unique([*self._key, NAME, SLOT], maintain_order=True)
         names, slots = taken[NAME].to_list(), taken[SLOT].to_list()
         for cell, name, at_us in zip(self._cells(taken), names, slots, strict=True):
             self.timers.again(at_us, cell, name)
+
+    def first_of_keys(self, before_us: int) -> pl.DataFrame | None:
+        """Of each key that has timers before that time the first; None if none has. All are filed.
+
+        Some of them may be of timers that were deleted since.
+        """
+        import polars as pl
+
+        filed = self._runs.first()
+        if filed is None or filed >= before_us:
+            return None
+        found = self._runs.read(filed - 1, before_us - 1)
+        assert found is not None, "there is one"
+        return found.group_by(list(self._key)).agg(pl.col(SLOT).min())
+
+    def call_up_first(self, before_us: int) -> None:
+        """Have in the heap the first timers of each key that come up before that time."""
+        import polars as pl
+
+        taken = self._runs.take(before_us - 1)
+        assert taken is not None, "there are some"
+        first = pl.col(SLOT) == pl.col(SLOT).min().over(list(self._key))
+        self._runs.add(taken.filter(~first))
+        self._push(taken.filter(first))
+
+    def set_many(self, keys: pl.DataFrame, name: str, at_us: pl.Series) -> None:
+        """Timers of that name, filed at once."""
+        import polars as pl
+
+        named = pl.Series(NAME, [name], dtype=pl.String).new_from_index(0, keys.height)
+        self._runs.add(keys.with_columns(named, at_us.alias(SLOT)))
 
     def file(self, ids_as_columns: Callable[[Sequence[Any]], pl.DataFrame]) -> None:
         """Have all of them in the state."""

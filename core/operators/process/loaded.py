@@ -78,6 +78,11 @@ class Rows:
                 raise UserCodeError(message, hint)
         return cls(said, said.__struct_fields__)
 
+    @classmethod
+    def none(cls) -> Rows:
+        """For a class that is handed no row objects."""
+        return cls(Row, ())
+
     def made(self, frame: pl.DataFrame) -> list[Any]:
         """An object for each row."""
         if not self.columns:

@@ -8,6 +8,7 @@ come, and timers by event time when the watermark has passed them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.blame import blamed
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 class Processing(Timely):
     """The operator, over rows that come."""
 
+    method = "on_row"
+
     def __init__(self, operation: nodes.Process, place: Place, around: Around) -> None:
         self._operation = operation
         self._place = place
@@ -49,7 +52,7 @@ class Processing(Timely):
         self._keys = Keys(grouping.types)
         code, states = around.code, dict(operation.body.states)
         kind = code.load()
-        check(kind, code.shown, ("on_row",), states)
+        check(kind, code.shown, (self.method,), states)
         self._work = work = Work(place.now_us)
         work.clock_us = place.state.clock_us
         timers, waits = (
@@ -63,7 +66,7 @@ class Processing(Timely):
         self._failing = Failing(code, self._outs)
         self._process = process = self._made(kind)
         process._stand(work)
-        self._rows = Rows.of(process.on_row, operation.columns, code.shown)
+        self._rows = self._making_rows()
         self._handling = RowByRow(
             process, work, cells, self._outs, self._failing, careful=around.failed is not None
         )
@@ -142,6 +145,11 @@ class Processing(Timely):
         rows = 0 if self._held is None else len(self._held)
         return rows + (0 if self._due is None else len(self._due))
 
+    def _making_rows(self) -> Rows:
+        """What makes row objects for the class."""
+        operation = self._operation
+        return Rows.of(self._process.on_row, operation.columns, self._around.code.shown)
+
     def _made(self, kind: Any) -> Any:
         try:
             return kind()
@@ -188,7 +196,8 @@ class Processing(Timely):
         nothing = self._nothing()
         while timers.next_us < before_us:
             self._handling.begin()
-            self._handling.fire(timers, before_us, PIECE, event_us)
+            due = islice(timers.due(before_us), PIECE)
+            self._handling.fire(due, event_us=event_us, is_end=before_us == FOREVER_US)
             yield from self._gathered(nothing)
 
     def _gathered(self, piece: pl.DataFrame) -> Iterator[Output]:

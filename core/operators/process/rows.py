@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN, ORDER
+from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
 from headrace.core.keygroups import groups_of
 from headrace.core.operators.map import FailedRow
 from headrace.core.operators.process.cells import Cells
@@ -76,11 +76,11 @@ class RowByRow:
         self.moments: list[tuple[int, Any]] = []
         """The timers that were handled since the last rows: when, and the cell."""
         self.failures: list[FailedRow] = []
-        self._ended: dict[int, int] = {}
+        self._ended: dict[object, int] = {}
         self._rows = 0
 
     def begin(self) -> None:
-        """No rows are handled next, and timers alone."""
+        """No rows are handled next one by one, and timers alone."""
         self._rows, self.moments = 0, []
 
     def handle(self, rows: Came, timers: Timers | None) -> None:
@@ -122,7 +122,7 @@ class RowByRow:
             count(), calls, rows.rows, rows.cells, times, strict=False
         ):
             if time_us > timers.next_us:
-                self.fire(timers, time_us)
+                self.fire(timers.due(time_us))
             work.at = at
             call(row, cell, out)
 
@@ -130,7 +130,7 @@ class RowByRow:
         work, out, times = self._work, self._outs.out, rows.times
         for at, call, row, cell in zip(count(), rows.calls, rows.rows, rows.cells, strict=False):
             if timers is not None and times is not None and times[at] > timers.next_us:
-                self.fire(timers, times[at])
+                self.fire(timers.due(times[at]))
             work.at = at
             self._try(cell, partial(call, row, cell, out), partial(rows.shown, at))
 
@@ -146,14 +146,19 @@ class RowByRow:
             self.failures.append(self._failing.letter(error, of()))
 
     def fire(
-        self, timers: Timers, before_us: int, most: int | None = None, event_us: int | None = None
+        self,
+        due: Iterable[tuple[int, Any, str]],
+        *,
+        event_us: int | None = None,
+        is_end: bool = False,
     ) -> None:
-        """Handle the timers that come before a time, or the first of them.
+        """Handle timers that have come.
 
-        What they put out has their time, or `event_us` where they go by the wall clock.
+        What they put out has their time, or `event_us` where they go by the wall clock. At the end
+        of all rows none may come for ever.
         """
-        work, out, ends = self._work, self._outs.out, before_us == FOREVER_US
-        for number, (at_us, cell, name) in enumerate(timers.due(before_us), 1):
+        work, out = self._work, self._outs.out
+        for at_us, cell, name in due:
             work.cell, work.timer = cell, name
             work.moment_us = at_us if event_us is None else event_us
             work.at = self._rows + len(self.moments)
@@ -162,10 +167,8 @@ class RowByRow:
                 self._call(cell, name, at_us, out)
             finally:
                 work.timer = work.cell = None
-            if ends:
+            if is_end:
                 self._count(cell, name)
-            if number == most:
-                return
 
     def _call(self, cell: Any, name: str, at_us: int, out: Any) -> None:
         call, at = self._on_timer, moment(at_us)
@@ -184,9 +187,9 @@ class RowByRow:
 
     def _count(self, cell: Any, name: str) -> None:
         """Behind the end timers that are set again and again would come for ever."""
-        times = self._ended[id(cell)] = self._ended.get(id(cell), 0) + 1
+        times = self._ended[cell._id] = self._ended.get(cell._id, 0) + 1
         if times > MOST_AFTER_END:
-            message = f'timer "{name}" of the key {cell._id!r} came {times} times behind the end'
+            message = f'timer "{name}" of the key {cell._id!r} came {times} times at the end'
             raise _Told(message, ENDLESS)
 
 

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from headrace.core.elements import EVENT_TIME
 from headrace.core.state import NO_CLOCK_US
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Work:
     """`Here` for a user's class; operators and harnesses set it before each call."""
 
-    __slots__ = ("at", "cell", "cells", "clock_us", "moment_us", "now_us", "timer", "times")
+    __slots__ = (
+        "at",
+        "cell",
+        "cells",
+        "clock_us",
+        "frame",
+        "moment_us",
+        "now_us",
+        "timer",
+        "times",
+    )
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self.now_us = now_us
@@ -26,11 +40,15 @@ class Work:
         self.cell: Any = None
         """Its cell, and the event time of what it puts out."""
         self.moment_us: int | None = None
+        self.frame: pl.DataFrame | None = None
+        """The rows that are handled together."""
         self.clock_us = NO_CLOCK_US
 
     @property
     def key(self) -> Any:
         """The key that is handled."""
+        if self.frame is not None:
+            raise RuntimeError("rows of many keys are handled: their key is in their columns")
         return (self.cells[self.at] if self.timer is None else self.cell)._id
 
     @property
@@ -38,7 +56,16 @@ class Work:
         """The event time of the row or timer that is handled."""
         if self.timer is not None:
             return self.moment_us
+        if self.frame is not None:
+            raise RuntimeError("rows of many times are handled: see self.event_times")
         return None if self.times is None else self.times[self.at]
+
+    @property
+    def times_of_all(self) -> pl.Series | None:
+        """The event times of the rows that are handled together, if they have any."""
+        if self.frame is None or EVENT_TIME not in self.frame.columns:
+            return None
+        return self.frame[EVENT_TIME]
 
     @property
     def watermark_us(self) -> int | None:

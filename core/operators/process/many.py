@@ -1,0 +1,135 @@
+"""The operator of `process`, for a class that handles many rows at once.
+
+It is handed rows of many keys in the order of time; states and timers are columns, found and put in
+bulk. Timers are handled one by one. The rows of a key that come behind one of its timers wait until
+that has been handled, so that for each key everything is in the order of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN, ORDER
+from headrace.core.operators.operator import MOST_ROWS, Output
+from headrace.core.operators.place import Place
+from headrace.core.operators.process.around import Around
+from headrace.core.operators.process.loaded import Rows
+from headrace.core.operators.process.outs import MAIN, timed
+from headrace.core.operators.process.processing import Processing
+from headrace.core.operators.process.rows import PIECE
+from headrace.core.operators.process.timers import Timers
+from headrace.core.operators.process.together import ManyOuts, ManyStates, Together
+from headrace.core.plan import nodes
+from headrace.core.state import SLOT
+from headrace.core.user_code import UserCodeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FIRST = "__first"
+"""The first timer of a key, in microseconds."""
+
+
+class ProcessingMany(Processing):
+    """The operator, over rows that come."""
+
+    method = "on_rows"
+
+    def __init__(self, operation: nodes.Process, place: Place, around: Around) -> None:
+        super().__init__(operation, place, around)
+        if around.failed is not None:
+            message = f"{around.code.shown}: on_rows fails with all of its rows"
+            raise UserCodeError(message, "on_error: skip and to are for classes with on_row")
+        body = operation.body
+        self._states = ManyStates(
+            dict(body.states),
+            self._kept.tables,
+            place.now_us,
+            lambda said: self._waits if said.processing else self._due,
+        )
+        self._outs_of_many = ManyOuts({MAIN: body.returns, **dict(body.outputs)})
+        self._streams = around.streams(body, place.stream)
+
+    def _making_rows(self) -> Rows:
+        return Rows.none()
+
+    def _handled(
+        self, frame: pl.DataFrame, timers: Timers | None, before_us: int = 0
+    ) -> Iterator[Output]:
+        rest: pl.DataFrame | None = frame
+        while rest is not None:
+            first = None if timers is None else self._first(before_us)
+            now, rest = (rest, None) if first is None else self._parted(rest, first)
+            for start in range(0, now.height, MOST_ROWS):
+                yield from self._together(now.slice(start, MOST_ROWS))
+            if first is not None and timers is not None:
+                yield from self._round(timers, before_us)
+
+    def _fired(self, timers: Timers, before_us: int, event_us: int | None) -> Iterator[Output]:
+        for due in (self._due, self._waits):
+            if due is not None and due.timers is timers:
+                while due.next_us < before_us:
+                    due.call_up(before_us)
+                    yield from super()._fired(timers, before_us, event_us)
+                    self._write()
+
+    def _first(self, before_us: int) -> pl.DataFrame | None:
+        """The first timer of each key that has one before that time."""
+        assert self._due is not None
+        return self._due.first_of_keys(before_us)
+
+    def _parted(
+        self, rows: pl.DataFrame, first: pl.DataFrame
+    ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+        """The rows that come before the first timer of their key, and the others."""
+        import polars as pl
+
+        key = list(self._grouping.inside)
+        named = first.rename({SLOT: FIRST})
+        joined = rows.join(named, on=key, how="left", nulls_equal=True, maintain_order="left")
+        waits = (pl.col(EVENT_TIME).to_physical() > pl.col(FIRST)).fill_null(False)
+        now, later = joined.filter(~waits).drop(FIRST), joined.filter(waits).drop(FIRST)
+        return now, later if later.height else None
+
+    def _round(self, timers: Timers, before_us: int) -> Iterator[Output]:
+        """Handle the first timer of each key that has one before that time."""
+        assert self._due is not None
+        self._due.call_up_first(before_us)
+        due = list(timers.due(before_us))
+        nothing = self._nothing()
+        for start in range(0, len(due), PIECE):
+            self._handling.begin()
+            some = islice(due, start, start + PIECE)
+            self._handling.fire(some, is_end=before_us == FOREVER_US)
+            yield from self._gathered(nothing)
+        self._write()
+
+    def _write(self) -> None:
+        """Have all that was done to cells in the tables."""
+        for due in (self._due, self._waits):
+            if due is not None:
+                due.file(self._keys.columns)
+        self._kept.put_back()
+        self._kept.let_go()
+
+    def _together(self, rows: pl.DataFrame) -> Iterator[Output]:
+        together = Together(rows, self._grouping.inside)
+        self._states.begin(together)
+        self._outs_of_many.begin(rows.height)
+        self._work.frame = rows
+        hidden = {*HIDDEN, *self._grouping.inside}
+        shown = rows.drop(name for name in rows.columns if name in hidden)
+        try:
+            self._process.on_rows(shown, self._states, self._outs_of_many.out)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            raise self._failing.of_many(error, rows.height) from error
+        finally:
+            self._work.frame = None
+        for name, frame, of in self._outs_of_many.frames:
+            stream = self._streams[name]
+            ordered = stream in self._around.ordered
+            yield stream, timed(frame, of, rows if ordered else rows.drop(ORDER, strict=False))

@@ -1,0 +1,286 @@
+"""States, timers and outputs of many keys in columns: what `on_rows` is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.elements import EVENT_TIME
+from headrace.core.keygroups import encoded
+from headrace.core.operators.process.due import Due
+from headrace.core.operators.process.kept import VALUE, column
+from headrace.core.problems import did_you_mean
+from headrace.core.process.declared import Declared, Kind
+from headrace.core.state import ASKED, KEY, UNTIL, Table
+from headrace.core.types import Schema, to_polars
+from headrace.core.user_code import UserCodeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+OF = "__of"
+ROW = "__row"
+
+
+class Together:
+    """The rows that are handled, and which of them are of one key."""
+
+    def __init__(self, frame: pl.DataFrame, key: tuple[str, ...]) -> None:
+        """`key` are the columns of the key."""
+        self.frame = frame
+        self.keys, self.of = _distinct(frame, key)
+        self._key = key
+        self._last: pl.Series | None = None
+
+    @property
+    def encoded(self) -> pl.Series:
+        """Each key once, encoded."""
+        return encoded(self.keys)
+
+    @property
+    def last(self) -> pl.Series:
+        """The last row of each key."""
+        import polars as pl
+
+        if self._last is None:
+            rows = pl.DataFrame({OF: self.of, ROW: pl.int_range(len(self.of), eager=True)})
+            self._last = rows.group_by(OF).agg(pl.col(ROW).last()).sort(OF)[ROW]
+        return self._last
+
+    @property
+    def times(self) -> pl.Series | None:
+        """The event time of each row in microseconds, if rows have one."""
+        import polars as pl
+
+        if EVENT_TIME not in self.frame.columns:
+            return None
+        return self.frame[EVENT_TIME].to_physical().cast(pl.Int64)
+
+
+def _distinct(frame: pl.DataFrame, key: tuple[str, ...]) -> tuple[pl.DataFrame, pl.Series]:
+    """The keys, each once, and of each row which it has."""
+    import polars as pl
+
+    keys = frame.select(key)
+    by = keys
+    if any(type.is_float() for type in keys.dtypes):  # joins do not always find NaN
+        by = encoded(keys).to_frame(KEY)
+    distinct = by.with_row_index(ROW).unique(by.columns, keep="first", maintain_order=True)
+    numbered = distinct.drop(ROW).with_row_index(OF)
+    of = by.join(numbered, on=by.columns, how="left", nulls_equal=True, maintain_order="left")[OF]
+    return keys[distinct[ROW]], of.cast(pl.UInt32)
+
+
+class ManyColumn:
+    """One state of the keys that are handled (`core/process/columns`)."""
+
+    def __init__(self, name: str, said: Declared, table: Table, now_us: Callable[[], int]) -> None:
+        self._name = name
+        self._said = said
+        self._table = table
+        self._now_us = now_us
+        self._type = column(said)
+        self.together: Together | None = None
+        self.keys: pl.Series | None = None
+        self._before: pl.Series | None = None
+
+    def begin(self, together: Together, keys: pl.Series) -> None:
+        """These rows are handled next; `keys` are those of theirs, encoded."""
+        self.together, self.keys, self._before = together, keys, None
+
+    def get(self) -> pl.Series:
+        """For each row what its key had before these rows."""
+        if self._before is None:
+            self._before = self._found()
+        return self._before
+
+    def set(self, values: pl.Series) -> None:
+        """A value for each row; each key keeps that of its last row."""
+        import polars as pl
+
+        rows, keys = self._rows(), self.keys
+        assert keys is not None
+        self._check(values)
+        last = values.gather(rows.last).cast(self._type).alias(VALUE)
+        frame = pl.DataFrame([keys.alias(KEY), last])
+        if self._said.ttl_us is not None:
+            frame = frame.with_columns(self._until(rows))
+        kept = last.is_not_null()
+        if not kept.all():
+            self._table.remove(frame.filter(~kept)[KEY])
+            frame = frame.filter(kept)
+        if frame.height:
+            self._table.put(frame)
+
+    def _found(self) -> pl.Series:
+        import polars as pl
+
+        rows, keys = self._rows(), self.keys
+        assert keys is not None
+        found = self._table.find(keys)
+        index = pl.Series([None], dtype=pl.UInt32).new_from_index(0, len(keys))
+        index = index.scatter(found[ASKED], pl.int_range(found.height, eager=True))
+        of = index.gather(rows.of)
+        values = found[VALUE].gather(of).alias(self._name)
+        if UNTIL in found.columns and not self._said.processing and rows.times is not None:
+            frame = pl.DataFrame({"v": values, "u": found[UNTIL].gather(of), "t": rows.times})
+            over = pl.when(pl.col("u") < pl.col("t")).then(None).otherwise(pl.col("v"))
+            values = frame.select(over.alias(self._name)).to_series()
+        default = self._said.default
+        return values if default is None else values.fill_null(pl.lit(default, dtype=self._type))
+
+    def _until(self, rows: Together) -> pl.Series:
+        import polars as pl
+
+        assert self._said.ttl_us is not None
+        if self._said.processing or rows.times is None:
+            until = pl.Series([self._now_us()], dtype=pl.Int64).new_from_index(0, len(rows.last))
+        else:
+            until = rows.times.gather(rows.last)
+        return (until + self._said.ttl_us).alias(UNTIL)
+
+    def _rows(self) -> Together:
+        if self.together is None:
+            raise RuntimeError("nothing is handled yet")
+        return self.together
+
+    def _check(self, values: object) -> None:
+        import polars as pl
+
+        what = f'state "{self._name}" is a {self._said}'
+        if not isinstance(values, pl.Series):
+            raise TypeError(f"{what}: it is set to a Series, got {type(values).__name__}")
+        rows = self._rows().frame.height
+        if len(values) != rows:
+            raise ValueError(f"{what}: it wants a value for each of {rows} rows, got {len(values)}")
+        if values.dtype not in (self._type, pl.Null):
+            raise TypeError(f"{what}, in columns {self._type}, and was set to {values.dtype}")
+
+
+class ManyTimers(ManyColumn):
+    """A timer of the keys that are handled. One that is set to what has passed comes at once."""
+
+    due: Due
+
+    def set(self, values: pl.Series) -> None:
+        """A time for each row; each key keeps that of its last row."""
+        import polars as pl
+
+        self._check(values)
+        rows = self._rows()
+        at = values.cast(self._type).to_physical().cast(pl.Int64)
+        if not self._said.processing and rows.times is not None:
+            frame = pl.DataFrame({"at": at, "time": rows.times})
+            later = pl.max_horizontal("at", "time")
+            at = frame.select(pl.when(pl.col("at").is_not_null()).then(later)).to_series()
+        super().set(at.cast(self._type))
+        last = at.gather(rows.last)
+        there = last.is_not_null()
+        self.due.set_many(rows.keys.filter(there), self._name, last.filter(there))
+
+
+class ManyStates:
+    """The states of a class by their names (`AllState`)."""
+
+    def __init__(
+        self,
+        states: Mapping[str, Declared],
+        tables: Mapping[str, Table],
+        now_us: Callable[[], int],
+        due: Callable[[Declared], Due | None],
+    ) -> None:
+        self._columns: dict[str, ManyColumn] = {}
+        for name, said in states.items():
+            if said.kind in (Kind.LIST, Kind.MAP) and said.ttl_us is not None:
+                message = f'state "{name}" is a {said}, which on_rows cannot have'
+                raise UserCodeError(message, "leave out its ttl, or handle rows with on_row")
+            kind = ManyTimers if said.kind is Kind.TIMER else ManyColumn
+            made = self._columns[name] = kind(name, said, tables[name], now_us)
+            if isinstance(made, ManyTimers):
+                found = due(said)
+                assert found is not None, "a class that declares timers has them"
+                made.due = found
+
+    def begin(self, together: Together) -> None:
+        """These rows are handled next."""
+        keys = together.encoded
+        for each in self._columns.values():
+            each.begin(together, keys)
+
+    def __getattr__(self, name: str) -> ManyColumn:
+        if name in self._columns:
+            return self._columns[name]
+        known = tuple(self._columns)
+        hint = did_you_mean(name, known) or f"it declares {', '.join(known) or 'none'}"
+        raise AttributeError(f'the class declares no state "{name}": {hint}')
+
+
+class ManyOuts:
+    """What `on_rows` puts out, as frames, and the rows that they are of."""
+
+    def __init__(self, outputs: Mapping[str, Schema]) -> None:
+        """By name; that of the step itself has none."""
+        self._rows = 0
+        self.frames: list[tuple[str, pl.DataFrame, pl.Series]] = []
+        self.out: Any = self._emit("", outputs[""])
+        for name, schema in outputs.items():
+            if name:
+                setattr(self.out, name, self._emit(name, schema))
+
+    def begin(self, rows: int) -> None:
+        """So many rows are handled next."""
+        self._rows, self.frames = rows, []
+
+    def _emit(self, name: str, schema: Schema) -> Callable[..., None]:
+        shown = f"out.{name}" if name else "out"
+
+        def emit(frame: pl.DataFrame, of: pl.Series | None = None) -> None:
+            declared = _declared(shown, schema, frame)
+            self.frames.append((name, declared, _origin(shown, declared.height, of, self._rows)))
+
+        emit.__name__ = emit.__qualname__ = shown
+        return emit
+
+
+def _declared(shown: str, schema: Schema, frame: object) -> pl.DataFrame:
+    """The frame with the declared columns in their order."""
+    import polars as pl
+
+    if not isinstance(frame, pl.DataFrame):
+        raise TypeError(f"{shown}: wanted a polars DataFrame, got {type(frame).__name__}")
+    if set(frame.columns) != set(schema.names):
+        came = ", ".join(frame.columns) or "none"
+        raise ValueError(f"{shown}: wanted the columns {', '.join(schema.names)}, got {came}")
+    for field in schema:
+        wanted, came_as = to_polars(field.type), frame.schema[field.name]
+        if came_as not in (wanted, pl.Null):
+            message = f'{shown}: column "{field.name}" is declared {field.type} ({wanted})'
+            raise TypeError(f"{message}, and came as {came_as}")
+        if not field.nullable and frame[field.name].null_count():
+            message = f'{shown}: column "{field.name}" is declared not null, and has nulls'
+            raise ValueError(message)
+    return frame.select(pl.col(field.name).cast(to_polars(field.type)) for field in schema)
+
+
+def _origin(shown: str, height: int, of: object, rows: int) -> pl.Series:
+    """Of which row each of the rows that are put out is."""
+    import polars as pl
+
+    if of is None:
+        if height != rows:
+            message = f"{shown}: {rows} rows came, and {height} go out: say of which they are"
+            raise ValueError(f"{message}, as in {shown}(frame, of=numbers)")
+        return pl.int_range(rows, dtype=pl.UInt32, eager=True)
+    if not isinstance(of, pl.Series):
+        raise TypeError(f"{shown}: of wants a Series, got {type(of).__name__}")
+    if of.dtype == pl.Boolean:
+        if len(of) != rows:
+            raise ValueError(f"{shown}: of says it of {len(of)} rows, and {rows} came")
+        of = of.fill_null(False).arg_true()
+    if len(of) != height:
+        raise ValueError(f"{shown}: of tells of {len(of)} rows, and {height} go out")
+    if height and (of.null_count() or not 0 <= int(of.min()) <= int(of.max()) < rows):  # type: ignore[call-overload]
+        raise ValueError(f"{shown}: of wants numbers from 0 to {rows - 1}")
+    if not of.is_sorted():
+        raise ValueError(f"{shown}: of wants numbers that rise: sort the rows by them")
+    return of.cast(pl.UInt32)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from headrace.connectors.formats.opening import decoded
 from headrace.connectors.formats.required import sound
-from headrace.core.connector import Connector, SinkSide, SourceSide
+from headrace.connectors.memory_table import MemoryTable, Shelf
+from headrace.core.connector import Connector, LookupSide, SinkSide, SourceSide
 from headrace.core.contracts import Arrival, Chunk, Ended, Piece, Reading, Surroundings, Writer
 from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.pipeline.part import Part
@@ -57,6 +58,8 @@ class Memory:
     numbers: Iterator[int] = field(default_factory=count)
     written: dict[str, list[tuple[float, pl.DataFrame]]] = field(default_factory=dict)
     """By name, what came to a writer and when, on the loop's clock."""
+    tables: Mapping[str, Shelf] = field(default_factory=dict)
+    """By name, what there is to look up."""
 
     def connector(self) -> Connector:
         """The connector over this data."""
@@ -65,7 +68,16 @@ class Memory:
             "Rows of a test.",
             source=SourceSide(MemoryOptions, open=self._source, pieces=self._pieces),
             sink=SinkSide(MemoryOptions, open=self._sink),
+            lookup=LookupSide(MemoryOptions, open=self._table, look=self._look),
         )
+
+    def _table(self, lookup: nodes.Lookup, surroundings: Surroundings) -> MemoryTable:
+        options = lookup.options
+        assert isinstance(options, MemoryOptions)
+        return MemoryTable(lookup, self.tables[options.data])
+
+    async def _look(self, lookup: nodes.Lookup, surroundings: Surroundings) -> str:
+        return "it is there"
 
     def _source(self, source: nodes.Source, surroundings: Surroundings) -> MemorySource:
         options = source.options

@@ -7,22 +7,48 @@ from hypothesis import strategies as st
 from tests.reference.pipelines import SCHEMA, SPREAD_S
 
 WITHIN = st.sampled_from(
-    ["within: [-2s, 1s]", "within: 1500ms", "within: [0s, 3s]", "within: [-3s, -1s]", "within: 0s"]
-    + ["within: [1s, 4s]", "ttl: 3s", "type: inner"]
+    [
+        *(
+            "within: [-2s, 1s]",
+            "within: 1500ms",
+            "within: [0s, 3s]",
+            "within: [-3s, -1s]",
+            "within: 0s",
+        ),
+        *(
+            "within: [1s, 4s]",
+            "ttl: 3s",
+            "type: inner",
+        ),
+    ]
 )
 AS_OF = st.sampled_from(["as_of: true", "as_of: true, ttl: 2s"])
 WINDOWS = st.sampled_from(
-    ["tumble: 5s", "slide: 6s, every: 2s", "slide: 2s, every: 5s", "cumulate: 6s, every: 2s"]
-    + ["session: 1s", "session: 250ms", "global: true", "tumble: 7s, offset: 2s"]
+    [
+        *("tumble: 5s", "slide: 6s, every: 2s", "slide: 2s, every: 5s", "cumulate: 6s, every: 2s"),
+        *(
+            "session: 1s",
+            "session: 250ms",
+            "global: true",
+            "tumble: 7s, offset: 2s",
+        ),
+    ]
 )
 EQUAL = st.sampled_from(
-    ["a.k = b.k", "a.k = b.k and a.s = b.s", "a.x = b.x", "a.v % 2 = b.v % 2 and a.k = b.k"]
-    + ["a.k = b.k and a.v < b.v", "a.k = b.k and (a.s is null or b.x > 0)"]
+    [
+        *("a.k = b.k", "a.k = b.k and a.s = b.s", "a.x = b.x", "a.v % 2 = b.v % 2 and a.k = b.k"),
+        *(
+            "a.k = b.k and a.v < b.v",
+            "a.k = b.k and (a.s is null or b.x > 0)",
+        ),
+    ]
 )
 ANY = st.one_of(EQUAL, st.sampled_from(["a.v < b.v", "a.k = b.k or b.v > 2", "b.s is null"]))
 KEEP = st.sampled_from(
-    ["", ", keep: {key: k}", ", keep: {key: [k, s], ttl: 3s}", ", keep: {ttl: 2s}"]
-    + [", keep: {key: {odd: v % 2}}"]
+    [
+        *("", ", keep: {key: k}", ", keep: {key: [k, s], ttl: 3s}", ", keep: {ttl: 2s}"),
+        *(", keep: {key: {odd: v % 2}}",),
+    ]
 )
 TYPES = ("inner", "left", "right", "full", "semi", "anti")
 BOTH = "select: {k: a.k, v: a.v, w: b.v, s: b.s, at: a.at, later: b.at}"

@@ -11,11 +11,12 @@ import polars as pl
 import pytest
 
 from headrace.core.elements import EVENT_TIME
+from headrace.core.operators.joins.make import join_operator
 from headrace.core.operators.keyed import keyed_operator
 from headrace.core.operators.place import Place
 from headrace.core.ordinals import placed
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import keyed_operation
+from headrace.core.plan.layout import keyed_operation, two_sided
 from headrace.core.plan.states import kept_by
 from headrace.core.sizes import Size
 from headrace.core.state import (
@@ -30,7 +31,7 @@ from headrace.core.state import (
     Table,
 )
 from headrace.state.memory import MemoryBackend
-from tests.plan.pipelines import over_orders, plan_of
+from tests.plan.pipelines import SOURCE, over_orders, plan_of
 
 
 @dataclass
@@ -124,3 +125,33 @@ def test_the_states_that_are_told_are_those_that_are_opened(tmp_path: Path, step
     found = opened(part)
     told = {state.name: state.shape for state in kept.states} if kept else {}
     assert told == {name: shape for name, (shape, _) in found.items()}
+
+
+CHANGES = """  mine: {from: orders, key: name, aggregate: {n: count(*)}}
+  theirs: {from: orders, key: name, aggregate: {m: sum(id)}}
+"""
+OF = "left: {from: orders, as: a}, right: {from: orders, as: b}, on: a.id = b.id"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        f"join: {{{OF}, as_of: true}}, select: {{id: a.id, name: b.name}}",
+        f"join: {{{OF}, as_of: true, ttl: 1h, type: left}}, select: {{id: a.id, name: b.name}}",
+        "join: {left: mine, right: theirs, on: mine.name = theirs.name}, "
+        "select: {name: mine.name, n: n, m: m}",
+        "join: {left: mine, right: theirs, on: mine.name = theirs.name, type: anti}",
+    ],
+)
+def test_the_states_of_a_join_are_told(tmp_path: Path, step: str) -> None:
+    ends = "sinks:\n  out: {from: s, console: {}}\n"
+    before = CHANGES if "mine" in step else ""
+    part = plan_of(tmp_path, f"{SOURCE}steps:\n{before}  s: {{{step}}}\n{ends}").part("s")
+    join = two_sided(part)
+    kept = kept_by(part, 8)
+    assert join is not None and kept is not None
+    state = Noted(MemoryBackend().open(Owner("s", 0, range(8), 8)))
+    join_operator(join, Place("s", state, lambda: 0, ordered=False, read=frozenset()))
+    assert {each.name: each.shape for each in kept.states} == {
+        name: shape for name, (shape, _) in state.opened.items()
+    }

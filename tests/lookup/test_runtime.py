@@ -207,7 +207,7 @@ def test_rows_of_a_call_that_fails_go_where_the_user_says(tmp_path: Path) -> Non
         sinks="failed: {from: bad, memory: {data: bad}}",
     )
     shelf = Shelf(NAMES, fails=fails, keys_per_call=1)
-    _, memory, counts = counted(tmp_path, shelf, text)
+    outcome, memory, counts = counted(tmp_path, shelf, text)
     assert outcome.failure is None
     assert out(memory) == [row for row in EXPECTED if row[1] != 4]
     bad = pl.concat(memory.outputs["bad"])

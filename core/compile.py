@@ -170,7 +170,7 @@ class _Making:
             case nodes.Map():
                 failed = self._fail if self.step.on_error != "fail" else None
                 return Map(self.step.name, self.leaves, operation, self.setting.folder, failed)
-            case nodes.Aggregate() | nodes.Top() | nodes.Dedup():
+            case nodes.Aggregate() | nodes.Apply() | nodes.Top() | nodes.Dedup():
                 return self._keyed(operation)
             case nodes.Process():
                 return self._process(operation)

@@ -22,10 +22,25 @@ double}`. There is a call for each group of rows, never for each row, and column
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which key and window rows are of: the columns of the key, and from when until when.
+
+    A window of a number of rows, or of all rows, has no start and no end.
+    """
+
+    key: Mapping[str, Any]
+    start: datetime | None
+    end: datetime | None
+
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 

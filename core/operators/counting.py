@@ -20,7 +20,7 @@ from headrace.core.operators.operator import Output, Timely, aside
 from headrace.core.operators.outgoing import Outgoing
 from headrace.core.operators.place import Place
 from headrace.core.operators.windows.make import fold_of
-from headrace.core.plan.nodes import Aggregate, Top
+from headrace.core.plan.nodes import Windowed
 from headrace.core.plan.windows import Count
 from headrace.core.state import KEY, NO_CLOCK_US
 
@@ -51,9 +51,7 @@ class Counting(Timely):
     ROWS is how many rows of a key have come, or stand in a pane.
     """
 
-    def __init__(
-        self, operation: Aggregate | Top, place: Place, types: Mapping[str, pl.DataType]
-    ) -> None:
+    def __init__(self, operation: Windowed, place: Place, types: Mapping[str, pl.DataType]) -> None:
         """`types` are those of the columns that rows come with; only `top` keeps them all."""
         import polars as pl
 

@@ -119,6 +119,8 @@ def _changes(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> list[Cha
             if keyed.changes is not None:
                 return [_rows(types), _as_they_came(types)]
             return [_rows(types), _timed(keep=keyed.ttl is not None)]
+        case nodes.Apply():
+            return [_rows(read_of_rows(keyed), as_evicted=True)]
         case nodes.Aggregate(window=None):
             shown = _shown(has=keyed.having is not None)
             return [_calls(keyed, newest=True), shown, _timed(keep=keyed.ttl is not None)]

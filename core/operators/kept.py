@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN, ORDER
 from headrace.core.operators.folds import AT, Fold
 from headrace.core.operators.ranking import Ranks, place
+from headrace.core.operators.telling import Telling
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK
@@ -30,12 +31,15 @@ GROUP = "__group"
 class Evicted:
     """The rows that an evictor leaves; another fold makes something of them when all is there."""
 
-    def __init__(self, evict: Evict, inner: Fold, types: Mapping[str, pl.DataType]) -> None:
+    def __init__(
+        self, evict: Evict, inner: Fold, types: Mapping[str, pl.DataType], telling: Telling
+    ) -> None:
         """`types` are those of the columns that the inner fold reads."""
         import polars as pl
 
         self._evict = evict
         self._inner = inner
+        self._telling = telling
         more = {ORDER: to_polars(ORDER_TYPE)}
         if evict.within_us is not None:
             more[AT] = to_polars(BIGINT)
@@ -49,19 +53,20 @@ class Evicted:
 
         row = pl.struct(*self._row)
         if self._evict.within_us is not None:
-            return _listed(
+            return listed(
                 rows, by, row.filter(pl.col(AT) >= pl.col(AT).max() - self._evict.within_us)
             )
-        return _listed(rows.sort(place()), by, row.tail(self._evict.last or 0))
+        return listed(rows.sort(place()), by, row.tail(self._evict.last or 0))
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The rows of several lists that may still be seen."""
-        return self.begin(_rows(states, by), by)
+        return self.begin(rows_of(states, by), by)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """What the inner fold makes of the rows that are left."""
         numbered = states.with_row_index(GROUP)
-        of_group = self._inner.begin(_rows(numbered, (GROUP,)), (GROUP,))
+        with self._telling.numbered(numbered, GROUP):
+            of_group = self._inner.begin(rows_of(numbered, (GROUP,)), (GROUP,))
         return self._inner.finish(numbered.drop(KEPT).join(of_group, on=GROUP), by)
 
 
@@ -88,11 +93,11 @@ class Best:
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The best of these rows."""
-        return _listed(self._ranks.ordered(rows), by, self._kept, *self._newest)
+        return listed(self._ranks.ordered(rows), by, self._kept, *self._newest)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The best of several lists."""
-        return self.begin(_rows(states, (*by, *self.columns.keys() - {KEPT})), by)
+        return self.begin(rows_of(states, (*by, *self.columns.keys() - {KEPT})), by)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The rows with their rank; the key's own columns are not among them."""
@@ -113,11 +118,13 @@ def row_types(columns: Mapping[str, pl.DataType], kept: str = KEPT) -> Mapping[s
     return dict(pl.Schema(rows.inner))
 
 
-def _listed(rows: pl.DataFrame, by: Sequence[str], kept: pl.Expr, *more: pl.Expr) -> pl.DataFrame:
+def listed(rows: pl.DataFrame, by: Sequence[str], kept: pl.Expr, *more: pl.Expr) -> pl.DataFrame:
+    """What is kept of the rows of each group, as one list a group."""
     if not by:
         return rows.select(kept.implode().alias(KEPT), *more)
     return rows.group_by(by).agg(kept.alias(KEPT), *more)
 
 
-def _rows(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    return states.select(*by, KEPT).explode(KEPT).unnest(KEPT)
+def rows_of(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The rows in such lists, one after the other, behind what names their group."""
+    return states.select(*by, KEPT).explode(KEPT, empty_as_null=False).unnest(KEPT)

@@ -38,7 +38,7 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
             return (Running if operation.changes is None else RunningOfChanges)(operation, place)
         case nodes.Top(window=None):
             return (Top if operation.changes is None else TopOfChanges)(operation, place)
-        case nodes.Aggregate():
+        case nodes.Aggregate() | nodes.Apply():
             return _windowed(operation, place, {})
         case nodes.Top(window=Window() as window):
             return Opening(
@@ -56,7 +56,7 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
 
 
 def _windowed(
-    operation: nodes.Aggregate | nodes.Top, place: Place, types: Mapping[str, pl.DataType]
+    operation: nodes.Windowed, place: Place, types: Mapping[str, pl.DataType]
 ) -> Operator:
     """The operator of a window; `types` are those of the columns that rows come with."""
     assert operation.window is not None

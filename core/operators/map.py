@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.blame import blamed
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
 from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
+from headrace.core.operators.returned import Returned
 from headrace.core.ordinals import parted, retimed
 from headrace.core.plan import nodes
-from headrace.core.types import to_polars
 from headrace.core.user_code import UserCodeError, load_function, said, where
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class Map(Stateless):
         self._stream = stream
         self._path = folder / operation.file
         self._name = f"{Path(operation.file).name}:{operation.function}"
-        self._returns = operation.returns
-        self._types = {field.name: to_polars(field.type) for field in operation.returns}
+        self._returned = Returned(self._name, operation.returns)
         self._event_time = operation.event_time
         self._by_row = operation.mode == "row"
         self._failed = failed
@@ -89,7 +88,7 @@ class Map(Stateless):
         if not isinstance(result, pl.DataFrame):
             came = type(result).__name__
             raise UserCodeError(f"{self._name} must return a polars DataFrame, got {came}")
-        result = self._declared(result)
+        result = self._returned.declared(result)
         if result.height == frame.height:
             return self._timed(result, hidden)
         if EVENT_TIME in hidden.columns and not self._event_time:
@@ -120,7 +119,7 @@ class Map(Stateless):
         failures: list[FailedRow] = []
         for at, row in enumerate(frame.iter_rows(named=True)):
             try:
-                answer = self._answer(self._function(dict(row)))
+                answer = self._returned.rows(self._function(dict(row)))
             except Exception as error:
                 failures.append(self._failure(error, row))
                 continue
@@ -130,8 +129,7 @@ class Map(Stateless):
         if failures:
             assert self._failed is not None, "a failure without a place to go was raised"
             yield from self._failed(failures)
-        columns = {name: [row[name] for row in made] for name in self._types}
-        result = self._declared(self._frame(columns))
+        result = self._returned.frame(made)
         whence, which = pl.Series(origin, dtype=pl.UInt32), pl.Series(number, dtype=pl.Int64)
         yield self._stream, self._timed(result, _parted(hidden, whence, which))
 
@@ -141,65 +139,6 @@ class Map(Stateless):
             place = where(error, self._path)
             raise UserCodeError(f"{place}: {message} (in the row {row})") from error
         return FailedRow(f"{where(error, self._path)}: {message}", row)
-
-    def _answer(self, answer: object) -> list[dict[str, Any]]:
-        """What the function returned for a row, as a list of rows of the declared columns."""
-        rows: list[Any] = [answer]
-        if answer is None:
-            rows = []
-        elif isinstance(answer, list):
-            rows = answer
-        for row in rows:
-            if not isinstance(row, dict):
-                came = type(row).__name__
-                raise UserCodeError(f"{self._name} must return a dict, got {came}")
-            if row.keys() != self._types.keys():
-                self._refuse_columns(list(row))
-        return rows
-
-    def _frame(self, columns: dict[str, list[Any]]) -> pl.DataFrame:
-        import polars as pl
-
-        series = []
-        for name, values in columns.items():
-            try:
-                series.append(pl.Series(name, values, dtype=self._types[name], strict=True))
-            except (TypeError, pl.exceptions.PolarsError, OverflowError) as error:
-                wanted = self._field(name)
-                raise UserCodeError(
-                    f'{self._name} returned a "{name}" that is no {wanted}: {said(error)}'
-                ) from error
-        return pl.DataFrame(series)
-
-    def _declared(self, result: pl.DataFrame) -> pl.DataFrame:
-        """The result with the declared columns in their order, or an error that names the first
-        that is not as declared."""
-        import polars as pl
-
-        if set(result.columns) != set(self._types):
-            self._refuse_columns(result.columns)
-        for field in self._returns:
-            came, wanted = result.schema[field.name], self._types[field.name]
-            if came != wanted and came != pl.Null:
-                raise UserCodeError(
-                    f'{self._name}: column "{field.name}" is declared {field.type} ({wanted}), '
-                    f"and came as {came}",
-                    f'cast it: pl.col("{field.name}").cast(pl.{wanted})',
-                )
-            if not field.nullable and result[field.name].null_count():
-                raise UserCodeError(
-                    f'{self._name}: column "{field.name}" is declared not null, and has nulls'
-                )
-        return result.select(pl.col(name).cast(type) for name, type in self._types.items())
-
-    def _refuse_columns(self, came: list[str]) -> None:
-        wanted = ", ".join(self._types)
-        shown = ", ".join(map(str, came)) or "none"
-        raise UserCodeError(f"{self._name} must return the columns {wanted}, got {shown}")
-
-    def _field(self, name: str) -> object:
-        field = self._returns.get(name)
-        return field.type if field else name
 
 
 def _hidden(frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, HIDDEN
@@ -11,7 +11,7 @@ from headrace.core.frames import added, projected
 from headrace.core.keygroups import encoded, groups_of
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import MOST_ROWS, Output
-from headrace.core.ordinals import placed
+from headrace.core.ordinals import parted, placed
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
@@ -30,22 +30,25 @@ class Outgoing:
     the columns of its rows, and hidden ones of the key.
     """
 
-    def __init__(
-        self, operation: nodes.Aggregate | nodes.Top, stream: str, *, ordered: bool
-    ) -> None:
+    def __init__(self, operation: nodes.Windowed, stream: str, *, ordered: bool) -> None:
         window = operation.window
         self._stream = stream
         self._changes = window is None or window.fires_again
         self._ordered = ordered
         self._having: pl.Expr | None = None
         self._columns: tuple[str, ...] = ()
+        self._of_one: tuple[str, ...] | None = None
+        """What several rows of one window have in common."""
         if isinstance(operation, nodes.Top):
             self._key: tuple[str, ...] = (*Grouping(operation.key).inside, nodes.RANK)
             return
         bounds = (WINDOW_START, WINDOW_END) if window and window.bounded else ()
         self._key = tuple(each.name for each in operation.key)
-        self._columns = (*self._key, *bounds, *(column.name for column in operation.columns))
-        if operation.having:
+        several = isinstance(operation, nodes.Apply)
+        names = operation.returns.names if several else [c.name for c in operation.columns]
+        self._columns = (*self._key, *bounds, *names)
+        self._of_one = (*self._key, *bounds) if several else None
+        if not several and operation.having:
             self._having = to_expr(operation.having.condition)
 
     def rows(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -55,6 +58,8 @@ class Outgoing:
             return
         if self._ordered:
             frame = placed(frame, self._number(frame))
+            if self._of_one is not None:
+                frame = parted(frame, _number_in(frame, self._of_one))
         hidden = [name for name in HIDDEN if name in frame.columns]
         frame = projected(frame, *(self._columns or self._shown(frame)), *hidden)
         for start in range(0, frame.height, MOST_ROWS):
@@ -81,3 +86,11 @@ class Outgoing:
         if not self._key:
             return pl.Series("at", range(frame.height), dtype=pl.Int64)
         return groups_of(encoded(frame.select(self._key)), 1 << 31)
+
+
+def _number_in(frame: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
+    """The number of each row among those that are the same there."""
+    import polars as pl
+
+    number = pl.int_range(pl.len(), dtype=pl.Int64)
+    return number.over(by) if by else number

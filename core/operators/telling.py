@@ -13,6 +13,7 @@ from headrace.core.operators.windows.grid import grid_of
 from headrace.core.plan.nodes import BOUNDS
 from headrace.core.plan.windows import Session, Window
 from headrace.core.state import SLOT
+from headrace.core.windows import Window as Named
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,6 +69,17 @@ class Telling:
         said = ", ".join(f"{name}={value!r}" for name, value in key.items())
         return ", ".join(filter(None, (f"key {said}" if said else "", self._when(group))))
 
+    def window(self, group: Mapping[str, object]) -> Named:
+        """The key and the window as users know them."""
+        key = {user: group.get(name) for name, user in self._names.items()}
+        start, end = map(group.get, BOUNDS)
+        shape = self._window.shape if self._window else None
+        if isinstance(shape, Session) and isinstance(group.get(END), int):
+            start, end = (_stamp(group[name]) for name in (START, END))
+            end += timedelta(microseconds=shape.gap_us)
+        assert not isinstance(start, int) and not isinstance(end, int)
+        return Named(key, start, end)
+
     def _when(self, group: Mapping[str, object]) -> str:
         bounds = [group.get(name) for name in BOUNDS]
         if all(isinstance(each, datetime) for each in bounds):
@@ -92,12 +104,17 @@ def _like(rows: pl.DataFrame, of: Mapping[str, object]) -> Mapping[str, object]:
 
     known = [pl.col(n).eq_missing(pl.lit(v)) for n, v in of.items() if n in rows.columns]
     found = rows.filter(*known).head(1) if known else rows.head(1)
-    return found.row(0, named=True) if found.height else {}
+    row = found.row(0, named=True) if found.height else {}
+    return {name: value for name, value in row.items() if name.startswith("__")}
+
+
+def _stamp(at: object) -> datetime:
+    """A time, also one in microseconds."""
+    if isinstance(at, int):
+        return EPOCH + timedelta(microseconds=at)
+    assert isinstance(at, datetime)
+    return at
 
 
 def _time(at: object) -> str:
-    """A time, also one in microseconds."""
-    if isinstance(at, int):
-        at = EPOCH + timedelta(microseconds=at)
-    assert isinstance(at, datetime)
-    return at.replace(tzinfo=None).isoformat()
+    return _stamp(at).replace(tzinfo=None).isoformat()

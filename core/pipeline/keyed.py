@@ -17,11 +17,13 @@ from headrace.core.pipeline.complaints import KEY, Gathered, wanted, wrong
 from headrace.core.pipeline.fields import (
     Assignment,
     Assignments,
+    ColumnNames,
     OneOrMany,
     TypeReading,
+    Types,
     attempt,
 )
-from headrace.core.pipeline.functions import ClassName
+from headrace.core.pipeline.functions import ClassName, FunctionName
 from headrace.core.pipeline.part import Part, reading_of
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
@@ -105,13 +107,20 @@ class Trigger(Part):
 
 
 class Evict(Part):
-    """Which rows of a key in a window its aggregates see: the last, or those near the last."""
+    """Which rows of a key in a window its aggregates see: the last, those near the last, or those
+    that a function of yours returns. [Windows](windows.md) has an example.
+    """
 
-    later = ("python",)
-    one_of = ("last", "within")
+    one_of = ("last", "within", "python")
     last: Count | None = Field(None, description="So many rows, the latest in event time.")
     within: Length | None = Field(
         None, description="Rows at most so long before the latest in event time."
+    )
+    python: FunctionName | None = Field(
+        None, description="The file, beside the pipeline, and a function that returns some rows."
+    )
+    of: ColumnNames | None = Field(
+        None, description="The columns that the function gets of the rows; by default all."
     )
 
 
@@ -343,6 +352,16 @@ Rankings = Annotated[
     tuple[Text, ...], OneOrMany(expression, "an expression such as price desc, or a list of them")
 ]
 TimeToLive = Annotated[Ttl, TtlReading()]
+
+
+class Apply(Part):
+    """A Python function over all rows of a key and window, which returns rows, or none."""
+
+    python: FunctionName = Field(description="The file, beside the pipeline, and the function.")
+    returns: Types = Field(description="The columns that it returns, and their types.")
+    of: ColumnNames | None = Field(
+        None, description="The columns that it gets of the rows; by default all."
+    )
 
 
 class Top(Part):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.core.pipeline.findings import Findings
+from headrace.core.pipeline.functions import Function
 from headrace.core.pipeline.keyed import UserAssignment
 from headrace.core.pipeline.model import StepKeys
 
@@ -13,10 +14,24 @@ AGGREGATE = ("partial", "merge", "finish")
 
 def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Findings) -> None:
     """Note what is not there, or is something else."""
-    for each in step.aggregate or ():
-        if isinstance(each, UserAssignment):
-            from headrace.core.pipeline import python_classes
+    users = [each for each in step.aggregate or () if isinstance(each, UserAssignment)]
+    functions: list[tuple[str, Function]] = []
+    if step.apply is not None:
+        functions.append(("apply.python", step.apply.python))
+    evict = step.window.evict if step.window else None
+    if evict is not None and evict.python is not None:
+        functions.append(("window.evict.python", evict.python))
+    if not users and not functions:
+        return
+    from headrace.core.pipeline import python_classes, python_files
 
-            at = f"aggregate.{each.name}.python"
-            where = (folder, at, subject, findings)
-            python_classes.check(each.python.python, *where, methods=AGGREGATE)
+    for each in users:
+        at = f"aggregate.{each.name}.python"
+        where = (folder, at, subject, findings)
+        python_classes.check(each.python.python, *where, methods=AGGREGATE)
+    for at, function in functions:
+        where = (folder, at, subject, findings)
+        if python_classes.is_class(function, folder):
+            python_classes.check(function, *where, methods=("__call__",))
+        else:
+            python_files.check(function, *where, most=2)

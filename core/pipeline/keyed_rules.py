@@ -21,7 +21,7 @@ from headrace.core.pipeline.written import in_units
 
 Data: TypeAlias = Mapping[Text, object]
 
-KEYED = ("join", "broadcast", "aggregate", "top", "dedup", "process")
+KEYED = ("join", "broadcast", "aggregate", "apply", "top", "dedup", "process")
 IN_TIME = ("tumble", "slide", "session", "cumulate")
 ONE_SHAPE = f"window: wanted one of {', '.join(SHAPES)}, got"
 APART = "put it into a step of its own"
@@ -53,7 +53,7 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
     kinds = [key for key in KEYED if key in data]
     yield from _clauses(data, kinds)
     window = step.window
-    if window is not None and kinds in (["aggregate"], ["top"], ["join"]):
+    if window is not None and kinds in (["aggregate"], ["apply"], ["top"], ["join"]):
         yield from _every(window, shape_of(window))
         yield from _offset(window, shape_of(window))
         yield from _lateness(window, shape_of(window))
@@ -106,6 +106,9 @@ def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
             yield Rule((key,), f'"{key}" stands beside "broadcast"', APART)
         elif key in data and not kinds:
             yield Rule((key,), f'"{key}" needs "aggregate" or "top" beside it', MISSING[key])
+    if kinds == ["apply"] and "window" not in data:
+        hint = "window: global is all rows of a key"
+        yield Rule(("apply",), '"apply" needs "window" beside it', hint)
     if "having" in data and "aggregate" not in data:
         yield Rule(("having",), '"having" needs "aggregate" beside it', '"where" filters rows')
     if "ttl" in data and "window" in data and not dedups:
@@ -243,6 +246,8 @@ def _firing(window: Window, of: str) -> Iterator[Rule]:
         yield Rule(("window", "accumulate"), message, "without, a window fires once")
     if evict is not None:
         yield from _one_of(evict, "evict")
+        if evict.of is not None and evict.python is None:
+            yield Rule(("window", "evict", "of"), 'window.evict: "of" goes with "python"')
 
 
 def _trigger(trigger: Trigger) -> Iterator[Rule]:
@@ -255,6 +260,6 @@ def _trigger(trigger: Trigger) -> Iterator[Rule]:
 def _one_of(part: Trigger | Evict, name: str) -> Iterator[Rule]:
     given = [key for key in part.one_of if getattr(part, key) is not None]
     if len(given) != 1:
-        came = "both" if given else "none"
-        message = f"window.{name}: wanted one of {' and '.join(part.one_of)}, got {came}"
-        yield Rule(("window", name), message)
+        came = ("none", "", "both", "all")[len(given)]
+        known = " and ".join(filter(None, (", ".join(part.one_of[:-1]), part.one_of[-1])))
+        yield Rule(("window", name), f"window.{name}: wanted one of {known}, got {came}")

@@ -13,7 +13,7 @@ from headrace.core.pipeline.settings import Settings
 
 LATER_CONNECTORS: tuple[str, ...] = ()
 
-LATER_CLAUSES = ("connect", "apply", "match", "iterate", "sql")
+LATER_CLAUSES = ("connect", "match", "iterate", "sql")
 
 CLAUSES = (
     *(
@@ -27,6 +27,7 @@ CLAUSES = (
         "key",
         "window",
         "aggregate",
+        "apply",
         "top",
     ),
     *("ttl", "dedup", "process", "having", "select", "drop", "route"),

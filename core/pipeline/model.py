@@ -37,7 +37,7 @@ from headrace.core.pipeline.formats import (
 )
 from headrace.core.pipeline.functions import Function, FunctionName
 from headrace.core.pipeline.joins import Join
-from headrace.core.pipeline.keyed import Aggregates, Dedup, Key, TimeToLive, Top, Windowed
+from headrace.core.pipeline.keyed import Aggregates, Apply, Dedup, Key, TimeToLive, Top, Windowed
 from headrace.core.pipeline.lookup import Lookup, LookupKeys
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.process import Process
@@ -118,8 +118,8 @@ class StepKeys(Part):
     """One step, read like one SELECT.
 
     Its clauses act in this order, however they are written: `from` (or `join`), `explode`,
-    `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `top`, or `process`)
-    or else `dedup`, `having`, `select`, `drop`, `route`.
+    `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `apply`, `top`, or
+    `process`) or else `dedup`, `having`, `select`, `drop`, `route`.
     """
 
     from_: Names = Field(
@@ -149,9 +149,9 @@ class StepKeys(Part):
     )
     key: Key | None = Field(
         None,
-        description="What `aggregate`, `top` or `process` groups rows by: a column, a list, or a "
-        "mapping of names to expressions. Null is a key like any other; without `key` all rows are "
-        "one group.",
+        description="What `aggregate`, `apply`, `top` or `process` groups rows by: a column, a "
+        "list, or a mapping of names to expressions. Null is a key like any other; without `key` "
+        "all rows are one group.",
     )
     window: Windowed | None = Field(
         None, description="Which rows of a key belong together; without it, all of them."
@@ -160,6 +160,11 @@ class StepKeys(Part):
         None,
         description="A row for each key and window: the key, `window_start` and `window_end`, then "
         "these columns. Without `window`, the row of a key is put out each time it changes.",
+    )
+    apply: Apply | None = Field(
+        None,
+        description="With `window`: rows that a Python function makes of all rows of a key and "
+        "window: the key, `window_start` and `window_end`, then the columns that it returns.",
     )
     top: Top | None = Field(None, description="The first rows of each key and window.")
     ttl: TimeToLive | None = Field(

@@ -58,7 +58,7 @@ def check(
     missing = [name for name in methods if name not in shape.methods]
     if missing and not shape.derived:
         message = f'{key}: class "{shape.name}" has no {" and no ".join(missing)}'
-        hint = f"it wants {', '.join(methods)}: see headrace.core.windows"
+        hint = f"it wants {', '.join(methods)}"
         findings.add(message, place, hint, subject)
     if shape.problem:
         message = f'{key}: the state of class "{shape.name}" {shape.problem}'
@@ -87,6 +87,11 @@ def _not_there(
     hint = did_you_mean(function.name, classes) or listed
     place = function.text.locate(len(function.text) - len(function.name))
     findings.add(message, place, hint, subject)
+
+
+def is_class(function: Function, folder: Path) -> bool:
+    """Whether it is a class that stands in the file."""
+    return function.name in (_shapes(function.path(folder)) or {})
 
 
 def state_of(path: Path, name: str) -> Schema | None:

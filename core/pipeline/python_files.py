@@ -15,6 +15,7 @@ from headrace.core.problems import did_you_mean, nearest_file
 
 MAX_BYTES = 2**20
 WANTED = "wanted a function of one argument"
+WANTED_TWO = "wanted a function of one argument, or of two: rows and their window"
 HINT = "as in def {}(rows): ... return ..."
 
 
@@ -26,11 +27,15 @@ class Names:
     others: tuple[tuple[str, str], ...] = ()
     unfit: tuple[tuple[str, str], ...] = ()
     """Functions that cannot be called with one argument and return a value, and why."""
+    unfit_for_two: tuple[tuple[str, str], ...] = ()
+    """Those that cannot be called with one argument or with two."""
     problem: str = ""
 
 
-def check(function: Function, folder: Path, key: str, subject: str, findings: Findings) -> None:
-    """Note what is wrong with a reference such as `scoring.py:score`."""
+def check(
+    function: Function, folder: Path, key: str, subject: str, findings: Findings, most: int = 1
+) -> None:
+    """Note what is wrong with a reference such as `scoring.py:score`; `most` arguments, 1 or 2."""
     text = function.text
     file_end = len(text) - len(function.name) - 1
     file_place = text.locate(0, file_end)
@@ -44,8 +49,8 @@ def check(function: Function, folder: Path, key: str, subject: str, findings: Fi
         findings.add(message, file_place, _neighbour(path), subject)
     elif names.problem:
         findings.add(f'{key}: "{function.file}" {names.problem}', file_place, "", subject)
-    elif function.name in dict(names.unfit):
-        message = f"{key}: {WANTED}, but {dict(names.unfit)[function.name]}"
+    elif why := dict(names.unfit if most == 1 else names.unfit_for_two).get(function.name):
+        message = f"{key}: {WANTED if most == 1 else WANTED_TWO}, but {why}"
         findings.add(message, text.locate(file_end + 1), HINT.format(function.name), subject)
     elif function.name not in names.functions:
         what = dict(names.others).get(function.name)
@@ -92,17 +97,20 @@ def _defined(path: Path, changed: int, size: int) -> Names:
     except OSError as error:
         return Names(problem=f"cannot be read: {(error.strerror or 'unknown reason').lower()}")
     found = dict(_names(tree.body))
-    unfit = {n.name: _unfit(n) for n in tree.body if isinstance(n, ast.FunctionDef)}
+    written = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    unfit = {node.name: _unfit(node, 1) for node in written}
+    for_two = {node.name: _unfit(node, 2) for node in written}
     functions = tuple(name for name, what in found.items() if what == "function")
     return Names(
         functions,
         tuple((n, what) for n, what in found.items() if what != "function"),
         tuple((n, why) for n, why in unfit.items() if why and found[n] == "function"),
+        tuple((n, why) for n, why in for_two.items() if why and found[n] == "function"),
     )
 
 
-def _unfit(function: ast.FunctionDef) -> str:
-    """Why a call with one argument fails or gives no rows; a decorator may change all that."""
+def _unfit(function: ast.FunctionDef, most: int) -> str:
+    """Why a call with so many arguments fails or gives no rows; a decorator may change all that."""
     if function.decorator_list:
         return ""
     taken = function.args
@@ -115,7 +123,7 @@ def _unfit(function: ast.FunctionDef) -> str:
     ]
     if keywords:
         return f'"{function.name}" needs {" and ".join(keywords)} by name'
-    if len(needed) > 1:
+    if len(needed) > most:
         return f'"{function.name}" needs {" and ".join(needed)}'
     if not names and not taken.vararg:
         return f'"{function.name}" takes none'

@@ -12,7 +12,7 @@ from inspect import getdoc
 from headrace.core.connector import Connector, Connectors
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.formats import FORMATS, LATER_FORMATS, CsvOptions, JsonOptions
-from headrace.core.pipeline.keyed import Dedup, PythonAggregate, Top, Ttl, Window
+from headrace.core.pipeline.keyed import Apply, Dedup, PythonAggregate, Top, Ttl, Window
 from headrace.core.pipeline.later import LATER_CLAUSES, LATER_CONNECTORS
 from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
@@ -111,7 +111,7 @@ def _page(connectors: Connectors) -> Iterator[str]:
     yield from _connectors(connectors, "source")
     yield from _section("## Steps", StepKeys, "")
     yield KEYED
-    parts = (("map", Map), ("window", Window), ("aggregate", PythonAggregate))
+    parts = (("map", Map), ("window", Window), ("aggregate", PythonAggregate), ("apply", Apply))
     for name, part in (*parts, ("top", Top), ("dedup", Dedup)):
         yield from _section(f"### {name}", part, name)
     yield from _section("### ttl", Ttl, "ttl")

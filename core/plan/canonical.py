@@ -75,6 +75,11 @@ def aggregated_text(column: nodes.Aggregated) -> str:
     return canonical(column.text)
 
 
+def apply_text(operation: nodes.Apply) -> str:
+    """Which function makes rows of a window's."""
+    return f"apply {operation.code} to {', '.join(map(quoted, operation.of.names))}"
+
+
 def window_text(window: Window) -> str:
     """Which rows are put together, and how much of them is kept.
 
@@ -191,7 +196,7 @@ def _operation(operation: nodes.Operation) -> Iterator[str]:
             for one, other in zip(operation.left.key, operation.right.key, strict=True):
                 yield f"key {column_text(one)} = {column_text(other)}"
             yield join_text(operation)
-        case nodes.Aggregate() | nodes.Top() | nodes.Dedup() | nodes.Process():
+        case nodes.Aggregate() | nodes.Apply() | nodes.Top() | nodes.Dedup() | nodes.Process():
             yield from _keyed(operation)
 
 
@@ -227,6 +232,9 @@ def _keyed(operation: nodes.Keyed) -> Iterator[str]:
             yield dedup_text(operation)
         case nodes.Process(body=body):
             yield from _body(body)
+        case nodes.Apply():
+            returns = ", ".join(f"{f.name} {f.type}" for f in operation.returns)
+            yield f"{apply_text(operation)}, returns {returns}"
         case nodes.Aggregate(columns=columns, having=having):
             yield from (f"{quoted(c.name)} = {aggregated_text(c)}" for c in columns)
             if having:

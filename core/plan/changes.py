@@ -35,6 +35,9 @@ from headrace.core.plan.nodes import (
     Top,
     Upsert,
 )
+from headrace.core.plan.nodes import (
+    Apply as Applied,
+)
 from headrace.core.plan.windows import Session, Window
 
 
@@ -196,6 +199,8 @@ def _made_by(operation: Keyed) -> Kind:
             # A session that goes on is another window: the row of the old one is deleted.
             deletes = operation.having is not None or isinstance(window.shape, Session)
             return Upsert((*names, *BOUNDS) if window.bounded else names, deletes)
+        case Applied(window=window) if window.fires_again:
+            return Upsert((*names, *BOUNDS) if window.bounded else names, deletes=True)
         case Top(window=None):
             return Upsert((*names, RANK))
         case Dedup(keep="last"):

@@ -15,6 +15,7 @@ from headrace.core.plan.describe_lookup import lookup_lines
 from headrace.core.plan.layout import two_sided
 from headrace.core.plan.nodes import (
     Aggregate,
+    Apply,
     Dedup,
     Explode,
     Filter,
@@ -111,5 +112,5 @@ def _operation(operation: Operation) -> Iterator[str]:
             yield "route else"
         case Join():
             yield from join_lines(operation)
-        case Aggregate() | Top() | Dedup() | Process():
+        case Aggregate() | Apply() | Top() | Dedup() | Process():
             yield from keyed_lines(operation)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from headrace.core.plan.nodes import Aggregate, Body, Computed, Dedup, Keyed, Process, Top
+from headrace.core.plan.nodes import (
+    Aggregate,
+    Apply,
+    Body,
+    Computed,
+    Dedup,
+    Keyed,
+    Process,
+    Top,
+)
 from headrace.core.plan.states import Kept, ranges
 from headrace.core.plan.windows import (
     Count,
@@ -35,13 +44,15 @@ def keyed_lines(operation: Keyed) -> Iterator[str]:
             yield f"key {_key(operation.key)}"
             late = f", late rows to {operation.late_to}" if operation.late_to else ""
             yield from body_lines(operation.body, late)
-        case Aggregate() | Top():
+        case Aggregate() | Apply() | Top():
             yield f"key {_key(operation.key)}" if operation.key else "no key: one group of all rows"
             if operation.window:
                 yield f"window {window_said(operation.window)}"
             if isinstance(operation, Top):
                 by = ", ".join(ranking.text for ranking in operation.by)
                 yield f"top {operation.rows} by {by}{changes_said(operation.changes)}"
+            elif isinstance(operation, Apply):
+                yield f"apply {operation.code} to {', '.join(operation.of.names)}"
             else:
                 columns = (f"{column.name} = {column.text}" for column in operation.columns)
                 yield f"aggregate {', '.join(columns)}{changes_said(operation.changes)}"
@@ -115,6 +126,8 @@ def _trigger(trigger: Trigger) -> str:
 
 def evict_said(evict: Evict) -> str:
     """Which rows of a window are seen."""
+    if evict.code is not None and evict.of is not None:
+        return f"what {evict.code} keeps, by {', '.join(evict.of.names)}"
     if evict.within_us is None:
         return f"the last {evict.last} rows"
     return f"the last {_length(evict.within_us)}"

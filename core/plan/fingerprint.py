@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import (
+    apply_text,
     column_text,
     dedup_text,
     join_text,
@@ -102,6 +103,8 @@ def _does(keyed: nodes.Keyed) -> str:
             return f"top {rows} by {', '.join(map(ranking_text, by))}{of}"
         case nodes.Dedup():
             return dedup_text(keyed)
+        case nodes.Apply():
+            return apply_text(keyed)
         case nodes.Process(body=body):
             return process_text(body)
     return f"aggregate{changes_said(keyed.changes)}"
@@ -116,7 +119,7 @@ def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str
         of_rows = kept_of_rows(step, keyed, plan) if keeps_rows else ()
         columns = {f.name: str(f.type) for f in of_rows}
         return {"calls": {}, "aggregates": {}, "columns": columns}
-    if keyed.window and keyed.window.evict:
+    if isinstance(keyed, nodes.Apply) or (keyed.window and keyed.window.evict):
         columns = {name: str(type) for name, type in read_of_rows(keyed).items()}
         return {"calls": {}, "aggregates": {}, "columns": columns}
     secret = {call.name for c in keyed.columns if MASK in c.text for call in c.expression.calls}

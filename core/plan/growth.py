@@ -14,6 +14,7 @@ from headrace.core.plan.layout import keyed_operation, two_sided
 from headrace.core.plan.matching import AsOf, Changing, Everywhere, Matching, SameWindow, Within
 from headrace.core.plan.nodes import (
     Aggregate,
+    Apply,
     Body,
     Dedup,
     Join,
@@ -170,11 +171,15 @@ def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
             return clause, message, f"{ttl} {BEHIND}"
         case (
             Aggregate(window=Window(shape=Global(), trigger=None))
+            | Apply(window=Window(shape=Global(), trigger=None))
             | Top(window=Window(shape=Global(), trigger=None))
         ):
             hint = "add a trigger, as in {global: true, trigger: {every: 1m}}"
             return "window", "a global window fires at the end, and its input has none", hint
-        case Aggregate(window=Window(shape=Global(), accumulate=True), key=(_, *_)):
+        case (
+            Aggregate(window=Window(shape=Global(), accumulate=True), key=(_, *_))
+            | Apply(window=Window(shape=Global(), accumulate=True), key=(_, *_))
+        ):
             hint = "accumulate: false forgets what was fired"
             return "window", message, hint
     return None

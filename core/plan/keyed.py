@@ -26,6 +26,7 @@ from headrace.core.plan.nodes import (
     RANK,
     Aggregate,
     Aggregated,
+    Apply,
     Computed,
     Dedup,
     Filter,
@@ -38,7 +39,7 @@ from headrace.core.plan.nodes import (
 )
 from headrace.core.plan.processes import body_of
 from headrace.core.plan.rankings import no_ranking, ordering
-from headrace.core.plan.user_windows import user_aggregate
+from headrace.core.plan.user_windows import code_of, seen_of, user_aggregate, with_code
 from headrace.core.plan.windowing import in_us, needs_time, window_of
 from headrace.core.problems import did_you_mean
 from headrace.core.types import INT, TIMESTAMP, Array, Field, Schema, Struct
@@ -73,6 +74,8 @@ class KeyedClauses:
         """The operation, if the step has one; `known` is then what comes out."""
         if self.step.aggregate is not None:
             return self._aggregate(self.step.aggregate)
+        if self.step.apply is not None:
+            return self._apply(self.step.apply)
         if self.step.top is not None:
             return self._top(self.step.top)
         if self.step.dedup is not None:
@@ -115,6 +118,25 @@ class KeyedClauses:
             _computed(key, self.step.key), window, tuple(columns), having, self._ttl(self.step.ttl)
         )
 
+    def _apply(self, written: document.Apply) -> Apply | None:
+        key, window = [*self._key(self.step.key)], self._window()
+        of = seen_of(written.of, self.known, self.report)
+        bounds = BOUNDS if window and window.bounded else ()
+        self._check_bounds(bounds)
+        for name in written.returns.names:
+            self._check_name(name, [name for name, _ in key], bounds, "returned column")
+        fields = [
+            *_schema((name, typed) for name, typed in key if typed),
+            *(Field(name, TIMESTAMP, nullable=False) for name in bounds),
+            *written.returns.schema,
+        ]
+        broken = {name for name, typed in key if typed is None} | written.returns.broken
+        self.known = Known(Schema(tuple(_once(fields))), frozenset(broken), self.known.open)
+        if window is None or of is None:
+            return None
+        code = code_of(written.python, self.report.folder)
+        return Apply(_computed(key, self.step.key), window, code, of, written.returns.schema)
+
     def _aggregated(self, written: Assignment, keys: Known) -> Aggregated | None:
         """A column of the result; None if it is wrong."""
         if isinstance(written, document.UserAssignment):
@@ -147,10 +169,12 @@ class KeyedClauses:
                 message = f'"{each.name}" is a column of the window'
                 self.report.add(message, each.name.locate(), "give the key another name")
 
-    def _check_name(self, name: Text, key: list[str], bounds: Iterable[str]) -> None:
+    def _check_name(
+        self, name: Text, key: list[str], bounds: Iterable[str], of: str = "aggregate"
+    ) -> None:
         if name in key or name in bounds:
             what = "the key" if name in key else "the window"
-            hint = "give the aggregate another name"
+            hint = f"give the {of} another name"
             self.report.add(f'"{name}" is a column of {what}', name.locate(), hint)
 
     def _top(self, written: document.Top) -> Top:
@@ -255,7 +279,7 @@ class KeyedClauses:
         written = self.step.window
         if written is None:
             return None
-        window = window_of(written)
+        window = with_code(window_of(written), written, self.known, self.report)
         if not self.rows.timed:
             needs = needs_time(window)
             if needs:

@@ -20,6 +20,7 @@ from headrace.core.plan.windows import Ttl, Window
 from headrace.core.process.declared import Declared
 from headrace.core.process.declared import Kind as StateKind
 from headrace.core.types import BOOLEAN, Field, Schema
+from headrace.core.user_code import UserCode
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
@@ -208,6 +209,26 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class Apply:
+    """A user's function over the rows of each key and window.
+
+    Its rows have the key's columns, `window_start` and `window_end` where windows have them, then
+    the columns that it returns.
+    """
+
+    key: tuple[Computed, ...]
+    window: Window
+    code: UserCode
+    of: Schema
+    """The columns that the function is handed."""
+    returns: Schema
+
+    @property
+    def ttl(self) -> None:
+        """A window is forgotten when it is over."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """What `top` ranks by."""
 
@@ -299,7 +320,10 @@ class Process:
         """Each of its states has its own."""
 
 
-Keyed: TypeAlias = Aggregate | Top | Dedup | Process
+Windowed: TypeAlias = Aggregate | Apply | Top
+"""What may be done with the rows of a key and window."""
+
+Keyed: TypeAlias = Aggregate | Apply | Top | Dedup | Process
 """What keeps state by key; its step reads rows that were hashed by that key."""
 
 JoinType: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]

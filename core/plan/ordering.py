@@ -12,6 +12,7 @@ from dataclasses import replace
 from headrace.core.plan.matching import AsOf, Everywhere
 from headrace.core.plan.nodes import (
     Aggregate,
+    Apply,
     Dedup,
     Join,
     Operation,
@@ -42,7 +43,7 @@ def _reads_order(step: Step, ordered: set[str], needs: Callable[[Operation], boo
     """Whether the rows that come to a step must have their place."""
     if any(map(needs, step.operations)):
         return True
-    places = any(isinstance(operation, Aggregate) for operation in step.operations)
+    places = any(isinstance(operation, Aggregate | Apply) for operation in step.operations)
     handed_on = step.asides if places else {stream.name for stream in step.outputs}
     return not ordered.isdisjoint(handed_on)
 
@@ -59,7 +60,7 @@ def needs_order(operation: Operation) -> bool:
         case Join():
             in_time = isinstance(operation.matching, Everywhere) and operation.matching.in_time
             return in_time or isinstance(operation.matching, AsOf)
-    return isinstance(operation, Top)
+    return isinstance(operation, Apply | Top)
 
 
 def _marked(part: PlanPart, ordered: set[str]) -> PlanPart:

@@ -19,6 +19,7 @@ from headrace.core.plan.matching import Changing, Everywhere
 from headrace.core.plan.nodes import (
     RANK,
     Aggregate,
+    Apply,
     Computed,
     Dedup,
     Explode,
@@ -39,6 +40,7 @@ from headrace.core.plan.nodes import (
     Top,
     TwoSided,
 )
+from headrace.core.plan.windows import Window
 
 Wanted: TypeAlias = "set[str] | None"
 """The columns that are needed; None: all of them."""
@@ -96,7 +98,8 @@ def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | 
                 operation = _joined(operation, wanted)
             if isinstance(operation, Top):
                 ranked = (columns(ranking.value) for ranking in operation.by)
-                operation = replace(operation, columns=frozenset(wanted - {RANK}).union(*ranked))
+                kept = frozenset(wanted - {RANK}) | _seen(operation.window)
+                operation = replace(operation, columns=kept.union(*ranked))
             if isinstance(operation, Dedup) and operation.in_time:
                 operation = replace(operation, columns=frozenset(wanted))
             if isinstance(operation, Lookup):
@@ -147,14 +150,23 @@ def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
             return None
         case Lookup(on=on):
             return (wanted - {*operation.added.names}) | _read(on)
-        case Aggregate(key, _, aggregated):
-            return _read(key).union(*(column.expression.columns for column in aggregated))
-        case Top(key, _, _, by):
-            return _read(key).union(wanted, *(columns(ranking.value) for ranking in by))
+        case Aggregate(key, window, aggregated):
+            seen = _read(key) | _seen(window)
+            return seen.union(*(column.expression.columns for column in aggregated))
+        case Apply(key, window, _, of):
+            return _read(key) | _seen(window) | {*of.names}
+        case Top(key, window, _, by):
+            seen = _read(key) | _seen(window)
+            return seen.union(wanted, *(columns(ranking.value) for ranking in by))
         case Dedup(key):
             return wanted | _read(key)
         case Join():
             return wanted
+
+
+def _seen(window: Window | None) -> set[str]:
+    """What users' code in a window reads."""
+    return {*window.handed} if window else set()
 
 
 def _read(key: Iterable[Computed]) -> set[str]:

@@ -16,6 +16,7 @@ from headrace.core.plan.layout import keyed_operation, two_sided
 from headrace.core.plan.matching import AsOf, Changing, Everywhere
 from headrace.core.plan.nodes import (
     Aggregate,
+    Apply,
     Body,
     Dedup,
     Join,
@@ -125,7 +126,9 @@ def _states(keyed: Keyed) -> Iterator[State]:
             yield State("keys", "table", columns)
             if keyed.changes is not None:
                 yield State("rows", "runs", (("rows as they are now", "struct"),), by_time=False)
-        case Aggregate(window=window) | Top(window=window) if window is not None:
+        case Aggregate(window=window) | Apply(window=window) | Top(window=window) if (
+            window is not None
+        ):
             match window.shape:
                 case Session():
                     yield State("open", "runs", columns)
@@ -146,6 +149,8 @@ def _columns(keyed: Keyed) -> tuple[tuple[str, str], ...]:
             return (("row that was put out", "struct"),)
         case Aggregate(window=window) if window is not None and window.evict is not None:
             return tuple(_raw(keyed))
+        case Apply():
+            return tuple(_raw(keyed))
         case Aggregate():
             return tuple(_partial(keyed))
         case Top():
@@ -162,20 +167,24 @@ def _partial(keyed: Aggregate) -> Iterator[tuple[str, str]]:
         yield from ((name.removeprefix("__"), str(type)) for name, type in state.items())
 
 
-def _raw(keyed: Aggregate) -> Iterator[tuple[str, str]]:
+def _raw(keyed: Aggregate | Apply) -> Iterator[tuple[str, str]]:
     """The columns of rows as they came: nobody knows yet which of them will be seen."""
     yield from ((name, str(type)) for name, type in read_of_rows(keyed).items())
 
 
-def read_of_rows(keyed: Aggregate) -> dict[str, Type]:
-    """The columns that the aggregates read, with their types."""
+def read_of_rows(keyed: Aggregate | Apply) -> dict[str, Type]:
+    """The columns that the aggregates read, or users' code, with their types."""
     from headrace.core.aggregates import distinct_calls
 
+    seen = keyed.window.handed if keyed.window else {}
+    if isinstance(keyed, Apply):
+        return {**{field.name: field.type for field in keyed.of}, **seen}
     calls = distinct_calls(column.expression for column in keyed.columns)
     read = (each.typed for call in calls for each in (*call.inputs, call.condition) if each)
-    return {
+    columns = {
         node.name: node.type for typed in read for node in walk(typed) if isinstance(node, Column)
     }
+    return {**columns, **seen}
 
 
 def call_state(call: AggregateCall) -> dict[str, object]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.core.pipeline import keyed as document
 from headrace.core.pipeline.functions import Function
 from headrace.core.pipeline.keyed import PythonAggregate
+from headrace.core.pipeline.text import Text
+from headrace.core.plan import windows
 from headrace.core.plan.columns import Known, Report, output
-from headrace.core.plan.nodes import Aggregate, Operation
+from headrace.core.plan.nodes import Aggregate, Apply, Operation, Top
+from headrace.core.problems import did_you_mean
+from headrace.core.types import Schema
 from headrace.core.user_code import UserCode
 
 if TYPE_CHECKING:
@@ -23,9 +30,40 @@ def code_of(function: Function, folder: Path) -> UserCode:
 
 def codes_of(operation: Operation) -> tuple[UserCode, ...]:
     """The users' code that a keyed operation runs."""
+    if not isinstance(operation, Aggregate | Apply | Top):
+        return ()
     calls = operation.columns if isinstance(operation, Aggregate) else ()
-    found = (getattr(call, "code", None) for each in calls for call in each.expression.calls)
+    found = [getattr(call, "code", None) for each in calls for call in each.expression.calls]
+    found.append(getattr(operation, "code", None))
+    if operation.window is not None and operation.window.evict is not None:
+        found.append(operation.window.evict.code)
     return tuple(code for code in found if code is not None)
+
+
+def seen_of(names: Iterable[Text] | None, known: Known, report: Report) -> Schema | None:
+    """The columns that users' code is handed; None if they are not known."""
+    if names is None:
+        return known.schema if known.whole else None
+    for name in names:
+        if not known.may_have(name) and name not in known.schema:
+            near = did_you_mean(name, known.schema.names)
+            hint = near or f"the columns are {', '.join(known.schema.names)}"
+            report.add(f'unknown column "{name}"', name.locate(), hint)
+    found = [known.schema.get(name) for name in names]
+    fields = tuple(field for field in found if field is not None)
+    return Schema(fields) if len(fields) == len(found) else None
+
+
+def with_code(
+    window: windows.Window, written: document.Window, known: Known, report: Report
+) -> windows.Window:
+    """The window with users' code in it."""
+    evict = written.evict
+    if evict is not None and evict.python is not None:
+        of = seen_of(evict.of, known, report) or Schema(())
+        seen = windows.Evict(code=code_of(evict.python, report.folder), of=of)
+        window = replace(window, evict=seen)
+    return window
 
 
 def user_aggregate(

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from headrace.core.types import Schema, Type
+from headrace.core.user_code import UserCode
+
 
 @dataclass(frozen=True, slots=True)
 class Tumble:
@@ -75,6 +78,10 @@ class Evict:
 
     last: int | None = None
     within_us: int | None = None
+    code: UserCode | None = None
+    """A user's function that says which."""
+    of: Schema | None = None
+    """The columns that it is handed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,12 @@ class Window:
     def bounded(self) -> bool:
         """Whether its windows have a start and an end, which its rows then show."""
         return not isinstance(self.shape, Count | Global)
+
+    @property
+    def handed(self) -> dict[str, Type]:
+        """The columns that users' code sees of rows."""
+        columns = self.evict.of if self.evict and self.evict.of else ()
+        return {field.name: field.type for field in columns}
 
     @property
     def fires_again(self) -> bool:

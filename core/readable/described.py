@@ -42,6 +42,8 @@ def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
         users = {c.name: call for c in keyed.columns if (call := _user(c)) is not None}
         columns = {c.name: str(c.text) for c in keyed.columns if c.name not in users}
         of = {name: str(type) for name, type in read_of_rows(keyed).items()}
+    elif isinstance(keyed, nodes.Apply):
+        of = {name: str(type) for name, type in read_of_rows(keyed).items()}
     elif isinstance(keyed, nodes.Dedup):
         kept = kept_of_rows(step, keyed, plan) if keyed.in_time else ()
         of = {field.name: str(field.type) for field in kept}
@@ -73,7 +75,10 @@ def _user(column: nodes.Aggregated) -> dict[str, Any] | None:
 def _window(window: Window) -> dict[str, Any]:
     shape = {type(window.shape).__name__.lower(): asdict(window.shape)}
     trigger = asdict(window.trigger) if window.trigger else None
-    evict = asdict(window.evict) if window.evict else None
+    evict = None
+    if window.evict:
+        python = None if window.evict.code is None else str(window.evict.code)
+        evict = {"last": window.evict.last, "within_us": window.evict.within_us, "python": python}
     return {
         "shape": shape,
         "lateness_us": window.lateness_us,

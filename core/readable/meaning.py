@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from headrace.core.aggregates import type_aggregate_text
@@ -33,6 +34,7 @@ from headrace.core.readable.users import kept_for_users
 from headrace.core.snapshots import Manifest
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import ATOMS, TIMESTAMP, Field, Schema, Type
+from headrace.core.user_code import UserCode
 
 NOWHERE = Span(0, 0)
 SHAPES: Mapping[str, type[Shape]] = {
@@ -113,6 +115,9 @@ def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
         )
     if kept["does"].startswith("dedup"):
         return Meaning(key, nodes.Dedup(made, "first"), of, timed, ttl)
+    if kept["does"].startswith("apply"):
+        assert window is not None, "what is applied to rows of windows"
+        return Meaning(key, nodes.Apply(made, window, _NOBODY, of, Schema(())), of, timed)
     keys = _bounded(key.columns, window)
     texts = {name: text for name, text in reading["columns"].items() if MASK not in text}
     columns = tuple(
@@ -158,6 +163,16 @@ def _ranking(text: str, rows: Schema) -> nodes.Ranking:
     return nodes.Ranking(type_expression(text[:end], rows), descending, nulls_last, text)
 
 
+_NOBODY = UserCode(Path(), "", "")
+"""In the place of users' code, which nobody runs to show what it sees."""
+
+
+def _evict(said: Mapping[str, Any]) -> Evict:
+    if said.get("python"):
+        return Evict(code=_NOBODY, of=Schema(()))
+    return Evict(said["last"], said["within_us"])
+
+
 def _window(said: Mapping[str, Any]) -> Window:
     ((name, lengths),) = said["shape"].items()
     return Window(
@@ -167,5 +182,5 @@ def _window(said: Mapping[str, Any]) -> Window:
         said["processing"],
         Trigger(**said["trigger"]) if said["trigger"] else None,
         said["accumulate"],
-        Evict(**said["evict"]) if said["evict"] else None,
+        _evict(said["evict"]) if said["evict"] else None,
     )

@@ -106,7 +106,8 @@ class States:
     def _keeps_rows(self) -> bool:
         """Whether rows are kept, rather than results of them."""
         window = self._meaning.window
-        return isinstance(self._operation, nodes.Top) or bool(window and window.evict)
+        keeps_rows = isinstance(self._operation, nodes.Apply | nodes.Top)
+        return keeps_rows or bool(window and window.evict)
 
     def _of_table(self, table: pl.DataFrame) -> pl.DataFrame:
         """Running aggregates, the best rows of a key, keys that were seen."""
@@ -183,7 +184,7 @@ class States:
             return self._fold(states).finish(states, (*self._inside, *beside))
         states = self._grouping.named(states)
         states = states.select(*before, KEPT, *(n for n in (EVENT_TIME,) if n in states.columns))
-        if isinstance(self._operation, nodes.Aggregate):
+        if not isinstance(self._operation, nodes.Top):
             return listed(in_place(states, KEPT), KEPT, self._key, before, "row")
         return listed(states, KEPT, self._key, before, "rank")
 

@@ -66,11 +66,11 @@ def _of_keys(operation: nodes.Keyed, columns: Columns) -> Columns:
             kept = {name: type for name, type in shown.items() if operation.keeps(name)}
             return {**kept, nodes.RANK: INT}
     bounded = operation.window is not None and operation.window.bounded
-    return {
-        **{each.name: each.value.type for each in operation.key},
-        **(dict.fromkeys(nodes.BOUNDS, TIMESTAMP) if bounded else {}),
-        **{each.name: each.expression.type for each in operation.columns},
-    }
+    keys = {each.name: each.value.type for each in operation.key}
+    bounds = dict.fromkeys(nodes.BOUNDS, TIMESTAMP) if bounded else {}
+    if isinstance(operation, nodes.Apply):
+        return {**keys, **bounds, **{field.name: field.type for field in operation.returns}}
+    return {**keys, **bounds, **{each.name: each.expression.type for each in operation.columns}}
 
 
 def of_join(join: nodes.Join, timed: bool, ordered: bool) -> Columns:

@@ -27,5 +27,5 @@ def by_key(rows: DataFrame, operation: nodes.Keyed, wanted: Columns) -> DataFram
             return ranked(rows, operation, wanted)
         case nodes.Dedup():
             return deduplicated(rows, operation, wanted)
-        case nodes.Process():
+        case nodes.Apply() | nodes.Process():
             return None

@@ -25,8 +25,10 @@ def _at_once(step: nodes.Step) -> nodes.Step:
 
 
 def _fired_once(operation: nodes.Operation) -> nodes.Operation:
-    if not isinstance(operation, nodes.Aggregate | nodes.Top):
+    if not isinstance(operation, nodes.Windowed):
         return operation
+    if isinstance(operation, nodes.Apply):
+        return replace(operation, window=_once(operation.window))
     window = None if operation.window is None else _once(operation.window)
     # A stream of changes is the table that it ends as, and its rows are facts.
     return replace(operation, window=window, changes=None)
@@ -41,6 +43,6 @@ def _is_in_order(operation: nodes.Operation) -> bool:
     """Whether it takes rows in an order: here also where a stream takes them as they come."""
     if isinstance(operation, nodes.Dedup):
         return True
-    if isinstance(operation, nodes.Aggregate) and operation.window is not None:
+    if isinstance(operation, nodes.Aggregate | nodes.Apply) and operation.window is not None:
         return isinstance(operation.window.shape, Count) or needs_order(operation)
     return needs_order(operation)

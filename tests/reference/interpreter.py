@@ -23,6 +23,7 @@ from headrace.core.plan.windows import Window
 from headrace.core.types import to_polars
 from tests.reference.joins import joined
 from tests.reference.rows import Row, Value, evaluated, frame_of, same
+from tests.reference.users import applied
 from tests.reference.windows import Found, windows
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,6 +80,8 @@ def _step(step: nodes.Step, rows: Rows) -> dict[str, Rows]:
                 rows = [*_aggregate(operation, rows)]
                 if operation.having is not None:
                     rows = _where(operation.having.condition, rows)
+            case nodes.Apply():
+                rows = [*_apply(operation, rows)]
             case nodes.Top():
                 rows = [*_top(operation, rows)]
             case nodes.Dedup():
@@ -143,12 +146,23 @@ def _windows(window: Window | None, ttl: object, rows: Rows) -> Iterator[Found]:
 def _aggregate(operation: nodes.Aggregate, rows: Rows) -> Iterator[Row]:
     for number, (key, members) in enumerate(_grouped(operation.key, rows)):
         for found in _windows(operation.window, operation.ttl, members):
-            values = dict(key)
-            if found.start is not None and found.end is not None:
-                values["window_start"] = EPOCH + timedelta(microseconds=found.start)
-                values["window_end"] = EPOCH + timedelta(microseconds=found.end)
-            values |= _results(operation.columns, found.rows, key, operation.key)
-            yield Row(values, *_place(found, number))
+            results = _results(operation.columns, found.rows, key, operation.key)
+            yield Row({**key, **_bounds(found), **results}, *_place(found, number))
+
+
+def _apply(operation: nodes.Apply, rows: Rows) -> Iterator[Row]:
+    for number, (key, members) in enumerate(_grouped(operation.key, rows)):
+        for found in _windows(operation.window, None, members):
+            time, place = _place(found, number)
+            for at, made in enumerate(applied(operation, found.rows)):
+                yield Row({**key, **_bounds(found), **made}, time, (*place, at))
+
+
+def _bounds(found: Found) -> dict[str, Value]:
+    if found.start is None or found.end is None:
+        return {}
+    bounds = {"window_start": found.start, "window_end": found.end}
+    return {name: EPOCH + timedelta(microseconds=us) for name, us in bounds.items()}
 
 
 def _place(found: Found, number: int) -> tuple[int | None, tuple[int, ...]]:

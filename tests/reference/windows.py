@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.core.plan.windows import (
     Count,
@@ -17,6 +17,7 @@ from headrace.core.plan.windows import (
     Window,
 )
 from tests.reference.rows import Row
+from tests.reference.users import left_by_user
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ def windows(window: Window, rows: Sequence[Row]) -> Iterator[Found]:
     """The windows of the rows of one key."""
     for found in _found(window.shape, rows):
         for part in _parts(window, found.rows):
-            yield Found(found.start, found.end, _kept(window.evict, part))
+            whole = Found(found.start, found.end, part)
+            yield replace(whole, rows=_kept(window.evict, whole))
 
 
 def _found(shape: Shape, rows: Sequence[Row]) -> Iterator[Found]:
@@ -97,9 +99,12 @@ def _parts(window: Window, rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
         yield rows[start : start + count]
 
 
-def _kept(evict: Evict | None, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+def _kept(evict: Evict | None, found: Found) -> tuple[Row, ...]:
+    rows = found.rows
     if evict is None:
         return rows
+    if evict.code is not None:
+        return left_by_user(evict, rows)
     in_order = sorted(rows, key=lambda row: row.order)
     if evict.last is not None:
         return tuple(in_order[-evict.last :])

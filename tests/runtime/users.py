@@ -52,3 +52,27 @@ class Words(Aggregate[list[str]]):
 
     def finish(self, partial: list[Any]) -> str:
         return f"{' '.join(partial[0])} {partial[1]}"
+
+
+def spread(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with their number, every second one."""
+    numbered = rows.select("v", "s", at=pl.int_range(pl.len(), dtype=pl.Int64))
+    return numbered.filter(pl.col("at") % 2 == 0)
+
+
+def brief(rows: pl.DataFrame) -> list[dict[str, object]] | dict[str, object] | None:
+    """One row of the numbers in their order; of few rows none."""
+    numbers = rows["v"].to_list()
+    return {"text": f"{numbers}", "n": len(numbers)} if len(numbers) > 1 else None
+
+
+def small(rows: pl.DataFrame) -> pl.Series:
+    """The rows whose number is small or unknown."""
+    return rows["v"].fill_null(0) < 2
+
+
+class Odd:
+    """Every second row."""
+
+    def __call__(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.gather_every(2)

@@ -26,7 +26,7 @@ from headrace.core.operators.sessions.pieces import END, START, continued, joine
 from headrace.core.operators.sessions.shown import Shown
 from headrace.core.operators.windows.make import fold_of
 from headrace.core.operators.windows.triggers import Rings
-from headrace.core.plan.nodes import Aggregate, Top
+from headrace.core.plan.nodes import Top, Windowed
 from headrace.core.plan.windows import Session
 from headrace.core.state import NO_CLOCK_US, SLOT
 
@@ -40,9 +40,7 @@ ROW = "__row"
 class Sessions:
     """The operator of `window: {session: ...}`."""
 
-    def __init__(
-        self, operation: Aggregate | Top, place: Place, types: Mapping[str, pl.DataType]
-    ) -> None:
+    def __init__(self, operation: Windowed, place: Place, types: Mapping[str, pl.DataType]) -> None:
         """`types` are those of the columns that rows come with; only `top` keeps them all."""
         window, state = operation.window, place.state
         assert window is not None and isinstance(window.shape, Session)
@@ -52,7 +50,7 @@ class Sessions:
         self._place, self._state = place, state
         self._grouping = grouping = Grouping(operation.key)
         self._fold = fold = fold_of(operation, grouping, types)
-        self._shows_bounds = isinstance(operation, Aggregate)
+        self._shows_bounds = not isinstance(operation, Top)
         self._out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._open = Opened(state, grouping, fold, self._gap_us)
         self._shown = Shown(state, window, self._open) if window.fires_again else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headrace.core.operators.by_users import Applied, EvictedByUser
 from headrace.core.operators.folds import Aggregates, Fold
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.kept import Best, Evicted
@@ -12,6 +13,7 @@ from headrace.core.operators.numbered import Numbered
 from headrace.core.operators.operator import Operator
 from headrace.core.operators.outgoing import Outgoing
 from headrace.core.operators.place import Place
+from headrace.core.operators.telling import Telling
 from headrace.core.operators.windows.counted import Counted
 from headrace.core.operators.windows.due import Shared, Whole
 from headrace.core.operators.windows.filing import Filed
@@ -27,9 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def windowed(
-    operation: nodes.Aggregate | nodes.Top, place: Place, types: Mapping[str, pl.DataType]
-) -> Operator:
+def windowed(operation: nodes.Windowed, place: Place, types: Mapping[str, pl.DataType]) -> Operator:
     """The operator of an operation over windows of time, of rows with columns of these types."""
     window = operation.window
     assert window is not None
@@ -55,18 +55,27 @@ def windowed(
 
 
 def fold_of(
-    operation: nodes.Aggregate | nodes.Top,
+    operation: nodes.Windowed,
     grouping: Grouping,
     types: Mapping[str, pl.DataType],
     *,
     newest: bool = False,
 ) -> Fold:
     """What becomes of the rows of a group; `types` are those of the columns that rows come with."""
-    fold: Aggregates | Best
-    if isinstance(operation, nodes.Aggregate):
-        fold = Aggregates(operation, grouping, newest=newest)
-        types = fold.types
-    else:
+    window = operation.window
+    telling = Telling(grouping, window)
+    fold: Aggregates | Applied | Best
+    if isinstance(operation, nodes.Top):
         fold = Best(operation, types, newest=newest)
-    evict = operation.window.evict if operation.window else None
-    return Evicted(evict, fold, types) if evict else fold
+    else:
+        fold = (
+            Applied(operation, grouping, telling, newest=newest)
+            if isinstance(operation, nodes.Apply)
+            else Aggregates(operation, grouping, newest=newest)
+        )
+        types = fold.types
+    evict = window.evict if window else None
+    if evict is None:
+        return fold
+    evicted = Evicted if evict.code is None else EvictedByUser
+    return evicted(evict, fold, types, telling)

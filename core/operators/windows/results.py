@@ -31,7 +31,7 @@ class Results:
 
     def __init__(
         self,
-        operation: nodes.Aggregate | nodes.Top,
+        operation: nodes.Windowed,
         grid: Grid,
         grouping: Grouping,
         fold: Fold,
@@ -71,7 +71,7 @@ def _gathered(windows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield together(waiting)
 
 
-def _times(operation: nodes.Aggregate | nodes.Top, grid: Grid) -> dict[str, pl.Expr]:
+def _times(operation: nodes.Windowed, grid: Grid) -> dict[str, pl.Expr]:
     """The time of the rows of a window: the last instant in it; and its bounds, if they are shown.
 
     By the wall clock rows have no event time. The rows of `top` have their own columns, which may

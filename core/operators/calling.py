@@ -1,0 +1,81 @@
+"""A user's function that is called once a key and window, with the rows of both."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.operators.telling import Telling
+from headrace.core.user_code import UserCode, UserCodeError, made_of
+from headrace.core.windows import Window
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Calling:
+    """The function, or the object of a class that can be called; it is loaded when it is needed."""
+
+    def __init__(self, code: UserCode, telling: Telling) -> None:
+        self.name = code.shown
+        self._code = code
+        self._telling = telling
+        self._function: Callable[..., object] | None = None
+        self._wants_window = False
+
+    def of(self, groups: pl.DataFrame, by: Sequence[str]) -> Groups:
+        """The function over the groups of a frame, a row each, that these columns name."""
+        if self._function is None:
+            function = self._code.load()
+            self._function = made_of(self._code) if isinstance(function, type) else function
+            self._wants_window = takes(self._function) > 1
+        return Groups(
+            self._function, self._wants_window, self._code, self._telling, groups.select(by)
+        )
+
+
+class Groups:
+    """Calls the function for one group after the other."""
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        wants_window: bool,
+        code: UserCode,
+        telling: Telling,
+        groups: pl.DataFrame,
+    ) -> None:
+        self._function = function
+        self._wants_window = wants_window
+        self._code = code
+        self._telling = telling
+        self._groups = groups
+
+    def answer(self, at: int, rows: pl.DataFrame) -> object:
+        """What the function says of the rows of a group."""
+        try:
+            if self._wants_window:
+                return self._function(rows, self._window(at))
+            return self._function(rows)
+        except Exception as error:
+            raise self.failed(at, UserCodeError(self._code.failed(error))) from error
+
+    def failed(self, at: int, error: UserCodeError) -> UserCodeError:
+        """The error, with the group."""
+        where = self._telling.said(self._groups.row(at, named=True)) if self._groups.width else ""
+        return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
+
+    def _window(self, at: int) -> Window:
+        row = self._groups.row(at, named=True) if self._groups.width else {}
+        return self._telling.window(row)
+
+
+def takes(function: Callable[..., Any]) -> int:
+    """How many values a function can be given, two at most."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return min(2, sum(each.kind in plain for each in found))

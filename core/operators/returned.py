@@ -1,0 +1,78 @@
+"""What users' functions return, held against the columns that the pipeline declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.types import Schema, to_polars
+from headrace.core.user_code import UserCodeError, said
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Returned:
+    """Rows of the declared columns; `name` is how messages call the function."""
+
+    def __init__(self, name: str, columns: Schema) -> None:
+        self._name = name
+        self._columns = columns
+        self.types = {field.name: to_polars(field.type) for field in columns}
+
+    def rows(self, answer: object) -> list[dict[str, Any]]:
+        """The rows in None, a dict or a list of dicts, each with the declared columns."""
+        rows: list[Any] = [answer]
+        if answer is None:
+            rows = []
+        elif isinstance(answer, list):
+            rows = answer
+        for row in rows:
+            if not isinstance(row, dict):
+                came = type(row).__name__
+                raise UserCodeError(f"{self._name} must return a dict, got {came}")
+            if row.keys() != self.types.keys():
+                self._refuse(list(row))
+        return rows
+
+    def frame(self, rows: list[dict[str, Any]]) -> pl.DataFrame:
+        """Such rows as columns."""
+        import polars as pl
+
+        series = []
+        for field in self._columns:
+            values = [row[field.name] for row in rows]
+            try:
+                series.append(
+                    pl.Series(field.name, values, dtype=self.types[field.name], strict=True)
+                )
+            except (TypeError, pl.exceptions.PolarsError, OverflowError) as error:
+                raise UserCodeError(
+                    f'{self._name} returned a "{field.name}" that is no {field.type}: {said(error)}'
+                ) from error
+        return self.declared(pl.DataFrame(series))
+
+    def declared(self, result: pl.DataFrame) -> pl.DataFrame:
+        """The result with the declared columns in their order, or an error that names the first
+        that is not as declared."""
+        import polars as pl
+
+        if set(result.columns) != set(self.types):
+            self._refuse(result.columns)
+        for field in self._columns:
+            came, wanted = result.schema[field.name], self.types[field.name]
+            if came != wanted and came != pl.Null:
+                raise UserCodeError(
+                    f'{self._name}: column "{field.name}" is declared {field.type} ({wanted}), '
+                    f"and came as {came}",
+                    f'cast it: pl.col("{field.name}").cast(pl.{wanted})',
+                )
+            if not field.nullable and result[field.name].null_count():
+                raise UserCodeError(
+                    f'{self._name}: column "{field.name}" is declared not null, and has nulls'
+                )
+        return result.select(pl.col(name).cast(type) for name, type in self.types.items())
+
+    def _refuse(self, came: list[str]) -> None:
+        wanted = ", ".join(self.types)
+        shown = ", ".join(map(str, came)) or "none"
+        raise UserCodeError(f"{self._name} must return the columns {wanted}, got {shown}")

@@ -1,0 +1,42 @@
+"""Users' functions over the rows of a window, each called once with all rows in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from headrace.core.plan import nodes
+from headrace.core.plan.windows import Evict
+from headrace.core.types import Schema, to_polars
+from headrace.core.user_code import made_of
+from tests.reference.rows import Row, Value
+
+
+def left_by_user(evict: Evict, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows that an evictor returns; it goes by no window here."""
+    assert evict.code is not None and evict.of is not None
+    function = evict.code.load()
+    function = made_of(evict.code) if isinstance(function, type) else function
+    in_order = _in_order(rows)
+    numbered = _frame(in_order, evict.of).with_row_index("__row")
+    answer = function(numbered)
+    kept = numbered.filter(answer) if isinstance(answer, pl.Series) else answer
+    return tuple(in_order[at] for at in kept["__row"])
+
+
+def applied(operation: nodes.Apply, rows: Sequence[Row]) -> list[dict[str, Value]]:
+    """The rows that a function makes of them."""
+    answer = operation.code.load()(_frame(_in_order(rows), operation.of))
+    if isinstance(answer, pl.DataFrame):
+        return answer.to_dicts()
+    return answer if isinstance(answer, list) else [answer] if answer else []
+
+
+def _in_order(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row.order)
+
+
+def _frame(rows: Sequence[Row], columns: Schema) -> pl.DataFrame:
+    schema = {field.name: to_polars(field.type) for field in columns}
+    return pl.DataFrame([[row.values[n] for n in schema] for row in rows], schema, orient="row")

@@ -1,0 +1,64 @@
+"""Rows that ask beside those that they meet: as pairs that go out, or as who meets any at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.frames import projected
+from headrace.core.operators.joins.pairs import Pairs
+from headrace.core.operators.joins.probing import Pair, Probe
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ASKS, MEETS = "__asks", "__meets"
+
+
+class Beside:
+    """`asking` and `there` are the columns that go out of the rows that meet."""
+
+    def __init__(
+        self, pairs: Pairs, probe: Probe, asking: pl.DataFrame, there: pl.DataFrame
+    ) -> None:
+        self._pairs, self._probe = pairs, probe
+        self._asking, self._there = asking, there
+
+    def rows(self) -> Iterator[pl.DataFrame]:
+        """The pairs that are meant, a bounded number at a time."""
+        for asks, meets in self.meant():
+            yield _picked(self._asking, asks).hstack(_picked(self._there, meets))
+
+    def met(self) -> pl.Series:
+        """The rows that ask and meet some, each once, in their order."""
+        import polars as pl
+
+        if not self._pairs.asks:
+            return self._probe.met()
+        found = [asks.unique() for asks, _ in self.meant()]
+        return pl.concat(found).unique().sort() if found else pl.Series([], dtype=pl.UInt32)
+
+    def meant(self) -> Iterator[Pair]:
+        """The numbers of the rows of each pair."""
+        if not self._pairs.asks:
+            yield from self._probe.pairs()
+            return
+        of_asking, of_there = (
+            frame.select(name for name in frame.columns if name in self._pairs.reads)
+            for frame in (self._asking, self._there)
+        )
+        for asks, meets in self._probe.pairs():
+            numbers = asks.alias(ASKS).to_frame().hstack([meets.alias(MEETS)])
+            read = (_picked(of_asking, asks), _picked(of_there, meets))
+            found = self._pairs.meant(numbers.hstack(read[0]).hstack(read[1]))
+            if found.height:
+                yield found[ASKS], found[MEETS]
+
+
+def _picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
+    import polars as pl
+
+    if not frame.width:
+        return frame
+    few = len(rows) < frame.height  # what counts is what is made
+    return (projected if few else pl.DataFrame.select)(frame, pl.all().gather(rows))

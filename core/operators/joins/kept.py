@@ -1,0 +1,79 @@
+"""The rows of one side of a join that others may still meet, in runs filed under a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import FOREVER_US
+from headrace.core.frames import projected
+from headrace.core.operators.joins.sides import Sided
+from headrace.core.operators.place import Place
+from headrace.core.plan import nodes
+from headrace.core.state import SLOT, RunsLayout
+
+if TYPE_CHECKING:
+    import polars as pl
+
+STATES = ("left", "right")
+"""What the states of both sides are called."""
+
+FEWER = 8
+"""Of so many times as many rows as ask, those of their keys are looked for; of fewer all are."""
+
+
+class Kept:
+    """Rows with the columns of their side and SLOT."""
+
+    def __init__(
+        self, operation: nodes.Join, which: int, place: Place, *, slot_is_time: bool
+    ) -> None:
+        """`slot_is_time`: a row is filed under its event time, which need not be kept beside."""
+        self.side = side = Sided(operation, which, ordered=place.ordered)
+        self.key = side.key
+        self._time = side.time if slot_is_time else None
+        types = {name: type for name, type in side.types.items() if name != self._time}
+        self.runs = place.state.runs(STATES[which], RunsLayout(types, side.key, _as_they_are))
+        hidden = [name for name in (side.time, side.number) if name in types]
+        self._shown = (*side.columns, *hidden)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.runs.rows
+
+    def of(self, frame: pl.DataFrame, slot: pl.Expr | None = None) -> pl.DataFrame:
+        """What is kept of these rows; SLOT is their time, or what is given."""
+        rows = self.side.rows(frame)
+        return rows.rename({self.side.time: SLOT}) if slot is None else rows.with_columns(slot)
+
+    def shown(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """What goes out of kept rows."""
+        import polars as pl
+
+        time = [] if self._time is None else [pl.col(SLOT).alias(self._time)]
+        return projected(rows, *self._shown, *time)
+
+    def few(self, asking: int) -> bool:
+        """Whether so many rows are few beside those that are kept."""
+        return asking * FEWER < self.runs.rows
+
+    def met_by(self, asking: pl.DataFrame, near: tuple[int, int] | None) -> pl.DataFrame | None:
+        """The rows that these may meet, and others; None if there are none."""
+        after, until = _reach(asking[SLOT], near)
+        if not self.few(asking.height):
+            return self.runs.read(after, until)
+        return self.runs.of_keys(asking.select(self.key).unique(), after)
+
+    def owed(self, asking: int) -> int:
+        """On how many rows works who asks for those that so many rows may meet."""
+        return self.runs.owed(asking=True) if self.few(asking) else self.runs.rows
+
+
+def _reach(slots: pl.Series, near: tuple[int, int] | None) -> tuple[int, int]:
+    if near is None:
+        return -1, FOREVER_US
+    return int(slots.min()) + near[0] - 1, int(slots.max()) + near[1]  # type: ignore[arg-type]
+
+
+def _as_they_are(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows

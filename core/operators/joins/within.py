@@ -1,0 +1,238 @@
+"""Joins of facts whose times are near each other, or that are kept for ever.
+
+A pair goes out when its second row comes: rows ask those of the other side that are kept, and are
+kept for those to come. That a row meets none is known when the clock has passed all that it could
+have met; then the rows due are asked for once more, which takes no marks in the state. A row of a
+semi join goes out when it first meets one, and is not kept if that is at once; of a kept one that
+a new row meets, it was put out before if an earlier row met it.
+
+The clock is the watermark, or the wall's: then a row's time is when it comes. Without bounds it
+never passes anything but at the very end, when only those go out that met nothing, and only those
+are forgotten: what comes behind a restart still meets the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.operators.joins.beside import Beside
+from headrace.core.operators.joins.bounds import Bounds, before, goes_alone
+from headrace.core.operators.joins.kept import Kept
+from headrace.core.operators.joins.pairs import Pairs
+from headrace.core.operators.joins.probing import Probe
+from headrace.core.operators.joins.sides import LEFT, RIGHT
+from headrace.core.operators.operator import Output, aside
+from headrace.core.operators.place import Place
+from headrace.core.plan import nodes
+from headrace.core.plan.matching import Within
+from headrace.core.state import NO_CLOCK_US, SLOT
+
+if TYPE_CHECKING:
+    import polars as pl
+
+AGES_US = 1 << 62
+"""Rows that go out at the end, or by the wall clock, may be of any time."""
+
+SELDOM = 64
+"""The wall clock is looked at so many times while a row is kept."""
+
+
+class WithinJoin:
+    """The operator of a join with `within`, with `ttl`, or with neither."""
+
+    def __init__(self, operation: nodes.Join, matching: Within, place: Place) -> None:
+        self._type = operation.type
+        self._late_to = operation.late_to
+        self._place, self._state = place, place.state
+        self._processing = matching.processing
+        self._bounds: Bounds | None = None
+        if matching.least_us is not None and matching.most_us is not None:
+            self._bounds = Bounds(matching.least_us, matching.most_us, operation.type)
+        by_event = self._bounds is not None and not matching.processing
+        self._kept = tuple(
+            Kept(operation, which, place, slot_is_time=by_event) for which in (LEFT, RIGHT)
+        )
+        self._alone_of = [w for w in (LEFT, RIGHT) if goes_alone(operation.type, w)]
+        """The sides whose rows go out if they met none."""
+        self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
+        self.behind_us = 0
+        if by_event and self._bounds is not None:
+            self.behind_us = self._bounds.behind_us
+        elif operation.type != "inner":
+            self.behind_us = AGES_US
+
+    @property
+    def held(self) -> int:
+        """The rows that are kept."""
+        return sum(kept.rows for kept in self._kept)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Left rows meet right ones."""
+        yield from self._take(LEFT, frame)
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Right rows meet left ones."""
+        yield from self._take(RIGHT, frame)
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """The watermark has come this far; by the wall clock only the very end means something."""
+        if not self._processing or watermark_us == FOREVER_US:
+            yield from self._reach(watermark_us)
+
+    def due_us(self) -> int | None:
+        """When, by the wall clock, rows are to be put out or forgotten."""
+        if not self._processing or self._bounds is None or self._state.clock_us == FOREVER_US:
+            return None
+        first = [kept.runs.first() for kept in self._kept]
+        due = [
+            at + self._bounds.open_us(which) + 1 for which, at in enumerate(first) if at is not None
+        ]
+        if not due:
+            return None
+        seldom_us = (self._bounds.most_us - self._bounds.least_us) // SELDOM
+        return max(min(due), self._state.clock_us + seldom_us)
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """The wall clock has come this far."""
+        if self._processing:
+            yield from self._reach(now_us)
+
+    def settle(self) -> None:
+        """All is filed as it comes."""
+
+    def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
+        """Tell apart the rows that are too late, and those that can meet none."""
+        if self._processing:
+            yield from self._reach(self._place.now_us())
+        late = self._late(frame)
+        if late is not None:
+            yield from self._place.left_out(self._late_to[which], frame.filter(late))
+            frame = frame.filter(~late)
+        rows = self._kept[which].of(frame, self._slot())
+        lacks = self._kept[which].side.lacks_key(rows)
+        if lacks is not None:
+            if which in self._alone_of:
+                yield from self._out(which, rows.filter(lacks))
+            rows = rows.filter(~lacks)
+        if rows.height:
+            owed = self._kept[1 - which].owed(rows.height)
+            yield from aside(owed + self._kept[which].runs.owed(asking=False))
+            yield from self._meet(which, rows)
+
+    def _late(self, frame: pl.DataFrame) -> pl.Series | None:
+        import polars as pl
+
+        clock_us = self._state.clock_us
+        if self._processing or self._bounds is None or clock_us == NO_CLOCK_US:
+            return None
+        late = frame[EVENT_TIME].cast(pl.Int64) < clock_us
+        return late if late.any() else None
+
+    def _slot(self) -> pl.Expr | None:
+        """Under what rows are filed that come now; None: under their event time."""
+        import polars as pl
+
+        if self._bounds is None:
+            return pl.lit(0, dtype=pl.Int64).alias(SLOT)
+        if self._processing:
+            return pl.lit(self._state.clock_us, dtype=pl.Int64).alias(SLOT)
+        return None
+
+    def _meet(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
+        """Rows of this side ask those of the other, and are filed."""
+        if self._type == "semi" and which == RIGHT:
+            yield from self._met_first(rows)
+        elif self._type == "semi":
+            met = self._met(which, rows)
+            yield from self._out(which, rows[met])
+            rows = _without(rows, met)
+        elif self._type == "anti" and which == LEFT:
+            rows = _without(rows, self._met(which, rows))
+        elif self._type != "anti":
+            for pairs in self._beside(which, rows):
+                yield from self._pairs.rows(pairs)
+        if self._bounds is not None and self._bounds.open_us(which) < 0:
+            over = rows[SLOT] <= before(self._state.clock_us, self._bounds.open_us(which))
+            yield from self._alone(which, rows.filter(over))
+        self._kept[which].runs.add(rows)
+
+    def _met_first(self, rows: pl.DataFrame) -> Iterator[Output]:
+        """Put out the left rows that meet these right ones, and no earlier one."""
+        near = None if self._bounds is None else self._bounds.near(RIGHT)
+        asking = self._kept[LEFT].met_by(rows, near)
+        if asking is not None:
+            asking = asking[self._met(LEFT, asking, rows)]
+            if asking.height:
+                yield from self._out(LEFT, _without(asking, self._met(LEFT, asking)))
+
+    def _reach(self, now_us: int) -> Iterator[Output]:
+        """Time has come this far: put out what meets none, and forget what meets none any more."""
+        was_us, bounds = self._state.clock_us, self._bounds
+        if now_us <= was_us:
+            return
+        self._state.clock_us = now_us
+        if bounds is None:
+            yield from self._end() if now_us == FOREVER_US else ()
+            return
+        for which in self._alone_of:
+            open_us, runs = bounds.open_us(which), self._kept[which].runs
+            rows = runs.read(before(was_us, open_us), before(now_us, open_us))
+            if rows is not None:
+                yield from self._alone(which, rows)
+        for which, kept in enumerate(self._kept):
+            kept.runs.drop(before(now_us, bounds.kept_us(which)))
+
+    def _end(self) -> Iterator[Output]:
+        """Put out what met none; it is forgotten, or it would go out again at the next end."""
+        for which in self._alone_of:
+            runs = self._kept[which].runs
+            rows = runs.take(FOREVER_US)
+            if rows is None:
+                continue
+            met = self._met(which, rows)
+            yield from self._out(which, _without(rows, met))
+            if self._type != "anti":
+                runs.add(rows[met])
+
+    def _alone(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
+        """Put out those of these rows that met none, if they are wanted."""
+        if which in self._alone_of and rows.height:
+            yield from self._out(which, _without(rows, self._met(which, rows)))
+
+    def _met(
+        self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None = None
+    ) -> pl.Series:
+        """Which of these rows meet some of those, or of what is kept of the other side."""
+        import polars as pl
+
+        beside = self._asked(which, asking, there)
+        return pl.Series([], dtype=pl.UInt32) if beside is None else beside.met()
+
+    def _beside(self, which: int, asking: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """The pairs of these rows with what is kept of the other side."""
+        beside = self._asked(which, asking, None)
+        return iter(()) if beside is None else beside.rows()
+
+    def _asked(self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None) -> Beside | None:
+        own, other = self._kept[which], self._kept[1 - which]
+        near = None if self._bounds is None else self._bounds.near(which)
+        there = other.met_by(asking, near) if there is None else there
+        if there is None:
+            return None
+        probe = Probe(asking, there, own.key, near)
+        return Beside(self._pairs, probe, own.shown(asking), other.shown(there))
+
+    def _out(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
+        return self._pairs.rows(self._kept[which].shown(rows))
+
+
+def _without(rows: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
+    """The other rows."""
+    import polars as pl
+
+    if not len(met):
+        return rows
+    rest = pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True).scatter(met, False)
+    return rows.filter(rest)

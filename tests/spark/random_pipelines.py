@@ -7,6 +7,7 @@ one behind that.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 from headrace.cli.pipelines import check
 from headrace.core.spark.failing import failure_in
-from tests.reference import pipelines
+from tests.reference import joined, pipelines
 from tests.reference.interpreter import interpret
 from tests.runtime.outputs import Values, shown
 from tests.spark.batches import batch
@@ -31,7 +32,8 @@ from tests.spark.session import started
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CHAINS = 5
+CHAINS = 4
+JOINS = 3
 SOURCES = ("rows", "more")
 SOURCE = """\
   {name}:
@@ -111,8 +113,14 @@ def drawn(draw: st.DrawFn) -> Chains:
     chains = Chains()
     for number in range(CHAINS):
         _chain(draw, chains, f"c{number}")
-    for source in SOURCES:
+    for source, name in zip(SOURCES, ("a", "b"), strict=True):
         chains.ends.append(chains.add(f"all_{source}", source, ["where: v > 0"]))
+        chains.add(name, source, ["where: v > -4 or v is null"])
+    for number in range(JOINS):
+        name = f"j{number}_"
+        steps = re.sub(r"\b(met|step|mine|theirs)\b", rf"{name}\1", draw(joined.steps()))
+        chains.steps.append(steps)
+        chains.ends.append(f"{name}step")
     return chains
 
 

@@ -43,8 +43,10 @@ class Together:
         import polars as pl
 
         if self._last is None:
-            rows = pl.DataFrame({OF: self.of, ROW: pl.int_range(len(self.of), eager=True)})
-            self._last = rows.group_by(OF).agg(pl.col(ROW).last()).sort(OF)[ROW]
+            none = pl.Series([0], dtype=pl.UInt32).new_from_index(0, self.keys.height)
+            # Of several that go to one place the last one stays.
+            rows = pl.int_range(len(self.of), dtype=pl.UInt32, eager=True)
+            self._last = none.scatter(self.of, rows)
         return self._last
 
     @property

@@ -1,0 +1,172 @@
+"""Classes of users for tests, over rows of k, s, v, x and at."""
+
+from datetime import timedelta
+
+import polars as pl
+
+from headrace.core.process import (
+    AllOut,
+    AllState,
+    Out,
+    Process,
+    Row,
+    list_of,
+    map_of,
+    timer,
+    value,
+)
+
+
+class Numbered(Row):
+    """A row as most of these want it."""
+
+    k: int | None
+    s: str | None
+    v: int | None
+
+
+class Totals(Process):
+    """A running total, and the number of rows, of each key."""
+
+    total = value("bigint", default=0)
+    rows = value("int")
+
+    def on_row(self, row: Numbered, state: "Totals", out: Out) -> None:
+        state.total += row.v or 0
+        state.rows = (state.rows or 0) + 1
+        out(k=self.key, n=state.rows, total=state.total)
+
+
+class Sessions(Process):
+    """The rows of a key until two seconds have passed without one."""
+
+    rows = value("bigint", default=0)
+    seen = list_of("string")
+    over = timer()
+
+    def on_row(self, row: Numbered, state: "Sessions", out: Out) -> None:
+        state.rows += 1
+        state.seen.append(row.s or "-")
+        state.over = self.event_time + timedelta(seconds=2)
+        if row.v is not None and row.v < -3:
+            state.over = None
+
+    def on_timer(self, at, state: "Sessions", out: Out) -> None:
+        out(k=self.key, n=state.rows, total=len(set(state.seen)))
+        state.rows = 0
+        state.seen = []
+
+
+class Two(Process):
+    """Two timers, one of which sets the other; both may come at one time."""
+
+    first = timer()
+    second = timer()
+    count = value("bigint", default=0)
+
+    def on_row(self, row: Numbered, state: "Two", out: Out) -> None:
+        step = timedelta(seconds=abs(row.v or 0) / 2)
+        if state.first is None:
+            state.first = self.event_time + step
+        state.second = self.event_time + timedelta(seconds=1)
+
+    def on_timer(self, at, state: "Two", out: Out) -> None:
+        state.count += 1
+        if self.timer == "first" and state.count % 3:
+            state.second = at + timedelta(seconds=1)
+        out(k=self.key, n=state.count, total=1 if self.timer == "first" else 2)
+
+
+class Fading(Process):
+    """State that is forgotten, all in the ways there are."""
+
+    last = value("string", ttl="2s")
+    recent = list_of("bigint", ttl="3s")
+    by_text = map_of("string", "bigint", ttl="1s")
+    ever = map_of("bigint", "timestamp")
+
+    def on_row(self, row: Numbered, state: "Fading", out: Out) -> None:
+        before = 0 if state.last is None else 1
+        state.by_text[row.s or "-"] = state.by_text.get(row.s or "-", 0) + 1
+        state.recent.append(row.v or 0)
+        state.ever[row.v or 0] = self.event_time
+        if row.v != 1:
+            state.last = row.s
+        total = sum(state.recent) + 1000 * sum(state.by_text.values()) + 100_000 * len(state.ever)
+        out(k=self.key, n=before, total=total)
+
+
+class Waking(Process):
+    """A timer and a ttl by the wall clock."""
+
+    rows = value("bigint", default=0)
+    lately = value("bigint", ttl="2s", time="processing")
+    wake = timer(time="processing")
+
+    def on_row(self, row: Numbered, state: "Waking", out: Out) -> None:
+        state.rows += 1
+        state.lately = (state.lately or 0) + 1
+        if state.wake is None:
+            state.wake = self.now + timedelta(seconds=2)
+        out(k=self.key, n=-1, total=state.lately)
+
+    def on_timer(self, at, state: "Waking", out: Out) -> None:
+        out(k=self.key, n=0, total=state.rows)
+
+
+class Picky(Process):
+    """Fails on some rows, when it has changed everything already."""
+
+    rows = value("bigint", default=0)
+    seen = list_of("bigint")
+    stop = timer()
+
+    def on_row(self, row: Numbered, state: "Picky", out: Out) -> None:
+        state.rows += 1
+        state.seen.append(row.v or 0)
+        out(k=self.key, n=state.rows, total=sum(state.seen))
+        state.stop = self.event_time + timedelta(seconds=1)
+        if row.v == 2:
+            raise ValueError("two is too many")
+
+    def on_timer(self, at, state: "Picky", out: Out) -> None:
+        state.seen.clear()
+        if state.rows % 4 == 0:
+            raise ValueError("four is too many")
+        out(k=self.key, n=-1, total=state.rows)
+
+
+class ManyTotals(Process):
+    """`Totals`, of many rows at once."""
+
+    total = value("bigint", default=0)
+    rows = value("int")
+
+    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> None:
+        total = pl.col("v").fill_null(0).cum_sum().over("k")
+        number = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("k")
+        made = rows.select("k", n=number, total=total)
+        before = state.rows.get().fill_null(0)
+        made = made.with_columns(
+            (pl.col("n") + before).alias("n"), (pl.col("total") + state.total.get()).alias("total")
+        )
+        state.rows.set(made["n"])
+        state.total.set(made["total"])
+        out(made)
+
+
+class ManySessions(Process):
+    """`Sessions`, of many rows at once; the rows of a key come apart where its timer does."""
+
+    rows = value("bigint", default=0)
+    over = timer()
+
+    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> None:
+        number = rows.select(pl.int_range(1, pl.len() + 1).over("k")).to_series()
+        state.rows.set(number + state.rows.get())
+        state.over.set(self.event_times + timedelta(minutes=1))
+        out.odd(rows.filter(pl.col("v") % 2 == 1).select("v"), of=rows["v"] % 2 == 1)
+
+    def on_timer(self, at, state: "ManySessions", out: Out) -> None:
+        out(k=self.key, n=state.rows, total=0)
+        state.rows = 0

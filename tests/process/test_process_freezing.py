@@ -1,0 +1,56 @@
+"""A user's class goes on as if nothing had been when its operator is frozen and begun anew."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.chains import END, Subtasks, plan_of, script
+from tests.runtime.test_freezing import disturbed
+
+CLASSES = Path(__file__).parent / "classes.py"
+RETURNS = "returns: {k: bigint, n: bigint, total: bigint}"
+
+
+def step(name: str, *more: str, key: str = "k", on_error: str = "") -> str:
+    """The clauses of a step with one of the classes."""
+    clauses = ", ".join([f"python: {CLASSES}:{name}", RETURNS, *more])
+    return f"key: {key}, process: {{{clauses}}}{on_error}"
+
+
+ODD = "outputs: {odd: {v: bigint}}"
+STEPS = [
+    step("Totals").replace("n: bigint", "n: int"),
+    step("Totals", "late_to: late").replace("n: bigint", "n: int"),
+    step("Totals", "order: arrival").replace("n: bigint", "n: int"),
+    step("Sessions", "late_to: late"),
+    step("Sessions", "order: arrival"),
+    step("Two"),
+    step("Two", "order: arrival"),
+    step("Fading"),
+    step("Fading", "order: arrival"),
+    step("Waking"),
+    step("Waking", "order: arrival"),
+    step("Picky", on_error=", on_error: skip"),
+    step("ManyTotals").replace("n: bigint", "n: int"),
+    step("ManyTotals", "order: arrival").replace("n: bigint", "n: int"),
+]
+
+
+@pytest.mark.parametrize("text", STEPS)
+@pytest.mark.parametrize("seed", range(3))
+def test_begun_anew_a_class_goes_on(text: str, seed: int) -> None:
+    disturbed(plan_of(text), random.Random(f"{text.replace(str(CLASSES), '')}{seed}"), 20)
+
+
+@pytest.mark.parametrize("text", STEPS[::3])
+def test_subtasks_that_had_not_come_equally_far_go_on_together(text: str) -> None:
+    chance = random.Random(text.replace(str(CLASSES), ""))
+    apart, joined = Subtasks(plan_of(text), 2), Subtasks(plan_of(text), 2)
+    for event in script(chance, 10, subtasks=2):
+        assert apart.said(event) == joined.said(event), event
+    joined.begin_anew(chance.choice([1, 3]))
+    for at, event in enumerate([*script(chance, 10), *END]):
+        assert apart.said(event) == joined.said(event), event

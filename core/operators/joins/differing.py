@@ -63,7 +63,7 @@ class Differing:
         if not touched.changes:
             return touched.before, touched.after
         met = [
-            self._pairs.meant(rows.join(others, on=KEY)) for rows in (touched.before, touched.after)
+            self._pairs.meant(paired(rows, others, KEY)) for rows in (touched.before, touched.after)
         ]
         outs: list[list[pl.DataFrame]] = [[], []]
         for out, rows, pairs in zip(outs, (touched.before, touched.after), met, strict=True):

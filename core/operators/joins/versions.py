@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, ORDER
+from headrace.core.elements import DELETE, FOREVER_US, ORDER
 from headrace.core.frames import added, projected, together
 from headrace.core.keygroups import hashes_of
 from headrace.core.operators.joins.sides import RIGHT, Sided
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
-from headrace.core.state import ASKED, KEY, SLOT, UNTIL, RunsLayout
+from headrace.core.state import ASKED, KEY, NO_CLOCK_US, SLOT, UNTIL, RunsLayout
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +26,8 @@ GONE = "__gone"
 """Whether a version says that its key is deleted."""
 PART = "__part"
 """Beside the number of a row: which part of it this is. Of versions of one time the last holds."""
+CAME = "__came"
+"""The number of a version in the order in which they came: changes of a key may have one place."""
 AT = "__at"
 """Which of the versions a row meets, by number; null: none."""
 
@@ -43,9 +45,11 @@ class Versions:
         self.columns = (*self.side.columns, *hidden)
         """What is handed to who asks, but for the key."""
         waiting = {n: type for n, type in self.side.types.items() if n != self.side.time}
-        waiting |= {PART: pl.Int64(), GONE: pl.Boolean()}
+        waiting |= {PART: pl.Int64(), CAME: pl.Int64(), GONE: pl.Boolean()}
         layout = RunsLayout(waiting, self.side.key, lambda rows: rows)
         self._coming = place.state.runs(COMING, layout)
+        self._came: int | None = None
+        """The number of the next one; None: nobody has looked since the state was restored."""
         self._kept = place.state.table(
             VERSIONS, {name: self.side.types[name] for name in self.columns}
         )
@@ -65,8 +69,12 @@ class Versions:
         import polars as pl
 
         gone = frame[DELETE].fill_null(False) if DELETE in frame.columns else pl.lit(False)
+        first = self._next()
+        self._came = first + frame.height
         rows = self.side.rows(frame).with_columns(
-            gone.alias(GONE), frame[ORDER].struct.field("part").alias(PART)
+            frame[ORDER].struct.field("part").alias(PART),
+            pl.int_range(first, self._came, eager=True).alias(CAME),
+            gone.alias(GONE),
         )
         lacks = self.side.lacks_key(rows)
         rows = rows if lacks is None else rows.filter(~lacks)
@@ -85,7 +93,7 @@ class Versions:
         if rows is None:
             return None
         if not self._is_in_order(rows):
-            rows = rows.sort(SLOT, self._number, PART)
+            rows = rows.sort(SLOT, self._number, PART, CAME)
         rows = rows.rename({SLOT: self.side.time})
         return self.side.encoded(rows).select(KEY, *self.columns, pl.col(GONE))
 
@@ -131,10 +139,19 @@ class Versions:
         assert self.side.number is not None, "its rows are placed, for some have the same time"
         return self.side.number
 
+    def _next(self) -> int:
+        """The number of the next version that comes."""
+        if self._came is not None:
+            return self._came
+        before = self._coming.read(NO_CLOCK_US, FOREVER_US)
+        return 0 if before is None else int(before[CAME].max()) + 1  # type: ignore[arg-type]
+
     def _is_in_order(self, rows: pl.DataFrame) -> bool:
         """Whether rows sorted by time are so by their places, too; mostly they come like that."""
-        number, part = rows[self._number], rows[PART]
-        behind = (number < number.shift()) | ((number == number.shift()) & (part < part.shift()))
+        behind = rows[CAME] < rows[CAME].shift()
+        for name in (PART, self._number):
+            before = rows[name].shift()
+            behind = (rows[name] < before) | ((rows[name] == before) & behind)
         return not ((rows[SLOT] == rows[SLOT].shift()) & behind).any()
 
     def _holding(self, versions: pl.DataFrame, at: pl.Series, times: pl.Series) -> pl.Series:

@@ -66,6 +66,20 @@ def test_of_versions_of_one_time_the_last_one_holds_whatever_comes_first() -> No
         assert shown(inputs.time(10)) == [("a", 2, "a", 3)]
 
 
+def test_of_changes_of_one_place_the_one_that_came_last_holds() -> None:
+    inputs = as_of("left")
+    inputs.came = 0
+    for at in range(70):
+        inputs.rows(RIGHT, [("a", at), ("b", at)], [4, 4])
+        inputs.came = 0
+        if at % 30 == 20:
+            inputs.begin_anew(2)
+            inputs.came = 0
+    inputs.rows(RIGHT, [("a", None)], [4], [True])
+    inputs.rows(LEFT, [("a", 1), ("b", 1)], [4, 5])
+    assert shown(inputs.time()) == [("a", 1, None, None), ("b", 1, "b", 69)]
+
+
 def test_rows_that_are_too_late_are_left_out() -> None:
     inputs = as_of("left")
     inputs.time(10)

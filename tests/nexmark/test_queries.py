@@ -35,5 +35,5 @@ def test_a_query_gives_the_rows_that_duckdb_has(
 ) -> None:
     run(tmp_path, query, parallelism, parallelism)
     rows = wanted(query)
-    assert rows.total() > 5 or query == "q15"
+    assert rows
     assert output(query, tmp_path) == rows

@@ -1,4 +1,4 @@
-SELECT * EXCLUDE (nth)
+SELECT * EXCLUDE (nth), nth AS rank
 FROM (
   SELECT a.*, b.auction, b.bidder, b.price, b.date_time AS bid_date_time, b.extra AS bid_extra,
     row_number() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.date_time) AS nth

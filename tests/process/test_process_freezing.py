@@ -52,5 +52,5 @@ def test_subtasks_that_had_not_come_equally_far_go_on_together(text: str) -> Non
     for event in script(chance, 10, subtasks=2):
         assert apart.said(event) == joined.said(event), event
     joined.begin_anew(chance.choice([1, 3]))
-    for at, event in enumerate([*script(chance, 10), *END]):
+    for event in [*script(chance, 10), *END]:
         assert apart.said(event) == joined.said(event), event

@@ -188,11 +188,11 @@ def _write(
     match said.kind:
         case Kind.TIMER:
             _set(cells, f"_at_{name}", values.cast(pl.Int64).to_list())
-        case Kind.VALUE if said.ttl_us is None or until is None:
-            _set(cells, name, values.to_list())
-        case Kind.VALUE:
+        case Kind.VALUE if said.ttl_us is not None and until is not None:
             _set(cells, f"_of_{name}", values.to_list())
             _set(cells, f"_until_{name}", until)
+        case Kind.VALUE:
+            _set(cells, name, values.to_list())
         case Kind.LIST:
             for cell, elements in zip(cells, values.to_list(), strict=True):
                 kept = getattr(cell, name)

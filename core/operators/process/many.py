@@ -20,16 +20,13 @@ from headrace.core.operators.process.outs import MAIN, timed
 from headrace.core.operators.process.processing import Processing
 from headrace.core.operators.process.rows import PIECE
 from headrace.core.operators.process.timers import Timers
-from headrace.core.operators.process.together import ManyOuts, ManyStates, Together
+from headrace.core.operators.process.together import ManyOuts, ManyStates, Together, told_apart
 from headrace.core.plan import nodes
 from headrace.core.state import SLOT
 from headrace.core.user_code import UserCodeError
 
 if TYPE_CHECKING:
     import polars as pl
-
-FIRST = "__first"
-"""The first timer of a key, in microseconds."""
 
 
 class ProcessingMany(Processing):
@@ -75,6 +72,9 @@ class ProcessingMany(Processing):
                     yield from super()._fired(timers, before_us, event_us)
                     self._write()
 
+    def _call_up(self, before_us: int) -> None:
+        """Timers are called up a round at a time, when rows have set theirs."""
+
     def _first(self, before_us: int) -> pl.DataFrame | None:
         """The first timer of each key that has one before that time."""
         assert self._due is not None
@@ -84,14 +84,13 @@ class ProcessingMany(Processing):
         self, rows: pl.DataFrame, first: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """The rows that come before the first timer of their key, and the others."""
-        import polars as pl
-
-        key = list(self._grouping.inside)
-        named = first.rename({SLOT: FIRST})
-        joined = rows.join(named, on=key, how="left", nulls_equal=True, maintain_order="left")
-        waits = (pl.col(EVENT_TIME).to_physical() > pl.col(FIRST)).fill_null(False)
-        now, later = joined.filter(~waits).drop(FIRST), joined.filter(waits).drop(FIRST)
-        return now, later if later.height else None
+        key = self._grouping.inside
+        named = told_apart(first.select(key)).with_columns(first[SLOT])
+        by = told_apart(rows.select(key))
+        found = by.join(named, on=by.columns, how="left", nulls_equal=True, maintain_order="left")
+        waits = (rows[EVENT_TIME].to_physical() > found[SLOT]).fill_null(False)
+        later = rows.filter(waits)
+        return rows.filter(~waits), later if later.height else None
 
     def _round(self, timers: Timers, before_us: int) -> Iterator[Output]:
         """Handle the first timer of each key that has one before that time."""

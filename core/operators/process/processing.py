@@ -101,8 +101,7 @@ class Processing(Timely):
             state = self._place.state
             before_us = max(watermark_us, state.clock_us)
             timers = None if self._due is None else self._due.timers
-            if self._due is not None:
-                self._due.call_up(before_us)
+            self._call_up(before_us)
             released = None if self._held is None else self._held.released(before_us)
             if released is not None:
                 yield from self._handled(released, timers, before_us)
@@ -145,6 +144,10 @@ class Processing(Timely):
         rows = 0 if self._held is None else len(self._held)
         return rows + (0 if self._due is None else len(self._due))
 
+    def cell_of(self, key: object) -> Any:
+        """What is kept of a key: for those who try a class."""
+        return self._kept.cells([key])[0]
+
     def _making_rows(self) -> Rows:
         """What makes row objects for the class."""
         operation = self._operation
@@ -178,18 +181,23 @@ class Processing(Timely):
         for start in range(0, frame.height, PIECE):
             if start and self._kept.is_full():
                 self._let_go()
-                if self._due is not None and timers is not None:
-                    self._due.call_up(before_us)
+                if timers is not None:
+                    self._call_up(before_us)
             piece = frame.slice(start, PIECE)
             times = None
             if EVENT_TIME in piece.columns:
-                at = piece[EVENT_TIME].to_physical()
-                times = at.to_list()
-                self._newest_us = max(self._newest_us, int(at.max()))  # type: ignore[call-overload]
+                times = piece[EVENT_TIME].to_physical().to_list()
+                if self._waits is not None:
+                    self._newest_us = max(self._newest_us, *times)
             rows, cells = self._rows.made(piece), self._cells_of(piece)
             came = Came(rows, cells, times, shown_in(piece), self._process.on_row)
             self._handling.handle(came, timers)
             yield from self._gathered(piece)
+
+    def _call_up(self, before_us: int) -> None:
+        """Have timers at hand that may come between the rows."""
+        if self._due is not None:
+            self._due.call_up(before_us)
 
     def _fired(self, timers: Timers, before_us: int, event_us: int | None) -> Iterator[Output]:
         """What becomes of the timers before a time."""

@@ -64,13 +64,17 @@ def _distinct(frame: pl.DataFrame, key: tuple[str, ...]) -> tuple[pl.DataFrame, 
     import polars as pl
 
     keys = frame.select(key)
-    by = keys
-    if any(type.is_float() for type in keys.dtypes):  # joins do not always find NaN
-        by = encoded(keys).to_frame(KEY)
+    by = told_apart(keys)
     distinct = by.with_row_index(ROW).unique(by.columns, keep="first", maintain_order=True)
     numbered = distinct.drop(ROW).with_row_index(OF)
     of = by.join(numbered, on=by.columns, how="left", nulls_equal=True, maintain_order="left")[OF]
     return keys[distinct[ROW]], of.cast(pl.UInt32)
+
+
+def told_apart(keys: pl.DataFrame) -> pl.DataFrame:
+    """Columns by which keys can be joined: joins do not always find NaN."""
+    floats = any(type.is_float() for type in keys.dtypes)
+    return encoded(keys).to_frame(KEY) if floats else keys
 
 
 class ManyColumn:
@@ -281,7 +285,8 @@ def _origin(shown: str, height: int, of: object, rows: int) -> pl.Series:
         of = of.fill_null(False).arg_true()
     if len(of) != height:
         raise ValueError(f"{shown}: of tells of {len(of)} rows, and {height} go out")
-    if height and (of.null_count() or not 0 <= int(of.min()) <= int(of.max()) < rows):  # type: ignore[call-overload]
+    among = (of >= 0) & (of < rows)
+    if not among.fill_null(False).all():
         raise ValueError(f"{shown}: of wants numbers from 0 to {rows - 1}")
     if not of.is_sorted():
         raise ValueError(f"{shown}: of wants numbers that rise: sort the rows by them")

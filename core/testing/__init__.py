@@ -1,0 +1,5 @@
+"""What users test their classes with, without a pipeline."""
+
+from headrace.core.testing.trial import Trial
+
+__all__ = ["Trial"]

@@ -1,0 +1,173 @@
+"""State as plain as can be: frames in lists, rows in a dict. For tests of users, and for nothing
+that is large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.sizes import Size
+from headrace.core.state import (
+    ASKED,
+    KEY,
+    NO_CLOCK_US,
+    SLOT,
+    UNTIL,
+    Counts,
+    Entries,
+    Frozen,
+    RunsLayout,
+    Spread,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class PlainState:
+    """The states of one step (`StepState`); it is never frozen."""
+
+    def __init__(self) -> None:
+        self.clock_us = NO_CLOCK_US
+        self.counts = Counts()
+        self.beside: dict[str, Callable[[], Size]] = {}
+
+    def runs(self, name: str, layout: RunsLayout) -> PlainRuns:
+        """Open a state of runs."""
+        return PlainRuns(layout)
+
+    def table(
+        self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
+    ) -> PlainTable:
+        """Open a table."""
+        return PlainTable(columns)
+
+    def entries(self, name: str, spread: Spread) -> Entries:
+        """There are none."""
+        raise NotImplementedError("no class of a user keeps entries")
+
+    def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
+        """Nothing was restored."""
+        return None
+
+    def sizes(self) -> Mapping[str, Size]:
+        """Nobody asks."""
+        return {}
+
+    def freeze(self) -> Frozen:
+        """It is not kept."""
+        raise NotImplementedError("what is tried is not kept")
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class PlainRuns:
+    """Rows filed under times (`Runs`)."""
+
+    def __init__(self, layout: RunsLayout) -> None:
+        import polars as pl
+
+        self._layout = layout
+        self._filed = pl.DataFrame(schema={**layout.columns, SLOT: pl.Int64()})
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """File these rows."""
+        self._filed = self._filed.vstack(frame.select(self._filed.columns)).sort(
+            SLOT, maintain_order=True
+        )
+
+    def first(self) -> int | None:
+        """The least time under which something is filed."""
+        found: Any = self._filed[SLOT].min()
+        return None if found is None else int(found)
+
+    def take(self, until: int) -> pl.DataFrame | None:
+        """What is filed under times up to this one, out of the state."""
+        found = self._between(None, until)
+        self.drop(until)
+        return found
+
+    def read(self, after: int, until: int) -> pl.DataFrame | None:
+        """What is filed between two times."""
+        return self._between(after, until)
+
+    def drop(self, until: int) -> None:
+        """Forget what is filed under times up to this one."""
+        self._filed = self._filed.filter(self._filed[SLOT] > until)
+
+    def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
+        """What is filed of those keys behind that time."""
+        found = self._filed.filter(self._filed[SLOT] > after)
+        by = list(self._layout.key)
+        found = found.join(keys, on=by, how="semi", nulls_equal=True) if by else found
+        return found if found.height else None
+
+    def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
+        """What is filed of those keys, out of the state."""
+        found, by = self.of_keys(keys, NO_CLOCK_US), list(self._layout.key)
+        left = self._filed.join(keys, on=by, how="anti", nulls_equal=True) if by else None
+        self._filed = self._filed.clear() if left is None else left
+        return None if found is None else self._layout.merge(found)
+
+    def owed(self, *, asking: bool) -> int:
+        """Nothing was put off."""
+        return 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows are kept."""
+        return self._filed.height
+
+    def _between(self, after: int | None, until: int) -> pl.DataFrame | None:
+        slots = self._filed[SLOT]
+        among = slots <= until if after is None else (slots <= until) & (slots > after)
+        found = self._filed.filter(among)
+        return self._layout.merge(found) if found.height else None
+
+
+class PlainTable:
+    """One row a key (`Table`)."""
+
+    def __init__(self, columns: Mapping[str, pl.DataType]) -> None:
+        import polars as pl
+
+        self._columns = {KEY: pl.String(), **columns, UNTIL: pl.Int64()}
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._now_us = NO_CLOCK_US
+
+    def find(self, keys: pl.Series) -> pl.DataFrame:
+        """The rows of those keys that are there."""
+        import polars as pl
+
+        found = [(at, self._rows[key]) for at, key in enumerate(keys) if self._has(key)]
+        frame = pl.DataFrame([row for _, row in found], schema=self._columns, orient="row")
+        return frame.insert_column(0, pl.Series(ASKED, [at for at, _ in found], dtype=pl.UInt32))
+
+    def put(self, frame: pl.DataFrame) -> None:
+        """Keep these rows."""
+        for row in frame.rows(named=True):
+            self._rows[row[KEY]] = {UNTIL: None, **row}
+
+    def remove(self, keys: pl.Series) -> None:
+        """Forget these keys."""
+        for key in keys:
+            self._rows.pop(key, None)
+
+    def forget(self, now_us: int) -> None:
+        """Forget the rows whose time has passed."""
+        self._now_us = max(self._now_us, now_us)
+        self._rows = {key: row for key, row in self._rows.items() if self._has(key)}
+
+    def owed(self, now_us: int) -> int:
+        """Nothing was put off."""
+        return 0
+
+    @property
+    def rows(self) -> int:
+        """How many keys there are."""
+        return len(self._rows)
+
+    def _has(self, key: str) -> bool:
+        row = self._rows.get(key)
+        return row is not None and (row[UNTIL] is None or row[UNTIL] >= self._now_us)

@@ -1,0 +1,192 @@
+"""A class for `process` over literal rows, watermarks and times, without a pipeline.
+
+    trial = Trial(
+        Fraud,
+        key="card",
+        rows={"card": "string", "amount": "double", "at": "timestamp"},
+        event_time="at",
+        returns={"card": "string", "why": "string"},
+    )
+    trial.row(card="a", amount=0.5, at="2026-01-31T08:00:00")
+    trial.row(card="a", amount=900.0, at="2026-01-31T08:00:10")
+    trial.watermark("2026-01-31T08:01:00")
+    assert trial.out == [{"card": "a", "why": "a large payment behind a small one"}]
+
+It is the operator of a pipeline that runs the class, over state that is as plain as can be.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN
+from headrace.core.expressions.typed import Column, Span
+from headrace.core.operators.operator import ASIDE, Output
+from headrace.core.operators.place import Place
+from headrace.core.operators.process.around import Around
+from headrace.core.operators.process.loaded import states_of
+from headrace.core.operators.process.make import process_operator
+from headrace.core.operators.process.processing import Processing
+from headrace.core.ordinals import numbers, placed
+from headrace.core.plan import nodes
+from headrace.core.process.declared import Kind
+from headrace.core.process.process import Process, in_us
+from headrace.core.testing.plain import PlainState
+from headrace.core.type_parser import parse_type
+from headrace.core.types import Field, Schema, to_polars
+from headrace.core.user_code import UserCode
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Columns: TypeAlias = Mapping[str, str]
+"""Names and types, as a pipeline has them."""
+Moment: TypeAlias = datetime | str
+"""A time, or its text, as in "2026-01-31T08:00:00"; without a zone it is UTC."""
+
+LATE = "late"
+START_US = 1_767_225_600_000_000
+"""Where the wall clock begins: with the year 2026."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenCode(UserCode):
+    """A class that is there already."""
+
+    kind: type[Process]
+
+    def load(self) -> Any:
+        """The class."""
+        return self.kind
+
+
+class Trial:
+    """Runs one class. What it has put out is in `out`, that of named outputs in `outputs`."""
+
+    def __init__(
+        self,
+        kind: type[Process],
+        *,
+        key: str | Sequence[str],
+        rows: Columns,
+        returns: Columns,
+        outputs: Mapping[str, Columns] | None = None,
+        event_time: str | None = None,
+        order: Literal["event_time", "arrival"] | None = None,
+    ) -> None:
+        """`rows` are the columns of the rows that come; the rest is as in a pipeline."""
+        self.out: list[dict[str, Any]] = []
+        self.outputs: dict[str, list[dict[str, Any]]] = {name: [] for name in outputs or {}}
+        self.late: list[dict[str, Any]] = []
+        """The rows that came when the watermark had passed them."""
+        self._schema = _schema(rows)
+        self._event_time = event_time
+        self._came = 0
+        self._now_us = START_US
+        in_time = (order or ("event_time" if event_time else "arrival")) == "event_time"
+        if in_time and event_time is None:
+            raise ValueError("order: event_time goes by a column: say event_time")
+        named = tuple((name, _schema(columns)) for name, columns in (outputs or {}).items())
+        states = tuple(states_of(kind).items())
+        file = Path(inspect.getfile(kind))
+        body = nodes.Body(file.name, kind.__name__, _schema(returns), named, in_time, states)
+        names = (key,) if isinstance(key, str) else tuple(key)
+        columns = tuple(self._key(name) for name in names)
+        timed = event_time is not None
+        operation = nodes.Process(columns, self._schema, timed, body, LATE)
+        place = Place("trial", PlainState(), lambda: self._now_us, False, frozenset({LATE}))
+        code = GivenCode(file.parent, file.name, kind.__name__, kind)
+        self._states = dict(states)
+        self._operator = process_operator(
+            operation, place, Around("trial", code, None, frozenset())
+        )
+
+    def row(self, **columns: object) -> None:
+        """A row comes; columns that are left out are null."""
+        self.rows(columns)
+
+    def rows(self, *rows: Mapping[str, object]) -> None:
+        """Rows come, together."""
+        self._take(self._operator.process(self._frame(rows)))
+
+    def watermark(self, at: Moment) -> None:
+        """No row with an earlier time than this is to come."""
+        self._take(self._operator.advance(_us(at)))
+
+    def end(self) -> None:
+        """No row is to come at all."""
+        self._take(self._operator.advance(FOREVER_US))
+
+    def clock(self, at: Moment) -> None:
+        """The wall clock goes on until then; it begins with the year 2026."""
+        until_us = _us(at)
+        while (due_us := self._operator.due_us()) is not None and due_us <= until_us:
+            self._now_us = max(self._now_us, due_us)
+            self._take(self._operator.tick(self._now_us))
+        self._now_us = max(self._now_us, until_us)
+
+    def state(self, *key: object) -> Any:
+        """What is kept of a key, by the names that the class declares."""
+        operator = self._operator
+        assert isinstance(operator, Processing)
+        return operator.cell_of(key[0] if len(key) == 1 else key)
+
+    def timers(self, *key: object) -> dict[str, datetime]:
+        """The timers of a key that are set, and to when."""
+        cell = self.state(*key)
+        names = (name for name, said in self._states.items() if said.kind is Kind.TIMER)
+        return {name: at for name in names if (at := getattr(cell, name)) is not None}
+
+    def _key(self, name: str) -> nodes.Computed:
+        field = self._schema.get(name)
+        if field is None:
+            raise ValueError(f'rows have no column "{name}" to be the key')
+        return nodes.Computed(name, Column(field.type, field.nullable, Span(0, 0), name))
+
+    def _frame(self, rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+        import polars as pl
+
+        alien = [name for row in rows for name in row if name not in self._schema]
+        if alien:
+            raise ValueError(f"rows have the columns {', '.join(self._schema.names)}, got {alien}")
+        series = [
+            self._series(field, [row.get(field.name) for row in rows]) for field in self._schema
+        ]
+        frame = pl.DataFrame(series)
+        if self._event_time is not None:
+            frame = frame.with_columns(frame[self._event_time].alias(EVENT_TIME))
+            if frame[EVENT_TIME].null_count():
+                raise ValueError(f'"{self._event_time}" is the event time, and may not be None')
+        frame = placed(frame, numbers(0, 0, self._came, frame.height))
+        self._came += frame.height
+        return frame
+
+    def _series(self, field: Field, values: list[object]) -> pl.Series:
+        import polars as pl
+
+        type = to_polars(field.type)
+        if isinstance(type, pl.Datetime):
+            whole = [None if value is None else _us(value) for value in values]  # type: ignore[arg-type]
+            return pl.Series(field.name, whole, dtype=pl.Int64).cast(type)
+        return pl.Series(field.name, values, dtype=type, strict=True)
+
+    def _take(self, found: Iterator[Output]) -> None:
+        for stream, frame in found:
+            if stream == ASIDE and not frame.width:
+                continue
+            rows = frame.drop(HIDDEN, strict=False).rows(named=True)
+            name = stream.removeprefix("trial.")
+            (self.late if stream == LATE else self.outputs.get(name, self.out)).extend(rows)
+
+
+def _schema(columns: Columns) -> Schema:
+    return Schema(tuple(Field(name, *parse_type(text)) for name, text in columns.items()))
+
+
+def _us(at: Moment) -> int:
+    return in_us(datetime.fromisoformat(at) if isinstance(at, str) else at)

@@ -72,6 +72,7 @@ class SqlTable:
     options: SqlOptions = field(init=False)
     _engine: sa.Engine | None = None
     _reflected: Reflected | None = None
+    _closed: bool = False
 
     def __post_init__(self) -> None:
         assert isinstance(self.lookup.options, SqlOptions)
@@ -96,7 +97,8 @@ class SqlTable:
         return found_rows(at, found, self.lookup)
 
     async def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close the connections that are not in use; others are closed when they are not."""
+        self._closed = True
         if self._engine is not None:
             self._engine.dispose()
 
@@ -178,6 +180,7 @@ class SqlTable:
         import sqlalchemy as sa
 
         engine = self._engine or self._open()
+        pool = engine.pool
         try:
             with engine.connect() as connection:
                 query.connection = connection.connection.dbapi_connection
@@ -187,6 +190,9 @@ class SqlTable:
                     query.over = True
         except sa.exc.SQLAlchemyError as error:
             raise self._told(error) from error
+        finally:
+            if self._closed:  # whoever closed it could not close what was in use
+                pool.dispose()
 
     def _open(self) -> sa.Engine:
         """The pool, which opens nothing yet."""

@@ -1,0 +1,100 @@
+"""Lookups in real tables, of rows from memory, on this machine's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import indent
+
+import polars as pl
+
+from headrace.connectors.memory import Happening, Memory
+from headrace.connectors.registry import REGISTRY
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
+from headrace.core.compile import Setting
+from headrace.core.connector import Connectors
+from headrace.core.contracts import ConnectorError, Surroundings
+from headrace.core.job import Job, Outcome
+from headrace.core.plan import Plan
+from headrace.core.plan.layout import lookup_operation
+from headrace.core.statistics import PartCounts
+from headrace.state.memory import MemoryBackend
+from tests.runtime.running import plan_of
+
+PIPELINE = """
+sources:
+  in: {{memory: {{data: in}}, schema: {schema}}}
+steps:
+  found:
+    from: in
+    lookup:
+{lookup}
+    {more}
+sinks:
+  out: {{from: found, memory: {{data: out}}}}
+"""
+
+
+@dataclass(slots=True)
+class Asking:
+    """A pipeline with one lookup, over rows that come."""
+
+    folder: Path
+    lookup: str
+    schema: str
+    more: str = ""
+    memory: Memory = field(default_factory=Memory)
+
+    @property
+    def connectors(self) -> Connectors:
+        """All there are, and memory."""
+        return {**REGISTRY, "memory": self.memory.connector()}
+
+    def plan(self) -> Plan:
+        """The plan of it."""
+        lookup = indent(self.lookup.strip("\n"), " " * 6)
+        text = PIPELINE.format(lookup=lookup, schema=self.schema, more=self.more)
+        return plan_of(self.folder, text, self.connectors)
+
+    def run(self, *happenings: Happening) -> tuple[Outcome, PartCounts]:
+        """Run it to the end: how it ended, and what the step has counted."""
+        self.memory.inputs = {"in": {"a": happenings}}
+        with ThreadPoolExecutor(2) as executor:
+            surroundings = Surroundings(self.folder, "0" * 32, Bench(executor))
+            setting = Setting(lambda: 0, self.folder, frozenset({"in", "found"}), MemoryBackend())
+            job = Job(self.plan(), self.connectors, surroundings, setting, Bounds())
+            outcome = asyncio.run(job.run())
+        return outcome, job.counts()["found"]
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """What came out."""
+        return [row for frame in self.memory.outputs.get("out", []) for row in frame.rows()]
+
+    def look(self) -> str:
+        """What `validate --connect` says of it. Raises ConnectorError."""
+        step = self.plan().part("found")
+        lookup = lookup_operation(step)
+        assert lookup is not None
+        side = self.connectors[lookup.connector].lookup
+        assert side is not None
+        surroundings = Surroundings(self.folder, "0" * 32, Bench())
+
+        async def asked() -> str:
+            return await side.look(lookup, surroundings)
+
+        return asyncio.run(asked())
+
+    def refusal(self, *happenings: Happening) -> ConnectorError:
+        """Why it cannot even begin."""
+        try:
+            self.run(*happenings)
+        except ConnectorError as error:
+            return error
+        raise AssertionError("it has begun")
+
+
+IDS = pl.DataFrame({"n": [0, 1, 2, 3], "customer": [4, 5, None, 6]})
+SCHEMA = "{n: bigint, customer: bigint}"

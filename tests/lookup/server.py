@@ -1,0 +1,95 @@
+"""A real HTTP server of a test's own, which answers as the test says."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Answer = tuple[int, object]
+"""Status, and what is answered: bytes as they are, anything else as JSON."""
+
+
+@dataclass(slots=True)
+class Site:
+    """What is asked, and what is answered to a path."""
+
+    answer: Callable[[str], Answer]
+    asked: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+    hangs: threading.Event = field(default_factory=threading.Event)
+    """Whoever is to hang waits for this."""
+    port: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def hang(self) -> Answer:
+        """Answer when all is over."""
+        self.hangs.wait(30)
+        return 503, None
+
+    def came(self, path: str, headers: dict[str, str]) -> Answer:
+        """Somebody asks."""
+        with self._lock:
+            self.asked.append(path)
+            self.headers.append(headers)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return self.answer(path)
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+
+@contextmanager
+def serving(answer: Callable[[str], Answer]) -> Iterator[Site]:
+    """A server that answers paths."""
+    site = Site(answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            status, said = site.came(self.path, dict(self.headers))
+            body = said if isinstance(said, bytes) else json.dumps(said).encode()
+            body = b"" if status == 204 else body
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nobody reads it."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Whoever has asked went away."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        site.port = server.server_address[1]
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield site
+        finally:
+            site.hangs.set()
+            server.shutdown()
+
+
+def slow(seconds: float, answer: Answer) -> Answer:
+    """An answer that takes its time."""
+    time.sleep(seconds)
+    return answer

@@ -1,0 +1,139 @@
+"""Lookups in files: formats, types, a file that changes, and what is wrong with one."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.connectors.tables.file import FileTable
+from headrace.connectors.tables.index import indexed
+from headrace.core.bench import Bench
+from headrace.core.contracts import FOUND_AT, ConnectorError, Surroundings
+from headrace.core.plan.layout import lookup_operation
+from tests.lookup.asking import IDS, SCHEMA, Asking
+
+ADDED = "{name: string, since: date}"
+CSV = "id,name,since,other\n4,Ann,2020-01-31,x\n6,,2021-02-03,y\n,Nobody,,z\n"
+JSON = '{"id": 4, "name": "Ann", "since": "2020-01-31"}\n{"id": 6, "since": "2021-02-03"}\n'
+
+
+def asking(folder: Path, path: str, more: str = "", add: str = ADDED) -> Asking:
+    """A lookup in a file."""
+    lookup = f"file: {{path: {path}}}\non: {{id: customer}}\nadd: {add}\n{more}"
+    return Asking(folder, lookup, SCHEMA)
+
+
+def expected() -> list[tuple[object, ...]]:
+    """What comes of IDS."""
+    return [
+        (0, 4, "Ann", date(2020, 1, 31)),
+        (1, 5, None, None),
+        (2, None, None, None),
+        (3, 6, None, date(2021, 2, 3)),
+    ]
+
+
+def written(folder: Path, name: str) -> None:
+    """The same rows in a format, as the name says."""
+    path = folder / name
+    if name.endswith(".parquet"):
+        since = [date(2020, 1, 31), date(2021, 2, 3)]
+        pl.DataFrame({"id": [4, 6], "name": ["Ann", None], "since": since}).write_parquet(path)
+        return
+    text = (CSV if ".csv" in name else JSON).encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+
+
+@pytest.mark.parametrize("name", ["c.csv", "c.csv.gz", "c.jsonl", "c.json", "c.parquet"])
+def test_rows_are_found_in_files_of_each_format(tmp_path: Path, name: str) -> None:
+    written(tmp_path, name)
+    job = asking(tmp_path, name)
+    outcome, _ = job.run(IDS)
+    assert outcome.failure is None
+    assert job.rows() == expected()
+    rows = 3 if ".csv" in name else 2
+    assert job.look() == f"{name}, {min(rows, 2)} rows"
+
+
+def test_a_file_that_has_changed_is_read_anew_and_else_is_not(tmp_path: Path) -> None:
+    path, new = tmp_path / "c.csv", tmp_path / "new"
+    path.write_text("id,name\n4,Ann\n")
+    lookup = lookup_operation(asking(tmp_path, "c.csv", add="[name]").plan().part("found"))
+    assert lookup is not None
+    table = FileTable(lookup, Surroundings(tmp_path, "0" * 32, Bench()))
+
+    async def found() -> list[tuple[object, ...]]:
+        return (await table.find(pl.DataFrame({"id": [4, 5]}))).rows()
+
+    assert asyncio.run(found()) == asyncio.run(found()) == [(0, "Ann")]
+    assert table.readings == 1
+    new.write_text("id,name\n4,Bob\n5,Eve\n")
+    os.replace(new, path)
+    assert asyncio.run(found()) == [(0, "Bob"), (1, "Eve")]
+    path.write_text("id,name\n")
+    os.utime(path, (1, 1))
+    with pytest.raises(ConnectorError, match="has no rows"):
+        asyncio.run(found())
+    path.unlink()
+    with pytest.raises(ConnectorError, match="no such file") as raised:
+        asyncio.run(found())
+    assert not raised.value.final, "it may come back"
+    new.write_text("id,name\n4,Cid\n")
+    os.replace(new, path)
+    assert asyncio.run(found()) == [(0, "Cid")]
+
+
+def test_a_key_of_several_columns_and_types(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("country,day,rate\nDE,2026-01-31,1.5\nFR,2026-01-31,2.5\n")
+    lookup = """
+file: {path: r.csv}
+on: {country: "upper(land)", day: to_date(at)}
+add: {factor: {column: rate, type: "decimal(5,2)"}}
+on_miss: drop
+"""
+    job = Asking(tmp_path, lookup, "{land: string, at: timestamp}")
+    at = [datetime(2026, 1, 31, 8, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)]
+    outcome, _ = job.run(pl.DataFrame({"land": ["fr", "de"], "at": at}))
+    assert outcome.failure is None
+    assert [(row[0], str(row[2])) for row in job.rows()] == [("fr", "2.50")]
+
+
+def test_a_file_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:
+    error = asking(tmp_path, "c.csv").refusal(IDS)
+    assert error.message == "cannot read c.csv: no such file or directory"
+    assert error.exit_status == 2
+
+
+def test_a_column_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("id,nam,since\n4,Ann,2020-01-31\n")
+    error = asking(tmp_path, "c.csv").refusal(IDS)
+    assert '"name"' in error.message
+
+
+def test_a_value_that_is_none_of_its_type_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("id,name,since\n4,Ann,yesterday\n")
+    error = asking(tmp_path, "c.csv").refusal(IDS)
+    assert error.message.startswith("c.csv, position 14: ")
+    assert "since" in error.message
+
+
+def test_a_key_that_is_there_twice_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("id,name,since\n4,Ann,2020-01-31\n4,Bob,2020-01-31\n")
+    error = asking(tmp_path, "c.csv").refusal(IDS)
+    assert error.message == "c.csv: the table has several rows for id = 4"
+
+
+def test_an_index_finds_what_a_join_finds() -> None:
+    keys = pl.DataFrame({"a": range(1000), "b": [str(i % 7) for i in range(1000)]})
+    index = indexed(keys, pl.DataFrame({"v": range(1000)}))
+    asked = pl.DataFrame({"a": [5, 2000, 999, 5], "b": ["5", "1", "5", "6"]})
+    assert index.find(asked).rows() == [(0, 5), (2, 999)]
+    nothing = indexed(keys.clear(), pl.DataFrame({"v": []}, schema={"v": pl.Int64}))
+    assert nothing.find(asked).columns == [FOUND_AT, "v"]
+    assert nothing.find(asked).height == 0

@@ -123,6 +123,8 @@ def _process(process: Process, data: Data) -> Iterator[Rule]:
     if "key" not in data:
         hint = "state and timers belong to a key: key: card"
         yield Rule(("process",), '"process" needs "key" beside it', hint)
+    if "route" in data:
+        yield Rule(("route",), '"route" stands beside "process"', APART)
     if process.late_to is not None and process.order == "arrival":
         message = "process.late_to: rows are never late with order: arrival"
         yield Rule(("process", "late_to"), message, "leave it out")

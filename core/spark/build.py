@@ -164,17 +164,16 @@ class Building:
         """What our operator makes of rows."""
         alone = replace(step, operations=(operation,))
         outputs = [(step.name, columns)]
-        failed = next((s for s in step.outputs if s.name == step.on_error), None)
-        if isinstance(operation, nodes.Map) and failed and failed.name in self.inside.read:
-            outputs.append((failed.name, of_stream(failed)))
+        beside = [s for s in _beside(step, operation) if s.name in self.inside.read]
+        outputs += [(stream.name, of_stream(stream)) for stream in beside]
         frame, changes, in_time = rows.frame, None, False
         if isinstance(operation, nodes.Keyed):
             changes = kind if isinstance(kind, nodes.Upsert) else None
             in_time = EVENT_TIME in rows.columns
             frame = _dealt(rows, operation, self.inside)
         frames = Operated(alone, tuple(outputs), changes, in_time, self.inside).over(frame)
-        if failed and failed.name in frames:
-            self._put(failed, frames[failed.name], of_stream(failed))
+        for stream in beside:
+            self._put(stream, frames[stream.name], of_stream(stream))
         return frames[step.name]
 
     def _routed(self, step: nodes.Step, route: nodes.Route, rows: Rows) -> None:
@@ -189,6 +188,14 @@ class Building:
             frames = routed(rows.frame, route, step.outputs) or frames
         for stream in wanted:
             self._put(stream, frames[stream.name], rows.columns, costly=rows.costly)
+
+
+def _beside(step: nodes.Step, operation: nodes.Operation) -> list[nodes.Stream]:
+    """The streams of an operation of a step beside its rows, but for what a batch never has."""
+    names = [step.on_error] if isinstance(operation, nodes.Map | nodes.Process) else []
+    if isinstance(operation, nodes.Process):
+        names += [f"{step.name}.{name}" for name, _ in operation.body.outputs]
+    return [stream for stream in step.outputs if stream.name in names]
 
 
 def _made_once(rows: Rows) -> Rows:

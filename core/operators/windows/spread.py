@@ -61,8 +61,8 @@ class Spread:
             yield from self._same(panes, after, until)
             return
         panes = sorted_by(panes, SLOT)
-        for first, last, count, rows in self._pieces(panes, after, until):
-            part = _between(panes, self.grid.start(first), last)
+        for first, last, count, rows in pieces(self.grid, panes[SLOT], after, until):
+            part = between(panes, self.grid.start(first), last)
             alone = first == last
             states = (
                 self.filed.window(part, last)
@@ -84,11 +84,11 @@ class Spread:
             )
             return
         panes, changed = sorted_by(panes, SLOT), sorted_by(changed.unique(), SLOT)
-        for first, last, _, _ in self._pieces(panes, after, until):
+        for first, last, _, _ in pieces(self.grid, panes[SLOT], after, until):
             start = self.grid.start(first)
-            wanted = expanded(self.grid, _between(changed, start, last), first, last)
+            wanted = expanded(self.grid, between(changed, start, last), first, last)
             if wanted.height:
-                spread = expanded(self.grid, _between(panes, start, last), first, last)
+                spread = expanded(self.grid, between(panes, start, last), first, last)
                 yield self.filed.merged(spread.join(wanted, on=on, how="semi", nulls_equal=True))
 
     def _same(self, panes: pl.DataFrame, after: int, until: int) -> Iterator[pl.DataFrame]:
@@ -98,47 +98,49 @@ class Spread:
         if panes.height:
             yield self.filed.merged(panes)
 
-    def _pieces(
-        self, panes: pl.DataFrame, after: int, until: int
-    ) -> Iterator[tuple[int, int, int, int]]:
-        """The first and the last window of each piece, how many they are, and of how many rows."""
-        import polars as pl
 
-        slots = panes[SLOT]
-        for ends in self._with_rows(slots.unique(maintain_order=True), after, until):
-            starts = pl.select(self.grid.start(pl.lit(ends))).to_series()
-            rows = _count(slots, ends) - _count(slots, starts)
-            alone = rows > ALONE_ROWS
-            cuts = (alone | alone.shift(1, fill_value=False)).cast(pl.Int64)
-            of = cuts.cum_sum() + rows.cum_sum() // PIECE_ROWS
-            end, piece = pl.col("end"), pl.DataFrame({"end": ends, "rows": rows, "of": of})
-            bounds = piece.group_by("of").agg(
-                end.min(), end.max().alias("last"), end.len().alias("count"), pl.col("rows").sum()
-            )
-            yield from bounds.sort("end").drop("of").iter_rows()
+def pieces(
+    grid: Grid, slots: pl.Series, after: int, until: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Of these panes, sorted, the windows that end behind the one time and up to the other.
 
-    def _with_rows(self, slots: pl.Series, after: int, until: int) -> Iterator[pl.Series]:
-        """The ends of the windows that have one of these panes in them, so many at a time."""
-        import polars as pl
+    Given are the first and the last of each piece, how many they are, and of how many rows.
+    """
+    import polars as pl
 
-        every = self.grid.every_us
-        first, last = pl.col("first"), pl.col("last")
-        reach = slots.to_frame().select(
-            self.grid.first(pl.col(SLOT))
-            .clip(lower_bound=self.grid.first(after + 1))
-            .alias("first"),
-            self.grid.last(pl.col(SLOT)).clip(upper_bound=until).alias("last"),
+    for ends in _with_rows(grid, slots.unique(maintain_order=True), after, until):
+        starts = pl.select(grid.start(pl.lit(ends))).to_series()
+        rows = _count(slots, ends) - _count(slots, starts)
+        alone = rows > ALONE_ROWS
+        cuts = (alone | alone.shift(1, fill_value=False)).cast(pl.Int64)
+        of = cuts.cum_sum() + rows.cum_sum() // PIECE_ROWS
+        end, piece = pl.col("end"), pl.DataFrame({"end": ends, "rows": rows, "of": of})
+        bounds = piece.group_by("of").agg(
+            end.min(), end.max().alias("last"), end.len().alias("count"), pl.col("rows").sum()
         )
-        # Both rise from pane to pane: what the one before reaches need not be reached again.
-        reached = last.shift() - (last.shift() - first) % every
-        reach = reach.filter(first <= last).with_columns(pl.max_horizontal(first, reached + every))
-        stretch = every * max(1, min(PIECE_WINDOWS, FAR_US // every))
-        reach = reach.filter(first <= last)
-        reach = reach.with_columns(pl.int_ranges(first, last + 1, stretch)).explode("first")
-        reach = reach.with_columns(pl.min_horizontal(last, first + (stretch - every)))
-        many = ((last - first) // every + 1).cum_sum() // PIECE_WINDOWS
-        for piece in reach.with_columns(many.alias("of")).partition_by("of", maintain_order=True):
-            yield piece.select(pl.int_ranges(first, last + 1, every).explode()).to_series()
+        yield from bounds.sort("end").drop("of").iter_rows()
+
+
+def _with_rows(grid: Grid, slots: pl.Series, after: int, until: int) -> Iterator[pl.Series]:
+    """The ends of the windows that have one of these panes in them, so many at a time."""
+    import polars as pl
+
+    every = grid.every_us
+    first, last = pl.col("first"), pl.col("last")
+    reach = slots.to_frame().select(
+        grid.first(pl.col(SLOT)).clip(lower_bound=grid.first(after + 1)).alias("first"),
+        grid.last(pl.col(SLOT)).clip(upper_bound=until).alias("last"),
+    )
+    # Both rise from pane to pane: what the one before reaches need not be reached again.
+    reached = last.shift() - (last.shift() - first) % every
+    reach = reach.filter(first <= last).with_columns(pl.max_horizontal(first, reached + every))
+    stretch = every * max(1, min(PIECE_WINDOWS, FAR_US // every))
+    reach = reach.filter(first <= last)
+    reach = reach.with_columns(pl.int_ranges(first, last + 1, stretch)).explode("first")
+    reach = reach.with_columns(pl.min_horizontal(last, first + (stretch - every)))
+    many = ((last - first) // every + 1).cum_sum() // PIECE_WINDOWS
+    for piece in reach.with_columns(many.alias("of")).partition_by("of", maintain_order=True):
+        yield piece.select(pl.int_ranges(first, last + 1, every).explode()).to_series()
 
 
 def expanded(grid: Grid, panes: pl.DataFrame, lowest: int, highest: int) -> pl.DataFrame:
@@ -158,7 +160,7 @@ def _count(slots: pl.Series, until: pl.Series) -> pl.Series:
     return slots.search_sorted(until, "right").cast(pl.Int64)
 
 
-def _between(panes: pl.DataFrame, after: int, until: int) -> pl.DataFrame:
+def between(panes: pl.DataFrame, after: int, until: int) -> pl.DataFrame:
     """Of sorted panes those behind the first and up to the second."""
     start, end = up_to(panes[SLOT], after), up_to(panes[SLOT], until)
     return panes.slice(start, end - start)

@@ -78,8 +78,8 @@ class HttpOptions(Part):
         description="Where to ask; `{id}` stands for the column `id` of `on`, percent-encoded. It "
         "is shown without what is secret in it."
     )
-    headers: Annotated[tuple[Header, ...], HeadersReading()] = Field(
-        (), description="Headers that go with each call; what they say is not shown."
+    headers: Annotated[tuple[Header, ...] | None, HeadersReading()] = Field(
+        None, description="Headers that go with each call; what they say is not shown."
     )
     row: AnyText | None = Field(
         None,

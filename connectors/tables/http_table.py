@@ -68,7 +68,7 @@ class HttpTable:
         import aiohttp
 
         if self._session is None:
-            headers = {header.name: header.value.reveal() for header in self._options.headers}
+            headers = {header.name: header.value.reveal() for header in self._options.headers or ()}
             # Time and concurrency are minded by whoever asks.
             self._session = aiohttp.ClientSession(
                 headers={"Accept": "application/json", **headers},

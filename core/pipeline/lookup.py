@@ -18,7 +18,6 @@ from headrace.core.pipeline.data import NOTHING
 from headrace.core.pipeline.fields import (
     Assignment,
     Assignments,
-    ErrorStream,
     OneOrMany,
     TypeReading,
     attempt,
@@ -26,7 +25,7 @@ from headrace.core.pipeline.fields import (
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.settings import positive
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import Count, Flag, Reading, column, whole
+from headrace.core.pipeline.values import Count, Flag, Name, Reading, column, whole
 from headrace.core.problems import did_you_mean
 from headrace.core.types import STRING, Type
 
@@ -107,10 +106,16 @@ class OnMiss:
         return f"to {self.to}" if self.to else self.action
 
 
+class MissStream(Part):
+    """Where rows go that find nothing."""
+
+    to: Name = Field(description="A stream that steps and sinks can read.")
+
+
 class OnMissReading(Reading):
     """`null`, `drop`, `fail` or `{to: name}`; YAML's null is the word."""
 
-    part = ErrorStream
+    part = MissStream
 
     def __init__(self) -> None:
         self.wanted = "null, drop, fail or {to: name}"
@@ -118,7 +123,7 @@ class OnMissReading(Reading):
 
     def read(self, value: object) -> OnMiss:
         if isinstance(value, dict):
-            return OnMiss("to", ErrorStream.model_validate(value).to)
+            return OnMiss("to", MissStream.model_validate(value).to)
         if value is NOTHING:
             return OnMiss()
         if isinstance(value, Text) and not value.secret:

@@ -5,6 +5,7 @@
      "users": {"p": {"call": "__w.py:P(price)", "keeps": [["n", "bigint"]]}},   of users' classes
      "of": {"price": "double"},                 the columns that it reads, or of rows that are kept
      "top": {"rows": 3, "by": ["price desc"]},  null where it is none
+     "process": {"seen": ["list", ["string"], false]},   of a class; null where it is none
      "window": {"shape": {"tumble": {"size_us": 60000000, "offset_us": 0}}, "lateness_us": 0, ...}}
 
 Nothing depends on it but what people are shown: it may change where the meaning does not.
@@ -47,6 +48,9 @@ def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
     elif isinstance(keyed, nodes.Dedup):
         kept = kept_of_rows(step, keyed, plan) if keyed.in_time else ()
         of = {field.name: str(field.type) for field in kept}
+    elif isinstance(keyed, nodes.Process):
+        held = keyed.columns if keyed.body.in_time else ()
+        of = {field.name: str(field.type) for field in held}
     elif isinstance(keyed, nodes.Top):
         of = {field.name: str(field.type) for field in kept_of_rows(step, keyed, plan)}
         top = {"rows": keyed.rows, "by": [str(ranking.text) for ranking in keyed.by]}
@@ -58,6 +62,7 @@ def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
         "of": of,
         "top": top,
         "window": _window(window) if window else None,
+        "process": _states(keyed.body) if isinstance(keyed, nodes.Process) else None,
     }
 
 
@@ -70,6 +75,14 @@ def _user(column: nodes.Aggregated) -> dict[str, Any] | None:
         return {"call": str(column.text), "keeps": []}
     keeps = [[name, str(type)] for name, type in users[0].triple.state]
     return {"call": users[0].name, "keeps": keeps}
+
+
+def _states(body: nodes.Body) -> dict[str, Any]:
+    """By name: what kind of state it is, its types, whether it is forgotten."""
+    return {
+        name: [str(said.kind), list(map(str, said.types)), said.ttl_us is not None]
+        for name, said in body.states
+    }
 
 
 def _window(window: Window) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from headrace.core.plan.windows import (
     Window,
 )
 from headrace.core.readable.users import kept_for_users
+from headrace.core.process.declared import Declared, Kind
 from headrace.core.snapshots import Manifest
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import ATOMS, TIMESTAMP, Field, Schema, Type
@@ -113,6 +114,8 @@ def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
         return Meaning(
             key, nodes.Top(made, window, top["rows"], by), of, timed, ttl, False, changes
         )
+    if (states := reading.get("process")) is not None:
+        return Meaning(key, nodes.Process(made, of, timed, body_of(states)), of, timed)
     if kept["does"].startswith("dedup"):
         return Meaning(key, nodes.Dedup(made, "first"), of, timed, ttl)
     if kept["does"].startswith("apply"):
@@ -131,6 +134,15 @@ def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
     changes = "rows" in kept["states"]
     operation = nodes.Aggregate(made, window, columns)
     return Meaning(key, operation, of, timed, ttl, having, changes, hidden)
+
+
+def body_of(states: Mapping[str, Any]) -> nodes.Body:
+    """A class of a user, as far as its states are concerned."""
+    read = tuple(
+        (name, Declared(Kind(kind), tuple(map(_type, types)), 0 if is_aged else None))
+        for name, (kind, types, is_aged) in states.items()
+    )
+    return nodes.Body("", "", Schema(()), (), True, read)
 
 
 def key_of(kept: Iterable[tuple[str, str]], names: Iterable[str] | None = None) -> Key:

@@ -30,6 +30,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.nodes import BOUNDS
 from headrace.core.plan.windows import Count, Global, Session
 from headrace.core.readable import now
+from headrace.core.readable.classes import ClassStates
 from headrace.core.readable.columns import free, in_place, listed, named
 from headrace.core.readable.keys import decoded
 from headrace.core.readable.meaning import Meaning
@@ -65,6 +66,9 @@ class States:
         self, name: str, frames: Sequence[pl.DataFrame], clock_us: int
     ) -> Iterator[pl.DataFrame]:
         """The rows of a state; all of a key and window in one piece. At least one, maybe empty."""
+        if isinstance(self._operation, nodes.Process):
+            yield ClassStates(self._operation, self._key).read(name, frames)
+            return
         whole = self._nothing(name)
         if frames:
             whole = with_partials(_whole(frames), self._operation)
@@ -88,6 +92,8 @@ class States:
 
     def identity(self, name: str) -> tuple[str, ...]:
         """The columns of those rows that tell one from the others."""
+        if isinstance(self._operation, nodes.Process):
+            return ClassStates(self._operation, self._key).identity(name)
         columns = next(self.read(name, [], NO_CLOCK_US)).columns
         bounds = len(BOUNDS) if self._is_bounded else 0
         key, rows = len(self._key.names), 1 if self._keeps_rows else 0
@@ -209,7 +215,8 @@ class States:
 
     def _fold(self, states: pl.DataFrame | None) -> Fold:
         """What makes results of these states; None: of those of no rows."""
-        assert not isinstance(self._operation, nodes.Dedup), "it makes no results"
+        makes_none = isinstance(self._operation, nodes.Dedup | nodes.Process)
+        assert not makes_none, "it makes no results"
         window = self._meaning.window
         if window is None:
             assert isinstance(self._operation, nodes.Aggregate), "its rows are all there is"

@@ -55,6 +55,16 @@ class Beside:
                 yield found[ASKS], found[MEETS]
 
 
+def without(rows: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
+    """The rows but those of these numbers."""
+    import polars as pl
+
+    if not len(met):
+        return rows
+    rest = pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True).scatter(met, False)
+    return rows.filter(rest)
+
+
 def _picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
     import polars as pl
 

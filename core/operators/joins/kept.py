@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.frames import projected
@@ -10,6 +10,7 @@ from headrace.core.operators.joins.sides import Sided
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
 from headrace.core.state import SLOT, RunsLayout
+from headrace.core.types import BIGINT, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,33 +26,51 @@ class Kept:
     """Rows with the columns of their side and SLOT."""
 
     def __init__(
-        self, operation: nodes.Join, which: int, place: Place, *, slot_is_time: bool
+        self,
+        operation: nodes.Join,
+        which: int,
+        place: Place,
+        time: Literal["kept", "slot", "lost"] = "kept",
     ) -> None:
-        """`slot_is_time`: a row is filed under its event time, which need not be kept beside."""
+        """`time`: whether that of a row is kept, is what it is filed under, or is not needed."""
         self.side = side = Sided(operation, which, ordered=place.ordered)
         self.key = side.key
-        self._time = side.time if slot_is_time else None
-        types = {name: type for name, type in side.types.items() if name != self._time}
+        self._time = side.time if time == "slot" else None
+        types = dict(side.types)
+        if time != "kept":
+            del types[side.time]
         self.runs = place.state.runs(STATES[which], RunsLayout(types, side.key, _as_they_are))
         hidden = [name for name in (side.time, side.number) if name in types]
         self._shown = (*side.columns, *hidden)
+        self._columns = tuple(types)
+        self._types = {**types, SLOT: to_polars(BIGINT)}
 
     @property
     def rows(self) -> int:
         """How many there are."""
         return self.runs.rows
 
-    def of(self, frame: pl.DataFrame, slot: pl.Expr | None = None) -> pl.DataFrame:
-        """What is kept of these rows; SLOT is their time, or what is given."""
-        rows = self.side.rows(frame)
-        return rows.rename({self.side.time: SLOT}) if slot is None else rows.with_columns(slot)
+    @property
+    def none(self) -> pl.DataFrame:
+        """No rows."""
+        import polars as pl
 
-    def shown(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """What goes out of kept rows."""
+        return pl.DataFrame(schema=self._types)
+
+    def of(self, frame: pl.DataFrame, slot: pl.Expr | None = None) -> pl.DataFrame:
+        """What is kept of these rows; SLOT is their time, or what that comes to."""
+        import polars as pl
+
+        rows = self.side.rows(frame)
+        slot = pl.col(self.side.time) if slot is None else slot
+        return projected(rows, *self._columns, slot.alias(SLOT))
+
+    def shown(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
+        """What goes out of kept rows, and what is more."""
         import polars as pl
 
         time = [] if self._time is None else [pl.col(SLOT).alias(self._time)]
-        return projected(rows, *self._shown, *time)
+        return projected(rows, *self._shown, *time, *more)
 
     def few(self, asking: int) -> bool:
         """Whether so many rows are few beside those that are kept."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME, FOREVER_US
-from headrace.core.operators.joins.beside import Beside
+from headrace.core.operators.joins.beside import Beside, without
 from headrace.core.operators.joins.bounds import Bounds, before, goes_alone
 from headrace.core.operators.joins.kept import Kept
 from headrace.core.operators.joins.pairs import Pairs
@@ -52,7 +52,7 @@ class WithinJoin:
             self._bounds = Bounds(matching.least_us, matching.most_us, operation.type)
         by_event = self._bounds is not None and not matching.processing
         self._kept = tuple(
-            Kept(operation, which, place, slot_is_time=by_event) for which in (LEFT, RIGHT)
+            Kept(operation, which, place, "slot" if by_event else "kept") for which in (LEFT, RIGHT)
         )
         self._alone_of = [w for w in (LEFT, RIGHT) if goes_alone(operation.type, w)]
         """The sides whose rows go out if they met none."""
@@ -135,9 +135,9 @@ class WithinJoin:
         import polars as pl
 
         if self._bounds is None:
-            return pl.lit(0, dtype=pl.Int64).alias(SLOT)
+            return pl.lit(0, dtype=pl.Int64)
         if self._processing:
-            return pl.lit(self._state.clock_us, dtype=pl.Int64).alias(SLOT)
+            return pl.lit(self._state.clock_us, dtype=pl.Int64)
         return None
 
     def _meet(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
@@ -147,9 +147,9 @@ class WithinJoin:
         elif self._type == "semi":
             met = self._met(which, rows)
             yield from self._out(which, rows[met])
-            rows = _without(rows, met)
+            rows = without(rows, met)
         elif self._type == "anti" and which == LEFT:
-            rows = _without(rows, self._met(which, rows))
+            rows = without(rows, self._met(which, rows))
         elif self._type != "anti":
             for pairs in self._beside(which, rows):
                 yield from self._pairs.rows(pairs)
@@ -165,7 +165,7 @@ class WithinJoin:
         if asking is not None:
             asking = asking[self._met(LEFT, asking, rows)]
             if asking.height:
-                yield from self._out(LEFT, _without(asking, self._met(LEFT, asking)))
+                yield from self._out(LEFT, without(asking, self._met(LEFT, asking)))
 
     def _reach(self, now_us: int) -> Iterator[Output]:
         """Time has come this far: put out what meets none, and forget what meets none any more."""
@@ -192,14 +192,14 @@ class WithinJoin:
             if rows is None:
                 continue
             met = self._met(which, rows)
-            yield from self._out(which, _without(rows, met))
+            yield from self._out(which, without(rows, met))
             if self._type != "anti":
                 runs.add(rows[met])
 
     def _alone(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         """Put out those of these rows that met none, if they are wanted."""
         if which in self._alone_of and rows.height:
-            yield from self._out(which, _without(rows, self._met(which, rows)))
+            yield from self._out(which, without(rows, self._met(which, rows)))
 
     def _met(
         self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None = None
@@ -226,13 +226,3 @@ class WithinJoin:
 
     def _out(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         return self._pairs.rows(self._kept[which].shown(rows))
-
-
-def _without(rows: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
-    """The other rows."""
-    import polars as pl
-
-    if not len(met):
-        return rows
-    rest = pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True).scatter(met, False)
-    return rows.filter(rest)

@@ -271,9 +271,8 @@ def compared(type: JoinType, seed: str, *, processing: bool = False) -> None:
     chance = random.Random(f"{type}{seed}")
     least, most = chance.choice(BOUNDS[: 3 if processing else None])
     only = chance.choice([None, "l_v > r_p"])
-    expected = oracle.Within(
-        type, least, most, None if only is None else lambda v, p: v > p, processing
-    )
+    meant = None if only is None else oracle.greater
+    expected = oracle.Within(type, meant, least=least, most=most, processing=processing)
     inputs = within(type, least, most, only, processing=processing, ordered=chance.random() < 0.5)
     now = 0
     for _ in range(chance.randrange(5, 40)):

@@ -170,3 +170,30 @@ class ManySessions(Process):
     def on_timer(self, at, state: "ManySessions", out: Out) -> None:
         out(k=self.key, n=state.rows, total=0)
         state.rows = 0
+
+
+class Suspicious(Process):
+    """A value with a ttl, a list, a map and a timer, all of which change what is put out."""
+
+    last = value("string", ttl="2s")
+    texts = list_of("string")
+    counts = map_of("string", "bigint")
+    quiet = timer()
+
+    def on_row(self, row: Numbered, state: "Suspicious", out: Out) -> None:
+        text = row.s or "-"
+        state.counts[text] = state.counts.get(text, 0) + 1
+        state.texts.append(text)
+        if state.last is not None and state.last != row.s:
+            out(k=self.key, n=len(state.texts), total=state.counts[state.last])
+            out.odd(v=row.v)
+        if row.v != 0:
+            state.last = text
+        step = timedelta(milliseconds=1500 * (row.v or 0))
+        state.quiet = None if row.v == 5 else self.event_time + step
+
+    def on_timer(self, at, state: "Suspicious", out: Out) -> None:
+        out(k=self.key, n=-len(state.texts), total=sum(state.counts.values()))
+        if len(state.texts) > 2:
+            state.texts = state.texts[2:]
+            state.quiet = at + timedelta(seconds=1)

@@ -21,6 +21,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.layout import two_sided
 from headrace.core.plan.windows import Window
 from headrace.core.types import to_polars
+from tests.reference import classes
 from tests.reference.joins import joined
 from tests.reference.rows import Row, Value, evaluated, frame_of, same
 from tests.reference.users import applied
@@ -66,6 +67,7 @@ def _read(source: nodes.Source, number: int, splits: Sequence[Sequence[dict[str,
 
 
 def _step(step: nodes.Step, rows: Rows) -> dict[str, Rows]:
+    beside: dict[str, Rows] = {}
     for operation in step.operations:
         match operation:
             case nodes.Filter(condition):
@@ -86,9 +88,16 @@ def _step(step: nodes.Step, rows: Rows) -> dict[str, Rows]:
                 rows = [*_top(operation, rows)]
             case nodes.Dedup():
                 rows = [*_dedup(operation, rows)]
+            case nodes.Process():
+                found = [*classes.run(operation.body, _grouped(operation.key, rows))]
+                rows = [row for name, row in found if not name]
+                beside = {
+                    f"{step.name}.{output}": [row for name, row in found if name == output]
+                    for output, _ in operation.body.outputs
+                }
             case nodes.Map():
                 raise NotImplementedError("what a user's function does is not in the plan")
-    return {step.name: rows}
+    return {step.name: rows, **beside}
 
 
 def _where(condition: Typed, rows: Rows) -> Rows:

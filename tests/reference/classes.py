@@ -1,0 +1,114 @@
+"""A user's class over rows that are all there: key by key, one row or timer after the other.
+
+State is an attribute; a value with a ttl is forgotten when its time has passed. What goes by the
+wall clock has no single answer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from headrace.core.plan import nodes
+from headrace.core.process import Kind
+from headrace.core.user_code import load_function
+from tests.reference.rows import Row, Value
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BEGIN = {Kind.LIST: list, Kind.MAP: dict}
+
+
+class Memory:
+    """What is kept of one key."""
+
+    def __init__(self, body: nodes.Body, here: SimpleNamespace) -> None:
+        made = ((name, said, BEGIN.get(said.kind)) for name, said in body.states)
+        kept = {name: make() if make else said.default for name, said, make in made}
+        vars(self).update(_said=dict(body.states), _here=here, _kept=kept, _set={})
+
+    def __getattr__(self, name: str) -> Any:
+        ttl_us = self._said[name].ttl_us
+        if ttl_us is not None and self._set.get(name, 0) + ttl_us < self._here.time_us:
+            return self._said[name].default
+        return self._kept[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        said, now = self._said[name], EPOCH + timedelta(microseconds=self._here.time_us)
+        if said.processing or (said.ttl_us is not None and said.kind is not Kind.VALUE):
+            raise NotImplementedError("what depends on how time passes has no single answer")
+        is_late = said.kind is Kind.TIMER and value is not None and value < now
+        self._kept[name] = now if is_late else value
+        self._set[name] = self._here.time_us
+
+    def due(self) -> tuple[datetime, str] | None:
+        """The first timer; of two at one time that which is declared first."""
+        timers = [name for name, said in self._said.items() if said.kind is Kind.TIMER]
+        found = [(self._kept[name], at, name) for at, name in enumerate(timers) if self._kept[name]]
+        return (min(found)[0], min(found)[2]) if found else None
+
+
+def run(
+    body: nodes.Body, groups: Sequence[tuple[Mapping[str, Value], list[Row]]]
+) -> Iterator[tuple[str, Row]]:
+    """What a class makes of the rows of each key, with the outputs that they go to."""
+    process: Any = load_function(Path(body.file), body.name)()
+    if not hasattr(process, "on_row"):
+        raise NotImplementedError("it sees many rows at once")
+    for number, (key, members) in enumerate(groups):
+        yield from _of_key(process, body, tuple(key.values()), members, number)
+
+
+def _of_key(
+    process: Any, body: nodes.Body, key: tuple[Value, ...], rows: list[Row], number: int
+) -> Iterator[tuple[str, Row]]:
+    shown = key[0] if len(key) == 1 else key
+    here = SimpleNamespace(key=shown, time_us=0, watermark_us=None, timer=None)
+    process._stand(here)
+    memory, made = Memory(body, here), list[tuple[str, dict[str, Value]]]()
+    out = _Out(body, made)
+    left = sorted(rows, key=lambda row: row.order)
+    while left or memory.due():
+        due = memory.due()
+        if left and (due is None or _moment(left[0]) <= due[0]):
+            row = left.pop(0)
+            here.time_us = row.time
+            process.on_row(SimpleNamespace(**row.values), memory, out)
+        else:
+            assert due is not None
+            here.time_us, here.timer = (due[0] - EPOCH) // timedelta(microseconds=1), due[1]
+            memory._kept[due[1]] = None
+            process.on_timer(due[0], memory, out)
+            here.timer = None
+        for at, (name, values) in enumerate(made):
+            yield name, Row(values, here.time_us, (here.time_us, number, at))
+        made.clear()
+
+
+class _Out:
+    """Takes what is put out."""
+
+    def __init__(self, body: nodes.Body, made: list[tuple[str, dict[str, Value]]]) -> None:
+        self._schemas = {"": body.returns, **dict(body.outputs)}
+        self._made = made
+
+    def __call__(self, *values: Value, **columns: Value) -> None:
+        self._put("", values, columns)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *values, **columns: self._put(name, values, columns)
+
+    def _put(self, name: str, values: tuple[Value, ...], columns: dict[str, Value]) -> None:
+        names = self._schemas[name].names
+        row = inspect.Signature(
+            [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+        ).bind(*values, **columns)
+        self._made.append((name, {n: row.arguments[n] for n in names}))
+
+
+def _moment(row: Row) -> datetime:
+    assert row.time is not None
+    return EPOCH + timedelta(microseconds=row.time)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator
 from importlib.metadata import packages_distributions, requires
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,8 @@ MAY_IMPORT = {
 # What core must do without, even inside a function: it belongs to the other folders.
 NOT_IN_CORE = {"aiokafka", "rocksdict", "click", "rich", "obstore"}
 
-# What only the extra `batch` brings is imported here alone.
-SPARKS = {"batch", "spark"}
+# What only extras bring is imported in these folders alone.
+EXTRAS = {"batch": ("batch",), "spark": ("batch",), "tables": ("sql", "http")}
 
 MODULES = [
     module.name
@@ -113,18 +114,19 @@ def test_every_module_is_in_a_package() -> None:
 def test_the_dependencies_are_those_that_are_imported() -> None:
     owners = {**packages_distributions(), "pydantic_core": ["pydantic"]}  # which pins it
     own = {*sys.stdlib_module_names, "compression", "headrace"}  # compression: from 3.14 on
-    used: dict[bool, set[str]] = {True: set(), False: set()}
+    used: dict[tuple[str, ...], set[str]] = {(): set()}
     for folder in MAY_IMPORT:
         for path in (ROOT / folder).rglob("*.py"):
             tops = {name.partition(".")[0] for name in imports(path)} - own
-            used[not SPARKS.isdisjoint(path.parts)] |= {
-                owners.get(top, [top])[0].lower() for top in tops
-            }
+            extras = next((EXTRAS[part] for part in path.parts if part in EXTRAS), ())
+            names = {owners.get(top, [top])[0].lower() for top in tops}
+            used[extras] = used.get(extras, set()) | names
     config = setup_cfg()
     required = config["options"]["install_requires"].split()
-    assert {Requirement(line).name.lower() for line in required} == used[False]
-    batch = closure(config["options.extras_require"]["batch"].split())
-    assert used[True] - used[False] <= batch
+    assert {Requirement(line).name.lower() for line in required} == used[()]
+    for extras, names in used.items():
+        lines = [config["options.extras_require"][extra].split() for extra in extras]
+        assert names - used[()] <= closure([*chain(*lines)])
 
 
 def closure(requirements: list[str], extras: Collection[str] = ()) -> set[str]:
@@ -145,7 +147,7 @@ def closure(requirements: list[str], extras: Collection[str] = ()) -> set[str]:
 def test_the_constraints_are_the_whole_closure_and_nothing_else() -> None:
     config = setup_cfg()
     wanted = config["options"]["install_requires"].split()
-    for extra in ("batch", "dev"):
+    for extra in ("batch", "dev", "sql", "http"):
         wanted += config["options.extras_require"][extra].split()
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pinned = {canonicalize_name(x.partition("==")[0]) for x in lines if not x.startswith("#")}

@@ -138,6 +138,13 @@ class Table(Protocol):
         """Keep these rows (each key once), each in the place of its key's earlier one."""
         ...
 
+    def add(self, frame: pl.DataFrame) -> pl.Series:
+        """Keep the rows whose keys are not there, of those of one key the first.
+
+        Tells which they are: their numbers in the frame, in order.
+        """
+        ...
+
     def remove(self, keys: pl.Series) -> None:
         """Forget these keys; those that are not there are no mistake."""
         ...

@@ -51,9 +51,9 @@ class Index:
             rows = self._rows[at]
             hit = (self._hashes[at] == hashes) & (rows >= 0)
             if hit.any():
-                which = _count(len(hit)).filter(hit)
-                right = same(asked[which], rows[which])
+                right = same(asked.filter(hit), rows.filter(hit))
                 if not right.all():
+                    which = _count(len(hit)).filter(hit)
                     hit = hit.scatter(which.filter(~right), False)
                 found.scatter(asked.filter(hit), at.filter(hit))
             going_on = (rows != FREE) & ~hit

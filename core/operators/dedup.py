@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROW = "__row"
+SAMPLE = 1024
+"""Of so many rows it is seen how often keys come again."""
 LAST = "__last"
 """The greatest event time of a key."""
 
@@ -38,17 +40,28 @@ class First(Forgetting):
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """The rows whose keys are new."""
         yield from self.ahead()
-        table = self.table()
+        new = self._renewing(frame) if self.forgets else self._added(frame)
+        if len(new):
+            yield self._stream, frame[new]
+
+    def _added(self, frame: pl.DataFrame) -> pl.Series:
+        """The numbers of the rows whose keys are new; these are known from now on."""
+        key = list(self._grouping.inside)
+        rows = self._grouping.rows(frame, ())
+        if key and (rows.height <= SAMPLE or rows[:SAMPLE].n_unique(key) >= SAMPLE // 2):
+            return self.table().add(self._grouping.encoded(rows).select(KEY))
+        # Where keys come again and again, fewer of them are to be looked up.
+        heads = self._heads(frame)
+        return heads[ROW][self.table().add(self._grouping.encoded(heads).select(KEY))]
+
+    def _renewing(self, frame: pl.DataFrame) -> pl.Series:
+        """The same where keys are forgotten, which is put off by each of their rows."""
         heads = self._grouping.encoded(self._heads(frame)).with_row_index(ASKED)
-        found = table.find(heads[KEY])
+        found = self.table().find(heads[KEY])
         new = heads.filter(~heads[ASKED].is_in(found[ASKED].implode())) if found.height else heads
-        if self.forgets:
-            renewed = self._renewed(heads, found)
-            self.put(renewed, renewed[LAST])
-        elif new.height:
-            table.put(new.select(KEY))
-        if new.height:
-            yield self._stream, frame[new[ROW]]
+        renewed = self._renewed(heads, found)
+        self.put(renewed, renewed[LAST])
+        return new[ROW]
 
     def _heads(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Each key here, the number of its first row, and its greatest event time."""

@@ -23,7 +23,7 @@ from headrace.core.state import ASKED, KEY, NO_CLOCK_US, UNTIL
 from headrace.state.rocks.budget import Budget, Gate
 from headrace.state.rocks.cold import ColdRows
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
-from headrace.state.table import MemoryTable
+from headrace.state.table import MemoryTable, added_by_finding
 
 if TYPE_CHECKING:
     import polars as pl
@@ -103,6 +103,16 @@ class SpillingTable:
         self._untold += frame.height
         if self._untold >= TOLD_ROWS:
             self._tell()
+
+    def add(self, frame: pl.DataFrame) -> pl.Series:
+        """Keep the rows whose keys are not there."""
+        if self._older is not None or self._cold.are_there:
+            return added_by_finding(self, frame)
+        kept = self._young.add(frame)
+        self._untold += len(kept)
+        if self._untold >= TOLD_ROWS:
+            self._tell()
+        return kept
 
     def remove(self, keys: pl.Series) -> None:
         """Forget these keys."""

@@ -141,6 +141,22 @@ class Modelled(RuleBasedStateMachine):
             subtask.table.put(part.drop("k"))
         self.model.rows |= rows
 
+    @rule(rows=st.lists(st.tuples(KEYS, TEXTS), min_size=1))
+    def add_new(self, rows: list[tuple[int, str]]) -> None:
+        keys = [key for key, _ in rows]
+        there = self.model.known(keys)
+        frame = _keyed(keys).with_columns(
+            text=pl.Series([text for _, text in rows], dtype=pl.String),
+        )
+        kept = {}
+        for subtask, part in self._dealt(frame):
+            numbers = subtask.table.add(part.drop("k"))
+            assert numbers.is_sorted()
+            kept |= {row["k"]: (row["text"], None) for row in part[numbers].to_dicts()}
+        firsts = {key: (text, None) for key, text in reversed(rows) if key not in there}
+        assert kept == firsts
+        self.model.rows |= firsts
+
     @rule(keys=st.lists(KEYS, min_size=1))
     def find(self, keys: list[int]) -> None:
         found: dict[int, str | None] = {}

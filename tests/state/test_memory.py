@@ -44,6 +44,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.state.finding.LEAST_ENTRIES", 4)
     monkeypatch.setattr("headrace.state.run.NEAR_ROWS", 1)
     monkeypatch.setattr("headrace.state.table.LEAST_GARBAGE", 3)
+    monkeypatch.setattr("headrace.state.table.SOON_ROWS", 3)
     monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
 
 

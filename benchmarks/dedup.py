@@ -1,0 +1,87 @@
+"""What dedup costs: CPU of 5 M rows with 1 M keys, in times of what DuckDB takes for the same rows.
+
+The rows are made before, in memory; DuckDB reads them as Arrow, on one thread, in a batch. The
+figure is `dedup: {key: ...}`, which takes the first row of a key that comes. On stderr the same by
+event time, where DuckDB sorts by it, with what DuckDB takes then; and a step that only passes rows
+on, which is what of the figure is not dedup. Of the rounds it is the least.
+`python -m benchmarks.dedup [ROUNDS] [MILLIONS]`
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from time import process_time
+
+import polars as pl
+
+from benchmarks.windowed import MILLION, TOGETHER, ran
+
+KEYS = 1_000_000
+BEGIN = datetime(2026, 1, 31, 8, tzinfo=UTC)
+STEPS = {
+    "by arrival": "dedup: {key: bidder}",
+    "by event time": "dedup: {key: bidder, order: event_time}",
+    "no dedup": "where: price > 0",
+}
+QUERIES = {
+    "by arrival": "select distinct on (bidder) * from bids",
+    "by event time": "select distinct on (bidder) * from bids order by bidder, ts",
+}
+
+
+def bids(millions: int) -> pl.DataFrame:
+    """A thousand bids a second, by a million bidders in no order."""
+    at = pl.int_range(millions * MILLION, dtype=pl.Int64, eager=True)
+    ts = pl.lit(BEGIN).dt.cast_time_unit("us") + pl.duration(milliseconds=pl.col("at"))
+    return pl.DataFrame({"at": at}).select(
+        auction=pl.col("at") % 9973,
+        bidder=(pl.col("at").hash(7) % KEYS).cast(pl.Int64),
+        price=pl.col("at") % 1000 + 1,
+        ts=ts,
+    )
+
+
+def main(rounds: str = "3", millions: str = "5") -> None:
+    """Print the figure."""
+    rows = bids(int(millions))
+    chunks = [rows.slice(at, TOGETHER) for at in range(0, rows.height, TOGETHER)]
+    ran(STEPS["no dedup"], chunks.__getitem__, 1)  # the first run of anything imports
+    keys = rows["bidder"].n_unique()
+    ours: dict[str, list[float]] = {name: [] for name in STEPS}
+    theirs: dict[str, list[float]] = {name: [] for name in QUERIES}
+    for _ in range(int(rounds)):
+        for name, step in STEPS.items():
+            run = ran(step, chunks.__getitem__, len(chunks))
+            assert run.rows == (keys if name in QUERIES else rows.height)
+            ours[name].append(run.cpu_s)
+        for name, query in QUERIES.items():
+            theirs[name].append(cpu_s(lambda query=query: duckdb(query, rows)))
+    times = {name: min(ours[name]) / min(theirs[name]) for name in QUERIES}
+    print(f"dedup {times['by arrival']:.2f} times DuckDB")
+    for name, took in ours.items():
+        beside = f", {times[name]:.2f} times DuckDB" if name in times else ""
+        line = f"{min(took) / int(millions):.3f} CPU s per 1 M rows{beside}  {name}"
+        print(line, file=sys.stderr)
+
+
+def duckdb(query: str, bids: pl.DataFrame) -> None:
+    """A vectorised engine, in batch, on one thread."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.execute("set threads = 1")
+        connection.register("bids", bids.to_arrow())
+        connection.execute(f"create table found as {query}")
+
+
+def cpu_s(work: Callable[[], None]) -> float:
+    """Seconds of CPU, all threads together."""
+    start = process_time()
+    work()
+    return process_time() - start
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,8 +1,9 @@
 """The snippets of our pages are run: their files written, their commands' output put in place.
 
-In a page, a `yaml` block whose first line is `# NAME` is the file of that name, and of a `console`
-block each line that starts with `$ ` is a command, and what follows it its output. All of a page
-happens in one empty folder, from top to bottom. `make docs` writes what differs, a test compares.
+In a page, a `yaml` or `python` block whose first line is `# NAME` is the file of that name, and of
+a `console` block each line that starts with `$ ` is a command, and what follows it its output. All
+of a page happens in one empty folder, from top to bottom. `make docs` writes what differs, a test
+compares.
 How long something took, and what is computed from that, differs each time, and so does the order of
 a run's rows where nothing says it: output that differs in nothing else is left as it is.
 """
@@ -20,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
-_BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(yaml|python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIMED = re.compile(r"(?:(?<=in )|(?<=after ))[\d.]+ s\b|\b[\d,]+ rows/s$|  +[\d,]+$", re.MULTILINE)
 _FILE = re.compile(r"# ([\w.-]+)$", re.MULTILINE)
 

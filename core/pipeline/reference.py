@@ -13,10 +13,11 @@ from headrace.core.connector import Connector, Connectors
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.formats import FORMATS, LATER_FORMATS, CsvOptions, JsonOptions
 from headrace.core.pipeline.keyed import Apply, Dedup, PythonAggregate, Top, Ttl, Window
-from headrace.core.pipeline.later import LATER_CLAUSES, LATER_CONNECTORS
+from headrace.core.pipeline.later import LATER_CLAUSES
 from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
 from headrace.core.pipeline.part import Part, part_of, reading_of
+from headrace.core.pipeline.process import Process
 from headrace.core.pipeline.settings import LATER, NOT_ACTING, Settings
 from headrace.core.pipeline.written import default_of
 
@@ -112,7 +113,7 @@ def _page(connectors: Connectors) -> Iterator[str]:
     yield from _section("## Steps", StepKeys, "")
     yield KEYED
     parts = (("map", Map), ("window", Window), ("aggregate", PythonAggregate), ("apply", Apply))
-    for name, part in (*parts, ("top", Top), ("dedup", Dedup)):
+    for name, part in (*parts, ("top", Top), ("dedup", Dedup), ("process", Process)):
         yield from _section(f"### {name}", part, name)
     yield from _section("### ttl", Ttl, "ttl")
     yield from _section("### lookup", LookupKeys, "lookup")
@@ -217,12 +218,10 @@ def _later() -> Iterator[str]:
     yield "These are decided, and refused by name until they are built.\n"
     for what, words in (
         ("Clauses of steps", LATER_CLAUSES),
-        ("Connectors", LATER_CONNECTORS),
         ("Formats", LATER_FORMATS),
         ("Settings", LATER),
     ):
-        if words:
-            yield f"- {what}: {_listed(words)}"
+        yield f"- {what}: {_listed(words)}"
     yield ""
 
 

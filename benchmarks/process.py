@@ -1,0 +1,120 @@
+"""`process` over JSON lines, with a value a key, against a plain Python loop with a dict.
+
+Each row adds to the total of its card, and the new total goes out: JSON in, JSON out. `on_row` is
+called for each row, `on_rows` for many at once. The figure is CPU seconds of the whole process per
+million rows, of the rounds the least; the ratio is the loop's over ours, so 1 is as fast and 3 is
+three times as fast.
+`python -m benchmarks.process [on_row|on_rows] [CARDS] [ROUNDS]`
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.timing import compile_all
+from benchmarks.works import cpu_s, run
+
+MILLIONS = 1
+BASE_MS = 1_700_000_000_000
+PIPELINE = """
+name: process
+sources:
+  payments:
+    files: {{path: in.jsonl}}
+    schema: {{card: bigint, amount: double, ts: timestamp}}
+    json: {{epoch: ms}}
+    event_time: ts
+    watermark: {{delay: 2s}}
+steps:
+  totals:
+    from: payments
+    key: card
+    process: {{python: totals.py:{kind}, returns: {{card: bigint, total: double}}}}
+sinks:
+  out: {{from: totals, files: {{path: out, mode: overwrite}}}}
+"""
+TOTALS = '''
+import polars as pl
+
+from headrace.core.process import Process, Row, value
+
+
+class Payment(Row):
+    card: int
+    amount: float
+
+
+class on_row(Process):
+    total = value("double", default=0.0)
+
+    def on_row(self, row: Payment, state, out):
+        total = state.total + row.amount
+        state.total = total
+        out(row.card, total)
+
+
+class on_rows(Process):
+    total = value("double", default=0.0)
+
+    def on_rows(self, rows, state, out):
+        before = state.total.get()
+        total = rows.select(pl.col("amount").cum_sum().over("card"))["amount"] + before
+        state.total.set(total)
+        out(rows.select("card", total=total))
+'''
+LOOP = """
+import sys
+
+import orjson
+
+totals = {}
+with open(sys.argv[1], "rb", 1 << 20) as lines, open(sys.argv[2], "wb", 1 << 20) as out:
+    for line in lines:
+        row = orjson.loads(line)
+        card = row["card"]
+        total = totals.get(card, 0.0) + row["amount"]
+        totals[card] = total
+        made = {"card": card, "total": total}
+        out.write(orjson.dumps(made, option=orjson.OPT_APPEND_NEWLINE))
+"""
+
+
+def main(kind: str = "on_row", cards: str = "100000", rounds: str = "3") -> None:
+    """Print the figure; the ratios go to stderr."""
+    compile_all()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "in.jsonl").write_bytes(payments(MILLIONS * 1_000_000, int(cards)))
+        (root / "p.yaml").write_text(PIPELINE.format(kind=kind))
+        (root / "totals.py").write_text(TOTALS)
+        (root / "loop.py").write_text(LOOP)
+        taken = [_round(root) for _ in range(int(rounds))]
+    ours, loop = (min(each) for each in zip(*taken, strict=True))
+    print(f"{kind} {ours / MILLIONS:.2f} CPU s per 1 M rows of {cards} cards")
+    ratios = ", ".join(f"{theirs / mine:.2f}" for mine, theirs in taken)
+    print(f"  {loop / ours:.2f} times the speed of a plain loop ({ratios})", file=sys.stderr)
+
+
+def payments(rows: int, cards: int) -> bytes:
+    """So many lines, in the order of their times."""
+    random.seed(42)
+    return b"".join(
+        b'{"card":%d,"amount":%.2f,"ts":%d}\n'
+        % (int(random.random() * cards), random.random() * 1000, BASE_MS + row // 10)
+        for row in range(rows)
+    )
+
+
+def _round(root: Path) -> tuple[float, float]:
+    """The CPU seconds of ours and of the loop, one after the other."""
+    shutil.rmtree(root / "out", ignore_errors=True)
+    loop = [str(root / name) for name in ("loop.py", "in.jsonl", "loop.jsonl")]
+    return cpu_s([sys.executable, *run(root)]), cpu_s([sys.executable, *loop])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,52 @@
+"""The classes that process.yaml names: suspicious bids, and how long bidders were at it."""
+
+from datetime import datetime, timedelta
+
+import polars as pl
+
+from headrace.core.process import AllOut, AllState, Out, Process, Row, map_of, timer, value
+
+
+class Bid(Row):
+    """The columns of a bid that `Suspicious` looks at."""
+
+    auction: int
+    bidder: int
+    price: int
+
+
+class Suspicious(Process):
+    """A bidder who tries an auction with little, and bids ten thousand times as much soon after.
+
+    Of each bidder who comes to an end it is told how many bids there were.
+    """
+
+    tried = map_of("bigint", "bigint", ttl="5s")
+    bids = value("bigint", default=0)
+    over = timer()
+
+    def on_row(self, row: Bid, state: "Suspicious", out: Out) -> None:
+        least = state.tried.get(row.auction)
+        if least is not None and row.price > 10_000 * least:
+            out(bidder=row.bidder, auction=row.auction, factor=row.price // least)
+        if least is None or row.price < least:
+            state.tried[row.auction] = row.price
+        state.bids += 1
+        state.over = self.event_time + timedelta(seconds=2)
+
+    def on_timer(self, at: datetime, state: "Suspicious", out: Out) -> None:
+        out.quiet(bidder=self.key, bids=state.bids, since=at)
+        state.bids = 0
+
+
+class Spent(Process):
+    """How much all bids of an auction come to, of many bids at once."""
+
+    total = value("bigint", default=0)
+
+    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> None:
+        total = rows.select(pl.col("price").cum_sum().over("auction")).to_series()
+        total += state.total.get()
+        state.total.set(total)
+        dear = total > 100_000_000
+        out(rows.select("auction", total=total).filter(dear), of=dear)

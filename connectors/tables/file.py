@@ -73,7 +73,7 @@ def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
         yield Misfit(f'"{options.path}" does not say its format', options.path, hint)
     if options.csv is not None and not options.csv.header:
         yield Misfit(
-            "a file that is looked up needs a header", None, "its first line names columns"
+            "a file that is looked up needs a header", None, "its first line names the columns"
         )
     yield from unlike(keys, added)
     for name, given in (("csv", options.csv), ("json", options.json_)):

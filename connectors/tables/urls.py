@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from headrace.core.pipeline.complaints import wrong
 from headrace.core.pipeline.text import MASK, Text
 from headrace.core.pipeline.values import SCALAR, Reads, Unfit
 
@@ -46,12 +47,13 @@ def shown(url: str) -> str:
     return _SAYS.sub(rf"\1{MASK}", _USER.sub(rf"//\1:{MASK}@", url))
 
 
-def _url(text: Text) -> Url:
-    if not _URL.match(text.reveal()):
-        raise Unfit
-    return Url(text)
-
-
 def url_such_as(example: str) -> Reads:
-    """Reads a URL."""
-    return Reads(f"a URL such as {example}", _url, SCALAR, secret=True)
+    """Reads a URL; one that is none is not repeated where there may be a password in it."""
+    what = f"a URL such as {example}"
+
+    def read(text: Text) -> Url:
+        if _URL.match(text.reveal()):
+            return Url(text)
+        raise wrong(text, f"wanted {what}") if "@" in text.reveal() else Unfit
+
+    return Reads(what, read, SCALAR, secret=True)

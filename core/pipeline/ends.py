@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from headrace.core.connector import Connector, Connectors, SinkSide, SourceSide
 from headrace.core.pipeline.data import BROKEN, NOTHING, described
 from headrace.core.pipeline.findings import Findings
-from headrace.core.pipeline.later import LATER_CONNECTORS, in_end, of_connector
+from headrace.core.pipeline.later import in_end, of_connector
 from headrace.core.pipeline.model import SinkKeys, SourceKeys
 from headrace.core.pipeline.nodes import Mapping as MappingNode
 from headrace.core.pipeline.part import Part
@@ -62,7 +62,7 @@ class EndReader:
             for key, entry in entries.items()
         }
         key = self._connector_key(data, model)
-        connector = self._connector(key) if key is not None else None
+        connector = None if key is None else self.connectors[key]
         side = self._side(connector) if connector else None
         options = self._options(key, side, data) if key is not None and side else None
         rest = {k: v for k, v in data.items() if not self._is_connector(k)}
@@ -74,7 +74,7 @@ class EndReader:
         return End(connector, side, options, keys, {k: k for k in data})
 
     def _is_connector(self, key: str) -> bool:
-        return key in self.connectors or key in LATER_CONNECTORS
+        return key in self.connectors
 
     def _names(self) -> list[str]:
         """The connectors that have this side."""
@@ -129,20 +129,15 @@ class EndReader:
             if key not in known
         )
 
-    def _connector(self, key: Text) -> Connector | None:
-        if key in self.connectors:
-            return self.connectors[key]
-        message = f'the connector "{key}" is not built yet'
-        self.findings.add(message, key.locate(), self._choices(), self.section.subject)
-        return None
-
     def _side(self, connector: Connector) -> SourceSide | SinkSide | None:
         side = connector.source if self.kind == "source" else connector.sink
         if side is None:
             key = find(self.section, (connector.name,)).key
             verb = "read from" if self.kind == "source" else "written to"
             message = f'"{connector.name}" cannot be {verb}'
-            self.findings.add(message, key.locate(), self._choices(), self.section.subject)
+            near = nearest(connector.name, self._names())
+            hint = f'did you mean "{near}"?' if near else self._choices()
+            self.findings.add(message, key.locate(), hint, self.section.subject)
         return side
 
     def _options(

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.core.connector import Connectors
+from headrace.core.connector import Connector, Connectors
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
-
-LATER_CONNECTORS: tuple[str, ...] = ()
 
 LATER_CLAUSES = ("connect", "match", "iterate", "sql")
 
@@ -64,11 +62,18 @@ def in_step(key: str, connectors: Connectors) -> str:
         return "a union is a list: from: [a, b]"
     if key in IN_WINDOW:
         return 'it belongs inside "window"'
-    if key in connectors or key in LATER_CONNECTORS:
-        return "a connector belongs in a source or a sink"
+    if key in connectors:
+        return _place_of(connectors[key])
     if key in SourceKeys.written():
         return "it belongs in a source" + (" or a sink" if key in SinkKeys.written() else "")
     return ""
+
+
+def _place_of(connector: Connector) -> str:
+    """Where a connector stands."""
+    if connector.source is None and connector.sink is None:
+        return 'it belongs inside "lookup", in a step'
+    return "a connector belongs in a source or a sink"
 
 
 def in_end(key: str, kind: str, connectors: Connectors, mine: str) -> str:
@@ -103,8 +108,10 @@ def at_top(key: str, connectors: Connectors) -> str:
     """The hint for a key that a document does not have at its top."""
     if key in Settings.written():
         return 'it belongs inside "settings"'
-    if key in connectors or key in LATER_CONNECTORS:
-        return "a connector belongs in a source or a sink: sources: {name: {files: ...}}"
+    if key in connectors:
+        place = _place_of(connectors[key])
+        ends = connectors[key].source or connectors[key].sink
+        return f"{place}: sources: {{name: {{files: ...}}}}" if ends else place
     places = [
         kind
         for kind, model in (("source", SourceKeys), ("step", StepKeys), ("sink", SinkKeys))

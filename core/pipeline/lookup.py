@@ -47,7 +47,10 @@ class Adding(Reading):
         self.wanted = "columns of the table and their types, as in {name: string, tier: int}"
         renamed = {
             "type": "object",
-            "properties": {"column": column.json, "type": {"type": "string"}},
+            "properties": {
+                "column": column.json | {"description": "What the table calls it."},
+                "type": {"type": "string", "description": "Its type; `string` by default."},
+            },
             "required": ["column"],
             "additionalProperties": False,
         }
@@ -79,12 +82,13 @@ class Adding(Reading):
         return Added(key, key, *typed) if isinstance(typed, tuple) else None
 
     def _renamed(self, gathered: Gathered, key: Text, said: dict[Text, object]) -> Added | None:
-        for other in said:
-            if other not in ("column", "type"):
-                hint = did_you_mean(other, ("column", "type")) or "it has column and type"
-                gathered.add(wrong(other, f'unknown key "{other}"', hint), key, other, KEY)
+        unknown = [other for other in said if other not in ("column", "type")]
+        for other in unknown:
+            hint = did_you_mean(other, ("column", "type")) or "it has column and type"
+            gathered.add(wrong(other, f'unknown key "{other}"', hint), key, other, KEY)
         if "column" not in said:
-            gathered.add(wrong(key, 'missing key "column"', "the table's name for it"), key)
+            if not unknown:
+                gathered.add(wrong(key, 'missing key "column"', "the table's name for it"), key)
             return None
         name = attempt(gathered, column, said[Text("column")], key, "column")
         typed: object = (STRING, True)

@@ -40,7 +40,6 @@ class LookupReader:
         keys = validated(LookupKeys, rest, self.section, self.findings, self._keys(value))
         if connector is None or options is None or keys is None:
             return None
-        self._once(keys)
         self._remembered(connector, keys)
         return Lookup.model_construct(
             **dict(keys), connector=connector, options=options, keys_at={key: key for key in value}
@@ -97,18 +96,6 @@ class LookupReader:
         )
         data = {} if said is NOTHING else said
         return validated(side.options, data, section, self.findings, keys)
-
-    def _once(self, keys: LookupKeys) -> None:
-        """A column of the table is compared once."""
-        seen: set[str] = set()
-        for each in keys.on:
-            if each.name in seen:
-                self.findings.add(
-                    f'on: "{each.name}" stands twice',
-                    each.name.locate(),
-                    subject=self.section.subject,
-                )
-            seen.add(each.name)
 
     def _remembered(self, connector: Connector, keys: LookupKeys) -> None:
         if keys.cache is not None and connector.lookup is not None and connector.lookup.whole:

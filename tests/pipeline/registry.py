@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from headrace.connectors.registry import REGISTRY as LOOKUPS
 from headrace.core.connector import Connector, Connectors, ExpressionOption, SinkSide, SourceSide
 from headrace.core.pipeline.fields import ColumnNames, Computed
 from headrace.core.pipeline.part import Part
@@ -92,6 +93,7 @@ REGISTRY: Connectors = {
                 expressions=(ExpressionOption("columns", NUMBERED, makes_columns=True),),
             ),
         ),
+        *(LOOKUPS[name] for name in ("file", "sql", "http")),
         Connector("console", "The terminal.", sink=SinkSide(Nothing)),
         Connector("stdin", "Standard input.", SourceSide(Nothing, LINES)),
         Connector("stdout", "Standard output.", sink=SinkSide(Nothing, LINES)),

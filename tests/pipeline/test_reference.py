@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from headrace.connectors.registry import REGISTRY
 from headrace.core.pipeline import reference_markdown
-from headrace.core.pipeline.later import CLAUSES, LATER_CLAUSES, LATER_CONNECTORS
+from headrace.core.pipeline.later import CLAUSES, LATER_CLAUSES
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.part import Part, part_of
 from headrace.core.pipeline.settings import RESTARTS, Settings
@@ -52,5 +52,5 @@ def test_the_order_of_clauses_is_that_of_the_table() -> None:
 
 
 def test_what_is_not_built_is_listed() -> None:
-    for word in (*LATER_CLAUSES, *LATER_CONNECTORS, "workers", "avro"):
+    for word in (*LATER_CLAUSES, "workers", "avro"):
         assert f"`{word}`" in PAGE.partition("## Not built yet")[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.plan.nodes import JoinType
@@ -18,7 +19,7 @@ def greater(one: object, other: object) -> bool:
     return isinstance(one, int) and isinstance(other, int) and one > other
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Came:
     """A row, and its time."""
 
@@ -27,9 +28,11 @@ class Came:
 
     @property
     def key(self) -> object:
-        """NaN is NaN, and null is nothing."""
+        """NaN is NaN, zero has no sign, and null is nothing."""
         key = self.row[0]
-        return "nan" if isinstance(key, float) and math.isnan(key) else key
+        if not isinstance(key, float):
+            return key
+        return "nan" if math.isnan(key) else key + 0.0
 
 
 @dataclass
@@ -170,3 +173,81 @@ class Windows(Loops):
                         [e for e in side if (e.key is None) == of_none] for side in (lefts, rights)
                     )
                     yield from ((*row, *window) for row in self.joined(*sides))
+
+
+@dataclass
+class Sessions(Loops):
+    """Rows of one session, made of the rows of both sides; pairs that went out stay as they were.
+
+    A row is in time if its session would not be over, were it alone in it with those it comes with.
+    """
+
+    gap: int = 0
+    lateness: int = 0
+    open: list[tuple[int, Came]] = field(default_factory=list)
+    """The rows of both sides that some row may still touch, each with its side."""
+    past: list[tuple[int, Came]] = field(default_factory=list)
+    pairs: dict[tuple[int, int], Row] = field(default_factory=dict)
+    """By two rows what they went out as."""
+    others: list[Row] = field(default_factory=list)
+
+    def rows(self, side: int, rows: Sequence[Row], times: Sequence[int]) -> list[Row]:
+        """Rows have come."""
+        came = [Came(row, at) for row, at in zip(rows, times, strict=True)]
+        for row in came:
+            if row.key is not None:
+                continue
+            if row.at + self.gap + 1 + self.lateness <= self.clock:
+                self.late += 1
+            else:
+                self.others += self.whole([row] if side == 0 else [], [row] if side else [])
+        came = [row for row in came if row.key is not None]
+        fine = {
+            id(row)
+            for session in self.sessions([*self.open, *((side, row) for row in came)])
+            for _, row in session
+            if max(row.at for _, row in session) + self.gap + 1 + self.lateness > self.clock
+            or any(known is other for _, known in session for _, other in self.open)
+        }
+        self.late += sum(id(row) not in fine for row in came)
+        self.open += [(side, row) for row in came if id(row) in fine]
+        return self.new()
+
+    def sessions(self, rows: Sequence[tuple[int, Came]]) -> Iterator[list[tuple[int, Came]]]:
+        """What belongs together of these rows."""
+        session: list[tuple[int, Came]] = []
+        for side, row in sorted(rows, key=lambda each: (repr(each[1].key), each[1].at)):
+            last = session[-1][1] if session else None
+            if last is None or repr(last.key) != repr(row.key) or row.at - last.at > self.gap:
+                if session:
+                    yield session
+                session = []
+            session.append((side, row))
+        if session:
+            yield session
+
+    def whole(self, lefts: list[Came], rights: list[Came]) -> list[Row]:
+        """What goes out of whole sessions."""
+        times = [each.at for each in (*lefts, *rights)]
+        bounds = (min(times), max(times) + self.gap)
+        return [(*row, *bounds) for row in self.joined(lefts, rights)]
+
+    def all(self) -> Iterator[Row]:
+        """All that is to have gone out by now."""
+        for session in list(self.sessions(self.open)):
+            end = max(row.at for _, row in session) + self.gap
+            if end >= self.clock:
+                continue
+            lefts, rights = ([row for at, row in session if at == side] for side in (0, 1))
+            if self.type != "inner":
+                self.others += self.whole(lefts, rights)
+            bounds = (min(row.at for _, row in session), end)
+            for one, other in product(lefts, rights):
+                if self.type == "inner" and self.meet(one, other):
+                    row = (*one.row, *other.row, *bounds)
+                    self.pairs.setdefault((id(one), id(other)), row)
+            if end + self.lateness < self.clock:
+                self.past += session
+                self.open = [each for each in self.open if each not in session]
+        yield from self.pairs.values()
+        yield from self.others

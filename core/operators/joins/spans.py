@@ -1,0 +1,141 @@
+"""The rows of one side of a join over sessions: those of open ones, and those that went out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.frames import projected, together
+from headrace.core.operators.joins.kept import STATES
+from headrace.core.operators.joins.sides import Sided
+from headrace.core.operators.place import Place
+from headrace.core.operators.sessions.pieces import END, START
+from headrace.core.plan import nodes
+from headrace.core.state import NO_CLOCK_US, SLOT, Runs, RunsLayout
+from headrace.core.types import BIGINT, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SHOWN = "shown_"
+"""What stands before the name of the state of rows that went out."""
+
+WAS = ("__left_was", "__right_was")
+"""The start of the session in which a row went out; null if it did not. Only with lateness."""
+
+
+class Spans:
+    """Rows with the columns of their side, their time among them, and SLOT.
+
+    An open row is filed under the time at which its session closes, as far as is known, and one
+    that went out under the time until which its session may be touched.
+    """
+
+    def __init__(
+        self, operation: nodes.Join, which: int, place: Place, gap_us: int, lateness_us: int
+    ) -> None:
+        self.side = side = Sided(operation, which, ordered=place.ordered)
+        self.key = side.key
+        self._closes_us, self._over_us = gap_us + 1, gap_us + 1 + lateness_us
+        self._was = (WAS[which],) if lateness_us else ()
+        types = {**side.types, **dict.fromkeys(self._was, to_polars(BIGINT))}
+        self._types = {**types, SLOT: to_polars(BIGINT)}
+        layout = RunsLayout(types, side.key, lambda rows: rows)
+        self.open = place.state.runs(STATES[which], layout)
+        self._went: Runs | None = None
+        if lateness_us:
+            self._went = place.state.runs(SHOWN + STATES[which], layout)
+        numbers = () if side.number is None else (side.number,)
+        self._shown = (*side.columns, *numbers, *self._was)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.open.rows + (0 if self._went is None else self._went.rows)
+
+    def owed(self, *, asking: bool) -> int:
+        """On how many rows works who files some, or asks for those of keys."""
+        went = 0 if self._went is None else self._went.owed(asking=True)
+        return went + self.open.owed(asking=asking)
+
+    def of(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """What is kept of rows that come."""
+        import polars as pl
+
+        none = [pl.lit(None, dtype=pl.Int64).alias(name) for name in self._was]
+        closes = (pl.col(self.side.time) + self._closes_us).alias(SLOT)
+        return self.side.rows(frame).with_columns(*none, closes)
+
+    def shown(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
+        """What goes out of rows, and what is more."""
+        return projected(rows, *self._shown, *more)
+
+    def due(self, until_us: int) -> pl.DataFrame:
+        """The open rows filed up to then, which are here no more."""
+        import polars as pl
+
+        due = self.open.take(until_us)
+        return pl.DataFrame(schema=self._types) if due is None else due.select(*self._types)
+
+    def pieces(self, keys: pl.DataFrame, after_us: int = NO_CLOCK_US) -> pl.DataFrame:
+        """The rows of these keys, open behind that time or gone out, as pieces of sessions."""
+        import polars as pl
+
+        runs = (self.open,) if self._went is None else (self.open, self._went)
+        found = [rows for each in runs if (rows := each.of_keys(keys, after_us)) is not None]
+        return pieces_of(self, together(found) if found else pl.DataFrame(schema=self._types))
+
+    def closed(self, rows: pl.DataFrame, until_us: int) -> pl.DataFrame:
+        """Of rows with the ends of their sessions those that closed; the others are filed again."""
+        import polars as pl
+
+        closes = pl.col(END) + self._closes_us
+        rows = rows.with_columns(closes.alias(SLOT))
+        self.open.add(rows.filter(pl.col(SLOT) > until_us).select(*self._types))
+        return rows.filter(pl.col(SLOT) <= until_us)
+
+    def show(self, rows: pl.DataFrame, clock_us: int) -> None:
+        """Rows of sessions went out: keep them while these may be touched."""
+        import polars as pl
+
+        if self._went is None:
+            return
+        was = [pl.col(START).alias(name) for name in self._was]
+        until = (pl.col(END) + self._over_us).alias(SLOT)
+        went = rows.with_columns(*was, until).select(*self._types)
+        self._went.add(went.filter(pl.col(SLOT) > clock_us))
+
+    def taken(self, keys: pl.DataFrame) -> pl.DataFrame | None:
+        """The rows of these keys that went out, with the bounds of their sessions; here no more."""
+        import polars as pl
+
+        went = None if self._went is None else self._went.take_keys(keys)
+        if went is None:
+            return None
+        end = (pl.col(SLOT) - self._over_us).alias(END)
+        return went.with_columns(pl.col(self._was[0]).alias(START), end)
+
+    def open_again(self, rows: pl.DataFrame | None, touched: pl.DataFrame) -> None:
+        """Of rows that were taken those of touched sessions are open now; the others go back."""
+        import polars as pl
+
+        if rows is None or self._went is None:
+            return
+        by = [*self.key, START, END]
+        names = [*self._types]
+        self._went.add(rows.join(touched, on=by, how="anti", nulls_equal=True).select(names))
+        again = rows.join(touched, on=by, how="semi", nulls_equal=True)
+        self.open.add(again.with_columns((pl.col(END) + self._closes_us).alias(SLOT)).select(names))
+
+    def drop(self, until_us: int) -> None:
+        """Nothing touches any more what was kept up to then."""
+        if self._went is not None:
+            self._went.drop(until_us)
+
+
+def pieces_of(spans: Spans, rows: pl.DataFrame, *, all: bool = False) -> pl.DataFrame:
+    """The rows as pieces of sessions, of one row each; with `all` beside their other columns."""
+    import polars as pl
+
+    time = pl.col(spans.side.time)
+    kept = rows.columns if all else spans.key
+    return projected(rows, *kept, time.alias(START), time.alias(END))

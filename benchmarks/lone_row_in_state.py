@@ -114,9 +114,8 @@ def _operator(window: Window | None) -> Operator:
     )
     key = (Computed("k", Column(BIGINT, True, Span(0, 0), "k")),)
     state = MemoryBackend().open(Owner("step", 0, range(128), 128))
-    return keyed_operator(
-        Aggregate(key, window, columns), Place("step", state, lambda: 0, False, False)
-    )
+    place = Place("step", state, lambda: 0, ordered=False, read=frozenset())
+    return keyed_operator(Aggregate(key, window, columns), place)
 
 
 def _rows(first: int, end: int) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import yaml
@@ -38,12 +38,11 @@ def test_sound_documents_are_taken() -> None:
 class OnIsAWord(yaml.SafeLoader):
     """Truth values as editors read them: YAML 1.2 has no `on`."""
 
-    yaml_implicit_resolvers: ClassVar = {
-        first: [(tag, match) for tag, match in resolvers if first not in "oO" or "bool" not in tag]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
-
+OnIsAWord.yaml_implicit_resolvers = {
+    first: [(tag, match) for tag, match in resolvers if first not in "oO" or "bool" not in tag]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 ROOT = Path(__file__).parent.parent.parent
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 

@@ -24,7 +24,7 @@ hypothesis.settings.register_profile("busy", deadline=None)
 hypothesis.settings.load_profile("busy")
 
 HERE = Path(__file__).parent
-LONGEST = ("spark", "kafka", "runtime/test_freezing.py", "recovery", "cli", "docs")
+LONGEST = ("spark", "kafka", "runtime/test_freezing.py", "recovery", "nexmark", "cli", "docs")
 BROKERS = {"broker", "secured"}
 
 

@@ -51,7 +51,8 @@ behind it read these. The event time of a window's row is its end, less a micros
 Some steps put out changes: each row replaces the earlier row of its key, or deletes it. These are
 `aggregate` and `top` without `window`, windows that fire again (`trigger` or `lateness`, with
 `accumulate`), and `dedup` with `keep: last`. Such a stream can be read by `where`, `select`, `with`
-and `drop`, if the columns of its key stay as they are, and by sinks. Where rows may be deleted,
+and `drop`, if the columns of its key stay as they are; by `top` and `aggregate` without `window`, if
+their key is made of that key; and by sinks. Where rows may be deleted,
 sinks write a column `_delete` that says so. [Windows and state](windows.md) has an example of each.
 """
 

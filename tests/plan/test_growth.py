@@ -89,3 +89,17 @@ sinks:
         if warned
         else []
     )
+
+
+def test_rows_that_are_kept_until_they_are_deleted_are_warned_of(tmp_path: Path) -> None:
+    text = """name: t
+sources:
+  a: {generate: {columns: {id: id, x: id}, rate: 1/s}}
+steps:
+  s: {from: a, key: id, aggregate: {n: count(*)}, ttl: {after: 1h, time: processing}}
+  t: {from: s, top: {n: 1, by: n}}
+sinks:
+  out: {from: t, console: {}}
+"""
+    (line,) = said(tmp_path, text)
+    assert line == '6: step "t": the row of every id is kept until a change deletes it'

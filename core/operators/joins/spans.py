@@ -112,7 +112,7 @@ class Spans:
         if went is None:
             return None
         end = (pl.col(SLOT) - self._over_us).alias(END)
-        return went.with_columns(pl.col(self._was[0]).alias(START), end)
+        return went.with_columns(*[pl.col(name).alias(START) for name in self._was], end)
 
     def open_again(self, rows: pl.DataFrame | None, touched: pl.DataFrame) -> None:
         """Of rows that were taken those of touched sessions are open now; the others go back."""

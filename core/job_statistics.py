@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from headrace.core.elements import FOREVER_US
@@ -92,6 +93,7 @@ def _part(part: nodes.PlanPart, counts: PartCounts, now_us: int) -> dict[str, ob
         "bad": counts.bad,
         "late": counts.late,
         "unfilled": counts.unfilled,
+        "lookup": None if counts.lookup is None else asdict(counts.lookup),
         "watermark": time_text(counts.watermark_us),
         "lag_s": lag_s(counts.watermark_us, now_us),
     }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.core.assembly import Subtask
 from headrace.core.channel import Channel
+from headrace.core.lookup.asked import Asking
+from headrace.core.lookup.relay import Relay
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import inputs, keyed_operation, two_sided
 from headrace.core.plan.windows import Count
@@ -34,6 +36,8 @@ class PartCounts:
     unfilled: int | None = None
     state: Size | None = None
     """What it keeps now; None of a part that keeps nothing."""
+    lookup: Asking | None = None
+    """What it has asked of its table, in this attempt; None of a part that looks nothing up."""
 
 
 def part_counts(
@@ -68,6 +72,8 @@ def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> N
             count.blocked_s += subtask.flow.foot.writing.seconds
         if is_timed(part, plan):
             _add_time(count, subtask.flow.watermark_us)
+        if subtask.lookup is not None and subtask.lookup.stage.step == part.name:
+            _add_lookup(count, subtask.lookup)
         if isinstance(part, nodes.Step):
             _add_windows(count, subtask, part)
             if sizes := step_sizes(subtask, part.name):
@@ -110,6 +116,12 @@ def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
         count.unfilled = (count.unfilled or 0) + counts.unfilled
     else:
         count.late = (count.late or 0) + counts.late
+
+
+def _add_lookup(count: PartCounts, lookup: Relay) -> None:
+    """Count what a step has asked: all of its subtasks ask together, and each has its own rows."""
+    missed = lookup.stage.missed + (count.lookup.missed if count.lookup else 0)
+    count.lookup = replace(lookup.asked.asking, missed=missed)
 
 
 def _add_time(count: PartCounts, watermark_us: int | None) -> None:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from headrace.cli.metrics.figures import STATUSES, Figures
 from headrace.core.history import Remembered
+from headrace.core.lookup.asked import Asking
 from headrace.core.sizes import Size
 from headrace.core.subtask_statistics import Queue, SubtaskStatistics
 from headrace.core.tally import Passed
@@ -104,6 +105,17 @@ def late(figures: Figures) -> Iterator[Sample]:
         count = figures.late(part)
         if count is not None:
             yield (figures.name, part), count
+
+
+def of_lookup(value: Callable[[Asking], int]) -> Read:
+    """A figure of each step that looks rows up."""
+
+    def read(figures: Figures) -> Iterator[Sample]:
+        for part, counts in figures.parts.items():
+            if counts.lookup is not None:
+                yield (figures.name, part), value(counts.lookup)
+
+    return read
 
 
 def splits(figures: Figures) -> Iterator[Sample]:

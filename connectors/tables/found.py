@@ -98,10 +98,10 @@ def text(value: object) -> str:
     return str(value)
 
 
-def _whole(value: object, bits: int) -> int:
-    if isinstance(value, str) or value != int(value):  # type: ignore[call-overload]
+def _whole(value: Any, bits: int) -> int:
+    number = int(value)
+    if isinstance(value, str) or value != number:
         raise ValueError
-    number = int(value)  # type: ignore[call-overload]
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise OverflowError
     return number

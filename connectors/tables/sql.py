@@ -45,7 +45,7 @@ def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
     for field in added:
         if isinstance(field.type, Array | Struct):
             message = f'"{field.name}": a column of a database cannot be read as {field.type}'
-            yield Misfit(message, None, "as a string it is JSON: from_json reads that")
+            yield Misfit(message, None, "as a string it is JSON")
     yield from unlike(keys, added)
 
 

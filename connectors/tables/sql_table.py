@@ -121,14 +121,14 @@ class SqlTable:
         else:
             among = sa.tuple_(*table.keys).in_(list(asked))
         width = len(table.keys)
-        at, found = list[int](), list[Sequence[object]]()
+        places, found = list[int](), list[Sequence[object]]()
         with self._connected(query) as connection:
             for row in connection.execute(table.select.where(among)):
                 # Databases may find equal what is not written equally.
                 if (place := asked.get(tuple(row[:width]))) is not None:
-                    at.append(place)
+                    places.append(place)
                     found.append(row[width:])
-        return at, found
+        return places, found
 
     def _ready(self, query: Query) -> Reflected:
         """The table, reflected."""
@@ -236,11 +236,16 @@ class SqlTable:
         return ConnectorError(f"the database says: {line}", final=final)
 
 
-def _kinds(type: Type) -> tuple[type, ...]:
-    """The types of Python that a column may have which equals a key."""
-    if is_numeric(type):
+def _kinds(of: Type) -> tuple[type, ...]:
+    """The types of Python that a column may have which equals a key of that type."""
+    if is_numeric(of):
         return NUMBERS
-    return {BOOLEAN: (bool, int), DATE: (date,), TIMESTAMP: (datetime,)}.get(type, (str,))
+    kinds: dict[Type, tuple[type, ...]] = {
+        BOOLEAN: (bool, int),
+        DATE: (date,),
+        TIMESTAMP: (datetime,),
+    }
+    return kinds.get(of, (str,))
 
 
 def _bound(column: sa.Column[Any]) -> Callable[[Any], Hashable]:

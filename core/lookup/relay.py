@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.blame import blamed
-from headrace.core.elements import Barrier, Batch, Element, End, Mark
+from headrace.core.elements import Barrier, Batch, Element, End, Mark, Watermark
 from headrace.core.gate import Gate
 from headrace.core.lookup.answers import whole
 from headrace.core.lookup.asked import Asked, Question
@@ -126,6 +126,9 @@ class Relay:
         """Put what has come into the line, and ask for its keys."""
         if not isinstance(element, Batch):
             self._holds = isinstance(element, Barrier | End)
+            last = self._line[-1] if self._line else None
+            if isinstance(element, Watermark) and isinstance(last, Watermark):
+                self._line.pop()  # time has come further, and no row stands between
             self._line.append(element)
             return
         self.flow.rows_in += element.rows

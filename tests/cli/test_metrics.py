@@ -17,6 +17,7 @@ from headrace.cli.metrics.scrape import Scrapes
 from headrace.cli.metrics.serving import routes
 from headrace.cli.metrics.table import METRICS
 from headrace.connectors.memory import Happening, Memory
+from headrace.connectors.memory_table import Shelf
 from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.history import History
@@ -208,8 +209,11 @@ def test_a_job_that_has_failed_for_good_is_not_live(failing: Job) -> None:
 
 
 def test_a_scrape_has_what_the_table_says_and_nothing_else_of_ours(tmp_path: Path) -> None:
-    memory = Memory({"in": {"a": [at(1, 2), 10.0]}})
-    job = job_of(tmp_path, PAUSING, memory, Bench(), Bounds())
+    memory = Memory({"in": {"a": [at(1, 2), 10.0]}}, tables={"t": Shelf(at(1))})
+    lookup = "{memory: {data: t}, on: {at: window_end}, add: {day: {column: at, type: timestamp}}}"
+    looking = f"  l: {{from: n, lookup: {lookup}}}\nsinks: {{out: {{from: l,"
+    text = PAUSING.replace("sinks: {out: {from: n,", looking)
+    job = job_of(tmp_path, text, memory, Bench(), Bounds())
     seen: dict[str, set[frozenset[str]]] = {}
 
     def look() -> Figures:

@@ -78,7 +78,13 @@ def _make(folder: Path, user: str | None) -> None:
     if user:
         os.chown(word, pwd.getpwnam(user).pw_uid, -1)
     options = ["-D", str(folder / "data"), "-U", "tester", "--auth=scram-sha-256", "--no-sync"]
-    command = [binaries() / "initdb", *options, f"--pwfile={word}", "--encoding=UTF8", "--locale=C"]
+    command = [
+        str(binaries() / "initdb"),
+        *options,
+        f"--pwfile={word}",
+        "--encoding=UTF8",
+        "--locale=C",
+    ]
     subprocess.run(command, user=user, check=True, capture_output=True, cwd=folder)
 
 

@@ -14,6 +14,7 @@ from headrace.core.bench import Bench
 from headrace.core.channel import Bounds
 from headrace.core.contracts import ConnectorError
 from headrace.core.job import Outcome
+from headrace.core.lookup.asked import Asking
 from headrace.core.statistics import PartCounts
 from tests.runtime.running import cut, job_of, run_simulated
 
@@ -114,7 +115,7 @@ def test_without_order_rows_go_on_when_they_are_answered(tmp_path: Path) -> None
     shelf = Shelf(NAMES, slow_one, keys_per_call=1)
     outcome, memory = ran(tmp_path, shelf, text, rows=[ROWS.head(10)])
     assert outcome.failure is None
-    assert sorted(out(memory)) == EXPECTED[:10]  # type: ignore[type-var]
+    assert sorted(out(memory)) == EXPECTED[:10]
     assert out(memory)[-1] == EXPECTED[1]
 
 
@@ -146,7 +147,7 @@ def test_no_more_calls_are_made_at_a_time_than_the_user_says(
     outcome, memory = ran(tmp_path, shelf, text, rows=[ROWS])
     assert outcome.failure is None
     assert shelf.most_at_once <= 4
-    assert sorted(out(memory)) == EXPECTED  # type: ignore[type-var]
+    assert sorted(out(memory)) == EXPECTED
 
 
 def test_a_key_is_asked_for_once_a_batch_and_once_while_it_is_on_its_way(tmp_path: Path) -> None:
@@ -247,6 +248,18 @@ def test_a_row_without_a_match_fails_the_job_where_the_user_says_so(tmp_path: Pa
     outcome, _ = ran(tmp_path, Shelf(NAMES), pipeline("on_miss: fail"))
     assert outcome.failure is not None
     assert outcome.failure.message == "the table has no row for id = 1"
+
+
+def test_what_was_asked_is_counted(tmp_path: Path) -> None:
+    def fails(number: int, keys: Sequence[Key]) -> ConnectorError | None:
+        return ConnectorError("no") if number == 1 or (8,) in keys else None
+
+    shelf = Shelf(NAMES, fails=fails, keys_per_call=3)
+    text = pipeline("retries: 1", "cache: {rows: 100, ttl: 1h}", behind="on_error: skip")
+    rows: list[Happening] = [ROWS.head(10), 10.0, ROWS.head(5)]
+    *_, counts = counted(tmp_path, shelf, text, rows, bounds=Bounds(rows=100))
+    # Nine keys by three calls, one of which failed once; the last, of two keys, failed twice.
+    assert counts.lookup == Asking(keys=15, known=5, calls=6, failures=1, missed=6)
 
 
 def test_null_is_a_miss_and_nobody_is_asked(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def survive(chance: random.Random) -> None:
     count = chance.choice([1, 20, 100])
     times = pl.Series([n * 1_000_000 for n in range(count)]).cast(pl.Datetime("us", "UTC"))
     customers = [chance.randrange(30) if chance.random() < 0.9 else None for _ in range(count)]
-    schema = {"n": pl.Int64, "customer": pl.Int64, "at": times.dtype}
+    schema = pl.Schema({"n": pl.Int64, "customer": pl.Int64, "at": times.dtype})
     frame = pl.DataFrame({"n": range(count), "customer": customers, "at": times}, schema)
     memory = FlakyMemory({"in": splits(frame, chance)}, tables={"names": shelf(chance)})
     text = PIPELINE.format(

@@ -75,3 +75,23 @@ class Aggregate(Generic[P]):
     def finish(self, partial: P) -> object:
         """The result, of the type that `returns` says; None is null."""
         raise NotImplementedError
+
+
+class Trigger:
+    """When windows of a user fire before they end: `on_rows` looks at the rows that come to each.
+
+    `state` names and types what is kept of a key and window, and stands in the class itself, as
+    plain text. What is kept is None at first, and is forgotten with the window.
+
+    There is one object for all windows, and several threads may call it: it keeps nothing of them.
+    """
+
+    state: ClassVar[Mapping[str, str]] = NOTHING
+
+    def on_rows(self, rows: Any, state: dict[str, Any], window: Window) -> bool:
+        """Whether the window fires, now that these rows of its key have come to it.
+
+        `rows` is a DataFrame of those of a batch, however many come at once; `state` is what is
+        kept, to be changed in its place.
+        """
+        raise NotImplementedError

@@ -44,11 +44,12 @@ class Outgoing:
             return
         bounds = (WINDOW_START, WINDOW_END) if window and window.bounded else ()
         self._key = tuple(each.name for each in operation.key)
-        several = isinstance(operation, nodes.Apply)
-        names = operation.returns.names if several else [c.name for c in operation.columns]
-        self._columns = (*self._key, *bounds, *names)
-        self._of_one = (*self._key, *bounds) if several else None
-        if not several and operation.having:
+        if isinstance(operation, nodes.Apply):
+            self._of_one = (*self._key, *bounds)
+            self._columns = (*self._of_one, *operation.returns.names)
+            return
+        self._columns = (*self._key, *bounds, *(column.name for column in operation.columns))
+        if operation.having:
             self._having = to_expr(operation.having.condition)
 
     def rows(self, frame: pl.DataFrame) -> Iterator[Output]:

@@ -72,13 +72,13 @@ class Telling:
     def window(self, group: Mapping[str, object]) -> Named:
         """The key and the window as users know them."""
         key = {user: group.get(name) for name, user in self._names.items()}
-        start, end = map(group.get, BOUNDS)
         shape = self._window.shape if self._window else None
-        if isinstance(shape, Session) and isinstance(group.get(END), int):
-            start, end = (_stamp(group[name]) for name in (START, END))
-            end += timedelta(microseconds=shape.gap_us)
-        assert not isinstance(start, int) and not isinstance(end, int)
-        return Named(key, start, end)
+        if isinstance(shape, Session) and END in group:
+            end = _stamp(group[END]) + timedelta(microseconds=shape.gap_us)
+            return Named(key, _stamp(group[START]), end)
+        if BOUNDS[0] in group and BOUNDS[1] in group:
+            return Named(key, *(_stamp(group[name]) for name in BOUNDS))
+        return Named(key, None, None)
 
     def _when(self, group: Mapping[str, object]) -> str:
         bounds = [group.get(name) for name in BOUNDS]

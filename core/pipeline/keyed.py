@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -93,16 +93,23 @@ SHAPES = ("tumble", "slide", "session", "count", "cumulate", "global")
 
 
 class Trigger(Part):
-    """When windows fire before their end: every so often, or after so many rows of a key."""
+    """When windows fire before their end: every so often, after so many rows of a key, or when a
+    class of yours says so. [Windows](windows.md) has an example.
+    """
 
-    later = ("python",)
-    one_of = ("every", "count")
+    one_of = ("every", "count", "python")
     every: Length | None = Field(None, description="Each time so much time has passed.")
     count: Count | None = Field(
         None, description="Each time so many rows of a key have come to a window."
     )
     time: Time = Field(
         "event", description="The time of `every`: of the rows, or `processing`, the wall clock."
+    )
+    python: ClassName | None = Field(
+        None, description="The file, beside the pipeline, and a class with `on_rows`."
+    )
+    of: ColumnNames | None = Field(
+        None, description="The columns that `on_rows` gets of the rows; by default all."
     )
 
 
@@ -311,7 +318,7 @@ class AggregateReading(Reading):
             if key not in self._readings:
                 hint = did_you_mean(key, tuple(self._readings)) or f"as in {PYTHON}"
                 gathered.add(wrong(key, f'unknown key "{key}"', hint), key, KEY)
-        found = {}
+        found: dict[str, Any] = {}
         for key, reading in self._readings.items():
             if key in value:
                 found[key] = attempt(gathered, reading, value[Text(key)], key)

@@ -21,7 +21,9 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Findin
     evict = step.window.evict if step.window else None
     if evict is not None and evict.python is not None:
         functions.append(("window.evict.python", evict.python))
-    if not users and not functions:
+    trigger = step.window.trigger if step.window else None
+    watching = trigger.python if trigger else None
+    if not users and not functions and watching is None:
         return
     from headrace.core.pipeline import python_classes, python_files
 
@@ -29,6 +31,9 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Findin
         at = f"aggregate.{each.name}.python"
         where = (folder, at, subject, findings)
         python_classes.check(each.python.python, *where, methods=AGGREGATE)
+    if watching is not None:
+        where = (folder, "window.trigger.python", subject, findings)
+        python_classes.check(watching, *where, methods=("on_rows",))
     for at, function in functions:
         where = (folder, at, subject, findings)
         if python_classes.is_class(function, folder):

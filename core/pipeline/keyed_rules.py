@@ -243,6 +243,10 @@ def _firing(window: Window, of: str) -> Iterator[Rule]:
         yield _alien("trigger", of, "it fires when it is full")
     elif trigger is not None:
         yield from _trigger(trigger)
+        if trigger.python is not None and of == "session":
+            message = 'window.trigger: "python" does not go with "session"'
+            hint = "sessions become one, and nobody knows what a trigger keeps of both"
+            yield Rule(("window", "trigger", "python"), message, hint)
     elif "accumulate" in window.model_fields_set and not window.lateness:
         message = 'window: "accumulate" needs "trigger" or "lateness" beside it'
         yield Rule(("window", "accumulate"), message, "without, a window fires once")
@@ -254,7 +258,10 @@ def _firing(window: Window, of: str) -> Iterator[Rule]:
 
 def _trigger(trigger: Trigger) -> Iterator[Rule]:
     yield from _one_of(trigger, "trigger")
-    if "time" in trigger.model_fields_set and trigger.every is None and trigger.count is not None:
+    if trigger.of is not None and trigger.python is None:
+        yield Rule(("window", "trigger", "of"), 'window.trigger: "of" goes with "python"')
+    others = trigger.count is not None or trigger.python is not None
+    if "time" in trigger.model_fields_set and trigger.every is None and others:
         message = 'window.trigger: "time" goes with "every"'
         yield Rule(("window", "trigger", "time"), message)
 

@@ -119,6 +119,8 @@ def _offset(offset_us: int) -> str:
 
 
 def _trigger(trigger: Trigger) -> str:
+    if trigger.code is not None and trigger.of is not None:
+        return f"when {trigger.code} says so, by {', '.join(trigger.of.names)}"
     if trigger.every_us is None:
         return f"every {trigger.count} rows"
     return f"every {_length(trigger.every_us)}" + (_CLOCK if trigger.processing else "")

@@ -166,7 +166,7 @@ def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
 
 def _seen(window: Window | None) -> set[str]:
     """What users' code in a window reads."""
-    return {*window.handed} if window else set()
+    return {*window.handed, *window.watched} if window else set()
 
 
 def _read(key: Iterable[Computed]) -> set[str]:

@@ -25,7 +25,7 @@ from headrace.core.plan.nodes import (
     Process,
     Top,
 )
-from headrace.core.plan.windows import Count, Session
+from headrace.core.plan.windows import Count, Session, Window
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall
@@ -138,9 +138,16 @@ def _states(keyed: Keyed) -> Iterator[State]:
                     yield State("counts", "table", (("rows", "bigint"),))
                     yield State("panes", "table", columns)
                 case _:
-                    yield State("windows", "runs", columns)
+                    yield State("windows", "runs", (*columns, *_of_trigger(window)))
                     if window.accumulate and window.trigger and window.trigger.every_us:
                         yield State("changed", "runs", ())
+
+
+def _of_trigger(window: Window) -> Iterator[tuple[str, str]]:
+    """What a user's trigger keeps of a window."""
+    trigger = window.trigger
+    for field in (trigger.state if trigger else None) or ():
+        yield f"{trigger.code if trigger else ''}.{field.name}", str(field.type)
 
 
 def _columns(keyed: Keyed) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.core.pipeline import keyed as document
 from headrace.core.pipeline.functions import Function
 from headrace.core.pipeline.keyed import PythonAggregate
+from headrace.core.pipeline.python_classes import state_of
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import windows
 from headrace.core.plan.columns import Known, Report, output
@@ -35,8 +36,9 @@ def codes_of(operation: Operation) -> tuple[UserCode, ...]:
     calls = operation.columns if isinstance(operation, Aggregate) else ()
     found = [getattr(call, "code", None) for each in calls for call in each.expression.calls]
     found.append(getattr(operation, "code", None))
-    if operation.window is not None and operation.window.evict is not None:
-        found.append(operation.window.evict.code)
+    if operation.window is not None:
+        window = operation.window
+        found += [each.code for each in (window.trigger, window.evict) if each is not None]
     return tuple(code for code in found if code is not None)
 
 
@@ -63,6 +65,13 @@ def with_code(
         of = seen_of(evict.of, known, report) or Schema(())
         seen = windows.Evict(code=code_of(evict.python, report.folder), of=of)
         window = replace(window, evict=seen)
+    trigger = written.trigger
+    if trigger is not None and trigger.python is not None:
+        of = seen_of(trigger.of, known, report) or Schema(())
+        function = trigger.python
+        state = state_of(function.path(report.folder), function.name) or Schema(())
+        code = code_of(function, report.folder)
+        window = replace(window, trigger=windows.Trigger(code=code, of=of, state=state))
     return window
 
 
@@ -72,7 +81,6 @@ def user_aggregate(
     """A class of the user's over rows, and how that was said; None if it is not known of what."""
     # Aggregates are many, and a pipeline without them need not load them.
     from headrace.core.aggregates.users import user_call
-    from headrace.core.pipeline.python_classes import state_of
 
     typed = [output(text, known, report) for text in written.of]
     of = [(text, each) for text, each in zip(written.of, typed, strict=True) if each is not None]

@@ -70,6 +70,17 @@ class Trigger:
     count: int | None = None
     processing: bool = False
     """Whether `every` is of the wall clock."""
+    code: UserCode | None = None
+    """A user's class that says when."""
+    of: Schema | None = None
+    """The columns of rows that it is handed."""
+    state: Schema | None = None
+    """What it keeps of a key and window."""
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether it goes by the rows of each window, and not by time."""
+        return self.count is not None or self.code is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +116,15 @@ class Window:
 
     @property
     def handed(self) -> dict[str, Type]:
-        """The columns that users' code sees of rows."""
+        """The columns that a user's evictor sees, of rows that are kept."""
         columns = self.evict.of if self.evict and self.evict.of else ()
         return {field.name: field.type for field in columns}
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """The columns that a user's trigger sees, of rows that come."""
+        of = self.trigger.of if self.trigger else None
+        return frozenset(of.names if of else ())
 
     @property
     def fires_again(self) -> bool:

@@ -87,7 +87,11 @@ def _states(body: nodes.Body) -> dict[str, Any]:
 
 def _window(window: Window) -> dict[str, Any]:
     shape = {type(window.shape).__name__.lower(): asdict(window.shape)}
-    trigger = asdict(window.trigger) if window.trigger else None
+    trigger = None
+    if window.trigger:
+        names = ("every_us", "count", "processing")
+        trigger = {name: getattr(window.trigger, name) for name in names}
+        trigger["python"] = None if window.trigger.code is None else str(window.trigger.code)
     evict = None
     if window.evict:
         python = None if window.evict.code is None else str(window.evict.code)

@@ -106,7 +106,7 @@ def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
         nodes.Computed(field.name, Column(field.type, True, NOWHERE, field.name))
         for field in key.columns
     )
-    window = _window(reading["window"]) if reading["window"] else None
+    window = _window(reading["window"], of) if reading["window"] else None
     timed, ttl, having = bool(reading["timed"]), bool(kept["ttl"]), bool(kept["having"])
     if top := reading["top"]:
         by = tuple(_ranking(text, of) for text in top["by"])
@@ -179,20 +179,26 @@ _NOBODY = UserCode(Path(), "", "")
 """In the place of users' code, which nobody runs to show what it sees."""
 
 
-def _evict(said: Mapping[str, Any]) -> Evict:
+def _evict(said: Mapping[str, Any], of: Schema) -> Evict:
     if said.get("python"):
-        return Evict(code=_NOBODY, of=Schema(()))
+        return Evict(code=_NOBODY, of=of)
     return Evict(said["last"], said["within_us"])
 
 
-def _window(said: Mapping[str, Any]) -> Window:
+def _trigger(said: Mapping[str, Any]) -> Trigger:
+    if said.get("python"):
+        return Trigger(code=_NOBODY, of=Schema(()), state=Schema(()))
+    return Trigger(said["every_us"], said["count"], said["processing"])
+
+
+def _window(said: Mapping[str, Any], of: Schema) -> Window:
     ((name, lengths),) = said["shape"].items()
     return Window(
         SHAPES[name](**lengths),
         said["lateness_us"],
         None,
         said["processing"],
-        Trigger(**said["trigger"]) if said["trigger"] else None,
+        _trigger(said["trigger"]) if said["trigger"] else None,
         said["accumulate"],
-        _evict(said["evict"]) if said["evict"] else None,
+        _evict(said["evict"], of) if said["evict"] else None,
     )

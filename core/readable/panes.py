@@ -26,7 +26,7 @@ class Panes:
     def __init__(self, window: Window) -> None:
         self._window = window
         self._panes = grid_of(window.shape)
-        apart = window.trigger is not None and window.trigger.count is not None
+        apart = window.trigger is not None and window.trigger.looks_at_rows
         self._grid: Grid = Apart(self._panes) if apart else self._panes
 
     @property

@@ -215,8 +215,7 @@ class States:
 
     def _fold(self, states: pl.DataFrame | None) -> Fold:
         """What makes results of these states; None: of those of no rows."""
-        makes_none = isinstance(self._operation, nodes.Dedup | nodes.Process)
-        assert not makes_none, "it makes no results"
+        assert isinstance(self._operation, nodes.Windowed), "it makes results"
         window = self._meaning.window
         if window is None:
             assert isinstance(self._operation, nodes.Aggregate), "its rows are all there is"

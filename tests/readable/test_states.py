@@ -20,7 +20,44 @@ from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.savepoints.taking import take
 from tests.readable.stopping import Stopped, read, said, table
 
+USERS = Path(__file__).parent.parent / "runtime" / "users.py"
 KNOWN = {
+    "partials of a user's class": (
+        "from: rows, key: k, window: {slide: 10s, every: 5s},"
+        f" aggregate: {{n: count(*), t: {{python: '{USERS}:Total', of: v, returns: string}}}}",
+        "windows: k window_start window_end n t",
+        [
+            "- 0 10 1 [{'n': 1, 'total': 4}]",
+            "1 0 10 3 [{'n': 2, 'total': 4}, {'n': 1, 'total': 1}]",
+            "2 0 10 2 [{'n': 1, 'total': 2}, {'n': 1, 'total': 7}]",
+            "2 5 15 1 [{'n': 1, 'total': 7}]",
+        ],
+    ),
+    "partials of a user's class, without a window": (
+        f"from: rows, aggregate: {{t: {{python: '{USERS}:Words', of: [s, v], returns: string}}}}",
+        "keys: t event_time",
+        ["""[{'json': '[["a", "b", "c"], 1]'}] 7"""],
+    ),
+    "rows that a user's function will see": (
+        "from: rows, where: v > 2, key: {k: k}, window: {tumble: 10s},"
+        f" apply: {{python: '{USERS}:spread', returns: {{v: bigint}}, of: [v, s]}}",
+        "windows: k window_start window_end row s v",
+        ["- 0 10 1 a 4", "1 0 10 1 c 3", "2 0 10 1 b 7"],
+    ),
+    "rows of which a user's evictor leaves some": (
+        "from: rows, where: v > 2, key: {k: k},"
+        f" window: {{session: 9s, evict: {{python: '{USERS}:small', of: v}}}},"
+        " aggregate: {m: max(s)}",
+        "open: k window_start window_end row s v",
+        ["1 2 11 1 c 3", "- 3 12 1 a 4", "2 7 16 1 b 7"],
+    ),
+    "windows that a user's trigger watches": (
+        "from: rows, key: {k: k},"
+        f" window: {{slide: 10s, every: 5s, trigger: {{python: '{USERS}:EveryThree', of: v}}}},"
+        " aggregate: {n: count(*)}",
+        "windows: k window_start window_end n",
+        ["- 0 10 1", "1 0 10 3", "2 0 10 2", "2 5 15 1"],
+    ),
     "tumble": (
         "from: rows, key: {odd: k % 2}, window: {tumble: 10s},"
         " aggregate: {n: count(*), mean: avg(v), last: 'last(s, true)'}",

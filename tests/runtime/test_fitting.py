@@ -15,7 +15,13 @@ FIRST = "from: rows, dedup: {key: k}"
 SESSIONS = "from: rows, key: k, window: {session: 5s, lateness: 5s}, aggregate: {n: count(*)}"
 LAST_ROWS = "from: rows, key: k, window: {tumble: 10s, evict: {last: 3}}, aggregate: {t: sum(v)}"
 
+USERS = Path(__file__).parent / "users.py"
+
 SAME = {
+    "a class of the user's, written otherwise": (
+        SUMS.replace("sum(v)", f"{{python: '{USERS}:Total', of: v+1, returns: string}}"),
+        SUMS.replace("sum(v)", f"{{returns: string, of: [v + 1], python: '{USERS}:Total'}}"),
+    ),
     "spaces": (SUMS, SUMS.replace("count(*)", "COUNT( * )").replace("sum(v)", "sum( (v) )")),
     "other names of the aggregates": (SUMS, SUMS.replace("n:", "rows:").replace("total", "all")),
     "another order of the aggregates": (
@@ -53,7 +59,25 @@ SAME = {
     ),
 }
 
+OWN = SUMS.replace("sum(v)", f"{{python: '{USERS}:Total', of: v, returns: string}}")
+APPLY = f"window: {{tumble: 9s}}, apply: {{python: '{USERS}:brief', returns: {{n: bigint}}}}"
+WATCHED = SUMS.replace("10s", f"10s, trigger: {{python: '{USERS}:EveryThree', of: v}}")
+EVICTED = SUMS.replace("10s", f"10s, evict: {{python: '{USERS}:small', of: v}}")
+
 OTHER = {
+    "another class of the user's": (OWN, OWN.replace("Total", "Median"), "has another total"),
+    "a class of other rows": (OWN, OWN.replace("of: v", "of: v + 1"), "has another total"),
+    "another function of the user's": (
+        f"from: rows, key: k, {APPLY}",
+        f"from: rows, key: k, {APPLY}".replace(":brief", ":spread"),
+        "is of something else",
+    ),
+    "another trigger of the user's": (WATCHED, SUMS, "has another window"),
+    "another evictor of the user's": (
+        EVICTED,
+        EVICTED.replace("small", "Odd"),
+        "has another window",
+    ),
     "another key": (SUMS, SUMS.replace("key: k", "key: s"), "has another key"),
     "another type of the key": (
         SUMS,

@@ -37,7 +37,7 @@ def pipeline(*clauses: str) -> str:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_whatever_happens_they_see_all_rows_in_their_order(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([*APPLY]))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from headrace.core.windows import Aggregate
+from headrace.core.windows import Aggregate, Trigger, Window
 
 
 class Total(Aggregate[dict[str, int]]):
@@ -16,7 +16,7 @@ class Total(Aggregate[dict[str, int]]):
     state: ClassVar = {"n": "bigint", "total": "bigint"}
 
     def partial(self, values: pl.Series) -> dict[str, int]:
-        return {"n": values.len(), "total": values.sum()}
+        return {"n": values.len(), "total": int(values.sum())}
 
     def merge(self, partials: Sequence[dict[str, int]]) -> dict[str, int]:
         return {name: sum(each[name] for each in partials) for name in ("n", "total")}
@@ -76,3 +76,17 @@ class Odd:
 
     def __call__(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows.gather_every(2)
+
+
+class EveryThree(Trigger):
+    """Each time the values that have come add up to three more."""
+
+    state: ClassVar = {"seen": "bigint"}
+
+    def on_rows(self, rows: pl.DataFrame, state: dict[str, Any], window: Window) -> bool:
+        assert window.start is None or window.end is not None
+        state["seen"] = (state["seen"] or 0) + abs(rows["v"].fill_null(0)).sum()
+        if state["seen"] < 3:
+            return False
+        state["seen"] = 0
+        return True

@@ -22,8 +22,10 @@ from headrace.core.operators.windows.results import Results
 from headrace.core.operators.windows.rows import Clock, Rows
 from headrace.core.operators.windows.spread import Spread
 from headrace.core.operators.windows.triggers import Changed
+from headrace.core.operators.windows.watched import Remembering, Watched
 from headrace.core.operators.windows.windows import Parts, Windows
 from headrace.core.plan import nodes
+from headrace.core.plan.windows import Trigger
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,21 +39,33 @@ def windowed(operation: nodes.Windowed, place: Place, types: Mapping[str, pl.Dat
     panes = grid_of(window.shape)
     fold = fold_of(operation, grouping, types, newest=not window.bounded)
     clock = Clock(window, place)
-    rows = Rows(panes, clock, grouping, fold)
     out = Outgoing(operation, place.stream, ordered=place.ordered)
     results = Results(operation, panes, grouping, fold, out)
     trigger = window.trigger
-    count = trigger.count if trigger else None
     # Rows come by pane, and windows that count theirs get them each for itself.
-    grid: Grid = panes if count is None else Apart(panes)
-    filed = Filed(place.state, grouping, fold if count is None else Numbered(fold))
+    by_rows = trigger is not None and trigger.looks_at_rows
+    grid: Grid = Apart(panes) if by_rows else panes
+    marked = _marked(fold, trigger)
+    rows = Rows(panes, clock, grouping, marked)
+    filed = Filed(place.state, grouping, marked)
     spread = Spread(grid, filed)
     keep = window.lateness_us > 0 and window.accumulate
     due = Whole(filed, keep=keep) if grid.one_to_one else Shared(grid, filed, spread)
     every = trigger is not None and trigger.every_us is not None
     changed = Changed(place.state, grouping, filed) if every and window.accumulate else None
     parts = Parts(window, grid, clock, rows, filed, spread, due, results, place, changed)
-    return Windows(parts) if count is None else Counted(parts, panes, count)
+    if trigger is None or not by_rows:
+        return Windows(parts)
+    if trigger.count is None:
+        return Watched(parts, panes, Telling(grouping, window))
+    return Counted(parts, panes, trigger.count)
+
+
+def _marked(fold: Fold, trigger: Trigger | None) -> Fold:
+    """The fold with what a trigger goes by, if it goes by rows."""
+    if trigger is None or not trigger.looks_at_rows:
+        return fold
+    return Numbered(fold) if trigger.code is None else Remembering(fold, trigger)
 
 
 def fold_of(

@@ -44,7 +44,7 @@ def test_sound_options_are_taken(source: str, sink: str, tmp_path: Path) -> None
         ("stdin: {path: x}", 'stdin: unknown key "path"'),
         ("stdin: {}, format: parquet", "format: wanted json, csv or raw with"),
         ("generate: {columns: {x: id}}, format: json", '"generate" has no format'),
-        ("http: {topic: x}", 'the connector "http" is not built yet'),
+        ("http: {topic: x}", '"http" cannot be read from'),
     ],
 )
 def test_a_wrong_option_is_told(source: str, message: str, tmp_path: Path) -> None:

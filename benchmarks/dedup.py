@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from time import process_time
 
 import polars as pl
@@ -57,7 +58,7 @@ def main(rounds: str = "3", millions: str = "5") -> None:
             assert run.rows == (keys if name in QUERIES else rows.height)
             ours[name].append(run.cpu_s)
         for name, query in QUERIES.items():
-            theirs[name].append(cpu_s(lambda query=query: duckdb(query, rows)))
+            theirs[name].append(cpu_s(partial(duckdb, query, rows)))
     times = {name: min(ours[name]) / min(theirs[name]) for name in QUERIES}
     print(f"dedup {times['by arrival']:.2f} times DuckDB")
     for name, took in ours.items():

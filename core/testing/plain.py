@@ -149,6 +149,17 @@ class PlainTable:
         for row in frame.rows(named=True):
             self._rows[row[KEY]] = {UNTIL: None, **row}
 
+    def add(self, frame: pl.DataFrame) -> pl.Series:
+        """Keep the rows whose keys are not there."""
+        import polars as pl
+
+        kept = list[int]()
+        for at, row in enumerate(frame.rows(named=True)):
+            if not self._has(row[KEY]):
+                self._rows[row[KEY]] = {UNTIL: None, **row}
+                kept.append(at)
+        return pl.Series(kept, dtype=pl.UInt32)
+
     def remove(self, keys: pl.Series) -> None:
         """Forget these keys."""
         for key in keys:

@@ -43,6 +43,24 @@ def binaries() -> Path:
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 
+def reached(folder: Path) -> Path:
+    """The binaries where everybody reaches them: in place, or else copied into the folder."""
+    there = binaries()
+    if os.geteuid() or all(
+        path.stat().st_mode & 0o005 == 0o005 for path in (there, *there.parents)
+    ):
+        return there
+    package = there.parent.parent
+    site = folder / "site"
+    shutil.copytree(there.parent, site / package.name / "pginstall", symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.exists():  # where the binaries look for them, from where they are
+        shutil.copytree(libraries, site / libraries.name, symlinks=True)
+    for path in (site, *site.rglob("*")):
+        path.chmod(0o755)
+    return site / package.name / "pginstall" / "bin"
+
+
 @contextmanager
 def running() -> Iterator[Server]:
     """A server with an empty database."""
@@ -53,11 +71,12 @@ def running() -> Iterator[Server]:
     server = Server(_free_port())
     process = None
     try:
-        _make(folder, user)
+        programs = reached(folder)
+        _make(folder, programs, user)
         options = ["-D", str(folder / "data"), "-p", str(server.port), "-k", str(folder), "-F"]
         with open(folder / "log", "wb") as log:
             process = subprocess.Popen(
-                [binaries() / "postgres", *options, "-h", "127.0.0.1"],
+                [programs / "postgres", *options, "-h", "127.0.0.1"],
                 user=user,
                 stdout=log,
                 stderr=log,
@@ -72,14 +91,14 @@ def running() -> Iterator[Server]:
         shutil.rmtree(folder)
 
 
-def _make(folder: Path, user: str | None) -> None:
+def _make(folder: Path, programs: Path, user: str | None) -> None:
     word = folder / "word"
     word.write_text(PASSWORD)
     if user:
         os.chown(word, pwd.getpwnam(user).pw_uid, -1)
     options = ["-D", str(folder / "data"), "-U", "tester", "--auth=scram-sha-256", "--no-sync"]
     command = [
-        str(binaries() / "initdb"),
+        str(programs / "initdb"),
         *options,
         f"--pwfile={word}",
         "--encoding=UTF8",

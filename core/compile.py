@@ -22,7 +22,7 @@ from headrace.core.operators.place import Place
 from headrace.core.operators.route import Route
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import Everywhere
+from headrace.core.plan.matching import Connected, Everywhere
 from headrace.core.state import Counts, Frozen, Owner, StateBackend, StepState
 from headrace.core.user_code import UserCode
 
@@ -238,6 +238,8 @@ class _Making:
         from headrace.core.operators.divided import DividedSides
         from headrace.core.operators.joins.make import join_operator
 
+        if isinstance(operation.matching, Connected):
+            return self._connected(operation, operation.matching.body)
         if isinstance(operation.matching, Everywhere):
             place = self._place(owner := self._owner())
             # What waits comes from all: it is late for none of them.
@@ -245,6 +247,20 @@ class _Making:
             return join_operator(operation, place)
         parts = [
             (each.groups, join_operator(operation, self._place(each)))
+            for each in self._owner().divided()
+        ]
+        if len(parts) == 1:
+            return parts[0][1]
+        return DividedSides(operation.keys, self.seat.key_groups, parts)
+
+    def _connected(self, operation: nodes.Join, body: nodes.Body) -> TwoSided:
+        """The operator of a user's class over two inputs."""
+        from headrace.core.operators.divided import DividedSides
+        from headrace.core.operators.process.sides import ProcessingTwo
+
+        around = self._around(body)
+        parts = [
+            (each.groups, ProcessingTwo(operation, body, self._place(each), around))
             for each in self._owner().divided()
         ]
         if len(parts) == 1:

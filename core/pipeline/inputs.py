@@ -8,7 +8,7 @@ from headrace.core.pipeline.model import StepKeys
 from headrace.core.pipeline.rule import Rule
 from headrace.core.pipeline.text import Text
 
-TWO_SIDED = ("join",)
+TWO_SIDED = ("join", "connect")
 """Clauses that name two inputs, in the place of `from`."""
 
 
@@ -21,6 +21,8 @@ def read_by(step: StepKeys) -> tuple[Text, ...]:
     """The streams that a step reads."""
     if step.join is not None:
         return step.join.left.from_, step.join.right.from_
+    if step.connect is not None:
+        return step.connect.left, step.connect.right
     if step.broadcast is not None:
         return (*step.from_[:1], step.broadcast.rules.from_)
     return step.from_

@@ -73,6 +73,8 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
         yield from _dedup(step.dedup, data)
     if step.process is not None:
         yield from _process(step.process, data)
+    if step.connect is not None:
+        yield from _connect(data)
 
 
 MISSING = {
@@ -117,6 +119,24 @@ def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
     for key in ("explode", "map", "lookup"):
         if key in data and kinds:
             yield Rule((key,), f'"{key}" stands beside "{kinds[0]}"', APART)
+
+
+IN_CONNECT = ("explode", "where", "map", "with", "lookup")
+
+
+def _connect(data: Data) -> Iterator[Rule]:
+    if "process" not in data:
+        hint = "process: {python: match.py:Match, returns: {...}} says what is done with the rows"
+        yield Rule(("connect",), '"connect" needs "process" beside it', hint)
+    for key in IN_CONNECT:
+        if key in data:
+            hint = "put it into a step before, one for each input"
+            yield Rule((key,), f'"{key}" stands beside "connect"', hint)
+    process = data.get(Text("process"))
+    if isinstance(process, dict) and "late_to" in process:
+        message = '"late_to" of process is for one input'
+        hint = "connect: {..., late_to: {left: name, right: name}}"
+        yield Rule(("process", "late_to"), message, hint)
 
 
 def _process(process: Process, data: Data) -> Iterator[Rule]:

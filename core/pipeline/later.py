@@ -11,11 +11,12 @@ from headrace.core.connector import Connector, Connectors
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
 
-LATER_CLAUSES = ("connect", "match", "iterate", "sql")
+LATER_CLAUSES = ("match", "iterate", "sql")
 
 CLAUSES = (
     *(
         "join",
+        "connect",
         "broadcast",
         "explode",
         "where",

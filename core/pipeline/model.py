@@ -40,7 +40,7 @@ from headrace.core.pipeline.joins import Join
 from headrace.core.pipeline.keyed import Aggregates, Apply, Dedup, Key, TimeToLive, Top, Windowed
 from headrace.core.pipeline.lookup import Lookup, LookupKeys
 from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.process import Process
+from headrace.core.pipeline.process import Connect, Process
 from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
@@ -171,6 +171,9 @@ class StepKeys(Part):
         None, description="Without `window`: when a key is forgotten; by default never."
     )
     dedup: Dedup | None = Field(None, description="One row a key.")
+    connect: Connect | None = Field(
+        None, description="Two inputs of one `process`, in the place of `from`."
+    )
     process: Process | None = Field(
         None, description="A Python class over the rows of each key, with state and timers."
     )

@@ -10,9 +10,10 @@ from pydantic import Field
 from headrace.core.pipeline.complaints import KEY, Gathered, wanted
 from headrace.core.pipeline.fields import Columns, ColumnTypes, Types, attempt, output
 from headrace.core.pipeline.functions import ClassName
+from headrace.core.pipeline.joins import LateTo
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import Json, Name, Reading, choice
+from headrace.core.pipeline.values import Json, Name, Reading, StreamName, choice
 
 HABITS: Mapping[str, str] = {
     **dict.fromkeys(("class", "function", "code", "file"), "python"),
@@ -51,6 +52,19 @@ class OutputsReading(Reading):
 
 
 Outputs = Annotated[tuple[tuple[Text, Columns], ...], OutputsReading()]
+
+
+class Connect(Part):
+    """Two inputs of one class for `process`, which has `on_left` and `on_right`.
+
+    Both have the columns of the step's `key`; the rest of their columns may differ.
+    """
+
+    left: StreamName = Field(description="The input whose rows go to `on_left`.")
+    right: StreamName = Field(description="The input whose rows go to `on_right`.")
+    late_to: LateTo | None = Field(
+        None, description="Streams for rows that come too late: `{left: name, right: name}`."
+    )
 
 
 class Process(Part):

@@ -80,15 +80,15 @@ class StepReader:
             name=self.section.key,
             keys_at=keys_at,
             reads=read_by(step),
-            states={} if step.process is None else self._states(step.process),
+            states={} if step.process is None else self._states(step.process, data),
         )
 
-    def _states(self, process: Process) -> Mapping[str, Declared]:
+    def _states(self, process: Process, data: Mapping[Text, object]) -> Mapping[str, Declared]:
         """What a class for `process` declares; what is wrong with it is noted."""
         from headrace.core.pipeline import process_classes
 
         subject = self.section.subject
-        methods = ("on_row", "on_rows")
+        methods = ("on_row", "on_rows") if "connect" not in data else ("on_left", "on_right")
         return process_classes.check(process.python, self.folder, subject, self.findings, methods)
 
     def _lookup(self, data: Mapping[Text, object]) -> tuple[Lookup | None, bool]:

@@ -30,7 +30,7 @@ from headrace.core.plan.loops import check_loops
 from headrace.core.plan.operations import Operations
 from headrace.core.plan.order import circles, in_order, missing
 from headrace.core.plan.ordering import with_order
-from headrace.core.plan.processes import named_outputs
+from headrace.core.plan.processes import connected, named_outputs
 from headrace.core.plan.pushdown import push_down
 from headrace.core.plan.unions import united_columns
 from headrace.core.problems import Problem, nearest, sort_problems
@@ -162,7 +162,10 @@ class Builder:
         inputs = [(name, self._input(name)) for name in step.reads]
         timed = all(self.streams[n].timed for n in step.reads if n in self.streams)
         begins: tuple[nodes.Operation, ...] = ()
-        if step.join is not None or step.broadcast is not None:
+        if step.connect is not None:
+            sides = [(str(name), *self._of_input((name, known))) for name, known in inputs]
+            known, begins = connected(step, sides, self.report)
+        elif step.join is not None or step.broadcast is not None:
             known, begins = self._joined(step, inputs)
         else:
             known = united_columns(inputs, self.report)
@@ -236,7 +239,7 @@ class Builder:
                 case (nodes.Join() as join, *_) if len(inputs) == 2:
                     kind = joined(join, *inputs)
                     told.append(join)
-                case _ if step.join is not None or step.broadcast is not None:
+                case _ if step.join or step.broadcast or step.connect:
                     return nodes.Append(), operations
                 case _:
                     kind = united(inputs)
@@ -307,7 +310,8 @@ class Builder:
                 continue
             self.report.about = _subject(part)
             named = isinstance(part, Step) and stream.startswith(f"{part.name}.")
-            siblings = _outputs(part) if isinstance(part, Step) else ()
+            of_rows = named or stream == part.name
+            siblings = _outputs(part) if isinstance(part, Step) and of_rows else ()
             if any(name in read for name in siblings):
                 message = f'nothing reads "{stream}": its rows are dropped'
                 self.report.warn(message, stream.locate())
@@ -334,6 +338,9 @@ def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
     found: list[tuple[Text | None, int | None]] = []
     if step.join is not None and step.join.late_to is not None:
         found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
+    elif step.connect is not None:
+        late = step.connect.late_to
+        found = [] if late is None else [(late.left, 0), (late.right, 1)]
     elif step.broadcast is not None:
         found = [(step.broadcast.late_to, 0)]
     elif by_time := step.window or step.dedup or step.process:

@@ -21,7 +21,15 @@ from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.describe_joins import signed
 from headrace.core.plan.describe_keyed import evict_said, shape_said
-from headrace.core.plan.matching import AsOf, Changing, Everywhere, Matching, SameWindow, Within
+from headrace.core.plan.matching import (
+    AsOf,
+    Changing,
+    Connected,
+    Everywhere,
+    Matching,
+    SameWindow,
+    Within,
+)
 from headrace.core.plan.rankings import ordering
 from headrace.core.plan.windows import Session, Window
 from headrace.core.plan.wording import said, value_said
@@ -116,6 +124,8 @@ def dedup_text(operation: nodes.Dedup) -> str:
 
 def join_text(join: nodes.Join) -> str:
     """Which rows meet, and how long they are kept for that."""
+    if isinstance(join.matching, Connected):
+        return f"connect, {process_text(join.matching.body)}"
     return f"{join.type} join on {canonical(join.text)}, {_matching(join.matching)}"
 
 
@@ -128,12 +138,10 @@ def _matching(matching: Matching) -> str:
             return f"within {signed(least)} and {signed(most)}{clock}"
         case Within():
             return "for ever"
-        case AsOf(ttl_us):
-            return "as of" if ttl_us is None else f"as of, ttl {signed(ttl_us)}"
-        case Changing(ttl, keys):
-            of = " and ".join(", ".join(map(quoted, key)) for key in keys)
-            by = "" if ttl is None else ", ttl by " + ("the clock" if ttl.processing else "time")
-            return f"changes of {of}{by}"
+        case AsOf():
+            return "as of"
+        case Changing(_, keys):
+            return f"changes of {' and '.join(', '.join(map(quoted, key)) for key in keys)}"
         case Everywhere(key, _, in_time):
             of = "" if key is None else f" of {', '.join(map(column_text, key))}"
             return f"all that hold{of}{'' if in_time else ', as they come'}"
@@ -199,6 +207,8 @@ def _operation(operation: nodes.Operation) -> Iterator[str]:
             for one, other in zip(operation.left.key, operation.right.key, strict=True):
                 yield f"key {column_text(one)} = {column_text(other)}"
             yield join_text(operation)
+            if isinstance(operation.matching, Connected):
+                yield from _body(operation.matching.body)
         case nodes.Aggregate() | nodes.Apply() | nodes.Top() | nodes.Dedup() | nodes.Process():
             yield from _keyed(operation)
 

@@ -18,7 +18,7 @@ from headrace.core.expressions.typed import (
     columns,
     walk,
 )
-from headrace.core.plan.matching import AsOf, Changing, Everywhere, SameWindow, Within
+from headrace.core.plan.matching import AsOf, Changing, Connected, Everywhere, SameWindow, Within
 from headrace.core.plan.nodes import (
     BOUNDS,
     RANK,
@@ -117,6 +117,8 @@ def _handed_on(project: Project) -> dict[str, str]:
 def joined(join: Join, left: Kind, right: Kind) -> Kind:
     """The kind of the stream behind a join; Refused where it does not take what comes."""
     for side, kind in ((join.left, left), (join.right, right)):
+        if isinstance(kind, Upsert) and isinstance(join.matching, Connected):
+            raise Refused(f"process does not take {_said(kind)}", clause="connect")
         if isinstance(kind, Upsert):
             _check_side(join, side, kind, is_left=side is join.left)
     if not isinstance(join.matching, Changing):

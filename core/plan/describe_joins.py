@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from headrace.core.plan import nodes
-from headrace.core.plan.describe_keyed import window_said
-from headrace.core.plan.matching import AsOf, Changing, Everywhere, SameWindow, Within
+from headrace.core.plan.describe_keyed import body_lines, window_said
+from headrace.core.plan.matching import AsOf, Changing, Connected, Everywhere, SameWindow, Within
 from headrace.core.plan.wording import duration_said
 
 
@@ -18,11 +18,21 @@ def join_lines(join: nodes.Join) -> Iterator[str]:
         yield f"broadcast of {join.right.name}, {join.type} join on {join.text}"
         yield _holding(join.matching)
         return
+    if isinstance(join.matching, Connected):
+        yield f"connect {join.left.name} and {join.right.name}"
+        yield f"key {', '.join(each.name for each in join.left.key)}"
+        yield from body_lines(join.matching.body, "")
+        yield from _late(join)
+        return
     yield f"{join.type} join of {join.left.name} and {join.right.name} on {join.text}"
     if isinstance(join.matching, SameWindow):
         yield f"window {window_said(join.matching.window)}"
     elif said := matching_said(join):
         yield said
+    yield from _late(join)
+
+
+def _late(join: nodes.Join) -> Iterator[str]:
     for side, to in zip((join.left, join.right), join.late_to, strict=True):
         if to:
             yield f"late rows of {side.name} to {to}"

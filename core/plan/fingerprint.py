@@ -9,6 +9,11 @@ A checkpoint has it, and a state is restored only where it means the same.
      "columns": {},                                    of rows that are kept as they came
      "states": ["windows"], "lateness_us": 0, "ttl": "", "having": false}
 
+A join has the columns of both inputs, `"columns": {"orders.id": "bigint"}`, and beside them how
+they are called inside, because one that both have is called otherwise there:
+
+    "laid_out": [["id"], ["order", "paid"], true]     of left, right; have rows their place
+
 Aggregates are kept by call: `total: sum(price) / count(*)` keeps a sum and a count, whatever it is
 called and whatever else is made of them. Not part of it, because no state depends on it, is:
 
@@ -27,11 +32,12 @@ called and whatever else is made of them. Not part of it, because no state depen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.expressions.typed import Column
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import (
@@ -44,8 +50,9 @@ from headrace.core.plan.canonical import (
     window_text,
 )
 from headrace.core.plan.layout import inputs, keyed_operation, two_sided
-from headrace.core.plan.matching import SameWindow
+from headrace.core.plan.matching import AsOf, Changing, Connected, SameWindow
 from headrace.core.plan.states import call_state, kept_by, read_of_rows
+from headrace.core.plan.windows import Ttl
 from headrace.core.plan.wording import changes_said, duration_said
 from headrace.core.types import Array, Field, Schema, quoted
 
@@ -64,7 +71,8 @@ def fingerprints(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 def _of(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
     keyed, kept, join = keyed_operation(part), kept_by(part, plan.key_groups), two_sided(part)
     if join is not None and kept is not None:
-        return _of_join(join) | {"states": [state.name for state in kept.states]}
+        ordered = isinstance(part, nodes.Step) and any(stream.ordered for stream in part.rows)
+        return _of_join(join, ordered) | {"states": [state.name for state in kept.states]}
     assert isinstance(part, nodes.Step) and keyed is not None and kept is not None
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
     ttl = "the wall clock" if keyed.ttl and keyed.ttl.processing else "event time"
@@ -80,20 +88,40 @@ def _of(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
     }
 
 
-def _of_join(join: nodes.Join) -> dict[str, Any]:
+def _of_join(join: nodes.Join, ordered: bool) -> dict[str, Any]:
     window = join.matching.window if isinstance(join.matching, SameWindow) else None
-    columns = (*join.left.columns, *join.right.columns)
+    sides = (join.left, join.right)
+    body = join.matching.body if isinstance(join.matching, Connected) else None
+    kept = () if body and not body.in_time else sides
     return {
         "key": [[column_text(column), str(column.value.type)] for column in join.left.key],
         "window": window_text(window) if window else "",
         "does": join_text(join),
-        "calls": {},
+        "calls": states_of(body, ())["calls"] if body else {},
         "aggregates": {},
-        "columns": {column.name: str(column.value.type) for column in columns},
+        "columns": {name: type for side in kept for name, type in _columns_of(side)},
         "lateness_us": window.lateness_us if window else 0,
-        "ttl": "",
+        "ttl": _ttl_of_join(join),
         "having": False,
+        "laid_out": [*([each.name for each in side.columns] for side in sides), ordered],
     }
+
+
+def _columns_of(side: nodes.Side) -> Iterator[tuple[str, str]]:
+    """What is kept of an input, named by it: behind the join a name depends on the other's."""
+    for each in side.columns:
+        name = each.value.name if isinstance(each.value, Column) else each.name
+        yield f"{side.name}.{name}", str(each.value.type)
+
+
+def _ttl_of_join(join: nodes.Join) -> str:
+    """By which time rows are forgotten, where it is no matter after how long."""
+    match join.matching:
+        case AsOf(ttl_us=int()):
+            return "event time"
+        case Changing(ttl=Ttl(processing=processing)):
+            return "the wall clock" if processing else "event time"
+    return ""
 
 
 def _does(keyed: nodes.Keyed) -> str:
@@ -169,7 +197,7 @@ def kept_of_rows(step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.P
 
 def is_laid_out_anew(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether a state is kept in other columns, or in another order of them."""
-    return any(
+    return was.get("laid_out") != now.get("laid_out") or any(
         list(was[key].items()) != list(now[key].items())
         if isinstance(now[key], dict)
         else was[key] != now[key]

@@ -80,12 +80,16 @@ class KeyedClauses:
             return self._top(self.step.top)
         if self.step.dedup is not None:
             return self._dedup(self.step.dedup)
-        if self.step.process is not None:
+        if self.step.process is not None and self.step.connect is None:
             return self._process(self.step.process)
         return None
 
+    def own_key(self) -> tuple[Computed, ...]:
+        """The key of the step, over its rows."""
+        return self.key(self.step.key or ())
+
     def _process(self, written: document_process.Process) -> Process:
-        key = _computed([*self._key(self.step.key)], self.step.key)
+        key = self.own_key()
         body = body_of(self.step, written, self.rows.timed, self.report)
         late_to = None if written.late_to is None else str(written.late_to)
         columns, self.known = self.known.schema, Known(body.returns)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from headrace.core.expressions.typed import Column, Span, substituted
-from headrace.core.plan.matching import Everywhere
+from headrace.core.plan.matching import Connected, Everywhere
 from headrace.core.plan.nodes import (
     Computed,
     Dedup,
@@ -126,6 +126,9 @@ def _read_key(step: PlanPart, keyed: Keyed) -> tuple[Computed, ...]:
 
 def waits_for_clock(part: PlanPart) -> bool:
     """Whether a step has work to do when the wall clock says so."""
+    join = two_sided(part)
+    if join is not None and isinstance(join.matching, Connected):
+        return join.matching.body.waits_for_clock
     keyed = keyed_operation(part)
     if keyed is None:
         return False

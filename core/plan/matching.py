@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.core.plan.windows import Ttl, Window
 
 if TYPE_CHECKING:
-    from headrace.core.plan.nodes import Computed
+    from headrace.core.plan.nodes import Body, Computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +68,11 @@ class Everywhere:
     """Whether rows meet what held at their time, for which they wait, or what has come by then."""
 
 
-Matching: TypeAlias = Within | SameWindow | AsOf | Changing | Everywhere
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The rows of each input are handed to a user's class, which knows what belongs together."""
+
+    body: Body
+
+
+Matching: TypeAlias = Within | SameWindow | AsOf | Changing | Everywhere | Connected

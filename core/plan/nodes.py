@@ -15,7 +15,7 @@ from headrace.core.elements import DELETE, HIDDEN
 from headrace.core.expressions.typed import Typed
 from headrace.core.pipeline.model import Watermark
 from headrace.core.pipeline.part import Part
-from headrace.core.plan.matching import Changing, Everywhere, Matching, Within
+from headrace.core.plan.matching import Changing, Connected, Everywhere, Matching, Within
 from headrace.core.plan.windows import Ttl, Window
 from headrace.core.process.declared import Declared
 from headrace.core.process.declared import Kind as StateKind
@@ -373,6 +373,8 @@ class Join:
                 return not processing
             case Everywhere(in_time=in_time):
                 return in_time
+            case Connected(body):
+                return body.in_time
         return True
 
     @property

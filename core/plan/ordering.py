@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from headrace.core.plan.matching import AsOf, Everywhere
+from headrace.core.plan.matching import AsOf, Connected, Everywhere
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -58,8 +58,12 @@ def needs_order(operation: Operation) -> bool:
         case Process():
             return operation.body.in_time
         case Join():
-            in_time = isinstance(operation.matching, Everywhere) and operation.matching.in_time
-            return in_time or isinstance(operation.matching, AsOf)
+            match operation.matching:
+                case Everywhere(in_time=in_time):
+                    return in_time
+                case Connected(body):
+                    return body.in_time
+            return isinstance(operation.matching, AsOf)
     return isinstance(operation, Apply | Top)
 
 

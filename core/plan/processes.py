@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from headrace.core.expressions.typed import Column, Span
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.process import Process
-from headrace.core.plan.columns import Report
-from headrace.core.plan.nodes import Append, Body, Stream
+from headrace.core.plan.columns import Known, Report
+from headrace.core.plan.matching import Connected
+from headrace.core.plan.nodes import Append, Body, Computed, Join, Operation, Side, Stream
 from headrace.core.process.declared import Kind
+from headrace.core.types import Field
 
 NO_TIME = "set event_time in the source, or {}"
 
@@ -28,6 +33,43 @@ def body_of(step: Step, written: Process, timed: bool, report: Report) -> Body:
     states = tuple(step.states.items())
     returns = written.returns.schema
     return Body(function.file, function.name, returns, outputs, in_time, states)
+
+
+def connected(
+    step: Step, sides: Sequence[tuple[str, Known, bool]], report: Report
+) -> tuple[Known, tuple[Operation, ...]]:
+    """What comes out of a class behind `connect`, and the operation if it is sound.
+
+    Of each input there are its name, what is known of its rows, and whether they have a time.
+    """
+    assert step.process is not None and step.connect is not None, "they stand beside each other"
+    timed = all(is_timed for *_, is_timed in sides)
+    body = body_of(step, step.process, timed, report)
+    # Loaded here: it builds the other operations by key.
+    from headrace.core.plan.keyed import KeyedClauses, Rows
+
+    made = []
+    for name, known, is_timed in sides:
+        key = KeyedClauses(step, Rows(known, is_timed, ()), report).own_key()
+        columns = tuple(Computed(f.name, as_it_is(f)) for f in known.schema)
+        made.append(Side(name, key, columns))
+    left, right = made
+    for one, other in zip(left.key, right.key, strict=False):
+        if one.value.type != other.value.type:
+            message = (
+                f'key "{one.name}" is {one.value.type} in "{left.name}",'
+                f' and {other.value.type} in "{right.name}"'
+            )
+            report.add(message, step.keys_at["key"].locate(), "cast one of them in a step before")
+    late = step.connect.late_to
+    to = (None, None) if late is None else tuple(n and str(n) for n in (late.left, late.right))
+    join = Join(left, right, "inner", Connected(body), None, "", (to[0], to[1]), timed)
+    return Known(body.returns), (join,) if len(left.key) == len(right.key) else ()
+
+
+def as_it_is(field: Field) -> Column:
+    """A column as it comes."""
+    return Column(field.type, field.nullable, Span(0, 0), field.name)
 
 
 def named_outputs(step: Step, timed: bool) -> tuple[Stream, ...]:

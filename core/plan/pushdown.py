@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from headrace.core.expressions.typed import columns
 from headrace.core.plan.layout import inputs, two_sided
-from headrace.core.plan.matching import Changing, Everywhere
+from headrace.core.plan.matching import Changing, Connected, Everywhere
 from headrace.core.plan.nodes import (
     RANK,
     Aggregate,
@@ -115,6 +115,8 @@ def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | 
 
 def _joined(join: Join, wanted: set[str]) -> Join:
     """The join of the columns that are needed behind it, or by its own conditions."""
+    if isinstance(join.matching, Connected):
+        return join  # its class may look at any column
     kept = wanted | (columns(join.only.condition) if join.only else set())
 
     def reduced(side: Side) -> Side:

@@ -13,7 +13,7 @@ from headrace.core.expressions.typed import Column, walk
 from headrace.core.keygroups import group_of_no_key, owned
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.matching import AsOf, Changing, Everywhere
+from headrace.core.plan.matching import AsOf, Changing, Connected, Everywhere
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Shape = Literal["runs", "table", "entries"]
 
-HELD, DUE, WAITS = "held", "due", "waits"
+HELD, HELD_RIGHT, DUE, WAITS = "held", "held_right", "due", "waits"
 """What the states are called in which rows wait for a user's class, and its timers."""
 
 
@@ -88,6 +88,11 @@ def _of_join(join: Join) -> Iterator[State]:
         yield State(
             "rules", "entries", tuple((c.name, str(c.value.type)) for c in join.right.columns)
         )
+        return
+    if isinstance(join.matching, Connected):
+        yield from of_body(join.matching.body)
+        for name in (HELD, HELD_RIGHT) if join.matching.body.in_time else ():
+            yield State(name, "runs", (("rows as they came", "struct"),))
         return
     if isinstance(join.matching, Changing):
         yield State("keys", "table", (("left rows", "array"), ("right rows", "array")))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN, ORDER
 from headrace.core.operators.operator import MOST_ROWS, Output
@@ -18,7 +18,7 @@ from headrace.core.operators.process.around import Around
 from headrace.core.operators.process.loaded import Rows
 from headrace.core.operators.process.outs import MAIN, timed
 from headrace.core.operators.process.processing import Processing
-from headrace.core.operators.process.rows import PIECE
+from headrace.core.operators.process.rows import PIECE, shown_in
 from headrace.core.operators.process.timers import Timers
 from headrace.core.operators.process.together import ManyOuts, ManyStates, Together, told_apart
 from headrace.core.plan import nodes
@@ -52,9 +52,7 @@ class ProcessingMany(Processing):
     def _making_rows(self) -> Rows:
         return Rows.none()
 
-    def _handled(
-        self, frame: pl.DataFrame, timers: Timers | None, before_us: int = 0
-    ) -> Iterator[Output]:
+    def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
         rest: pl.DataFrame | None = frame
         while rest is not None:
             first = None if timers is None else self._first(before_us)
@@ -102,7 +100,7 @@ class ProcessingMany(Processing):
             self._handling.begin()
             some = islice(due, start, start + PIECE)
             self._handling.fire(some, is_end=before_us == FOREVER_US)
-            yield from self._gathered(nothing)
+            yield from self._gathered(nothing, shown_in(nothing))
         self._write()
 
     def _write(self) -> None:

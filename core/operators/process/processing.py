@@ -7,7 +7,7 @@ come, and timers by event time when the watermark has passed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.states import DUE, HELD, WAITS
 from headrace.core.process.declared import Kind
 from headrace.core.state import NO_CLOCK_US
-from headrace.core.types import TIMESTAMP, to_polars
+from headrace.core.types import TIMESTAMP, Schema, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,7 +75,7 @@ class Processing(Timely):
         own = {said.processing for said in states.values() if said.kind is Kind.TIMER}
         self._due = self._timers(DUE, timers) if False in own else None
         self._waits = self._timers(WAITS, waits) if True in own else None
-        self._held = self._holding() if operation.body.in_time else None
+        self._held = self._holding(HELD, operation.columns) if operation.body.in_time else None
         self._newest_us = NO_CLOCK_US
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -102,7 +102,7 @@ class Processing(Timely):
             before_us = max(watermark_us, state.clock_us)
             timers = None if self._due is None else self._due.timers
             self._call_up(before_us)
-            released = None if self._held is None else self._held.released(before_us)
+            released = self._released(before_us)
             if released is not None:
                 yield from self._handled(released, timers, before_us)
             if timers is not None:
@@ -151,7 +151,8 @@ class Processing(Timely):
     def _making_rows(self) -> Rows:
         """What makes row objects for the class."""
         operation = self._operation
-        return Rows.of(self._process.on_row, operation.columns, self._around.code.shown)
+        call = getattr(self._process, self.method)
+        return Rows.of(call, operation.columns, self._around.code.shown)
 
     def _made(self, kind: Any) -> Any:
         try:
@@ -162,11 +163,11 @@ class Processing(Timely):
     def _timers(self, name: str, timers: Timers) -> Due:
         return Due(name, timers, self._grouping.types, self._place.state, self._cells_of)
 
-    def _holding(self) -> Held:
-        columns = {field.name: to_polars(field.type) for field in self._operation.columns}
+    def _holding(self, name: str, rows: Schema) -> Held:
+        columns = {field.name: to_polars(field.type) for field in rows}
         time, order = to_polars(TIMESTAMP), to_polars(ORDER_TYPE)
         layout = {**self._grouping.types, **columns, EVENT_TIME: time, ORDER: order}
-        return Held(HELD, layout, self._grouping.inside, self._place.state)
+        return Held(name, layout, self._grouping.inside, self._place.state)
 
     def _keyed(self, frame: pl.DataFrame) -> pl.DataFrame:
         return self._grouping.rows(frame, self._operation.columns.names)
@@ -174,15 +175,10 @@ class Processing(Timely):
     def _cells_of(self, keys: pl.DataFrame) -> list[Any]:
         return self._kept.cells(self._keys.ids(keys))
 
-    def _handled(
-        self, frame: pl.DataFrame, timers: Timers | None, before_us: int = 0
-    ) -> Iterator[Output]:
+    def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
         """What becomes of rows, which are in their order."""
         for start in range(0, frame.height, PIECE):
-            if start and self._kept.is_full():
-                self._let_go()
-                if timers is not None:
-                    self._call_up(before_us)
+            self._make_room(start, timers, before_us)
             piece = frame.slice(start, PIECE)
             times = None
             if EVENT_TIME in piece.columns:
@@ -190,9 +186,20 @@ class Processing(Timely):
                 if self._waits is not None:
                     self._newest_us = max(self._newest_us, *times)
             rows, cells = self._rows.made(piece), self._cells_of(piece)
-            came = Came(rows, cells, times, shown_in(piece), self._process.on_row)
+            came = Came(rows, cells, times, shown_in(piece), getattr(self._process, self.method))
             self._handling.handle(came, timers)
-            yield from self._gathered(piece)
+            yield from self._gathered(piece, came.shown)
+
+    def _make_room(self, start: int, timers: Timers | None, before_us: int) -> None:
+        """Between two pieces, let go of cells if there are too many."""
+        if start and self._kept.is_full():
+            self._let_go()
+            if timers is not None:
+                self._call_up(before_us)
+
+    def _released(self, before_us: int) -> Any:
+        """The rows before a time that have waited, for `_handled`; None if there are none."""
+        return None if self._held is None else self._held.released(before_us)
 
     def _call_up(self, before_us: int) -> None:
         """Have timers at hand that may come between the rows."""
@@ -206,9 +213,12 @@ class Processing(Timely):
             self._handling.begin()
             due = islice(timers.due(before_us), PIECE)
             self._handling.fire(due, event_us=event_us, is_end=before_us == FOREVER_US)
-            yield from self._gathered(nothing)
+            yield from self._gathered(nothing, shown_in(nothing))
 
-    def _gathered(self, piece: pl.DataFrame) -> Iterator[Output]:
+    def _gathered(
+        self, piece: pl.DataFrame, shown: Callable[[int], dict[str, Any]]
+    ) -> Iterator[Output]:
+        """What was put out for rows, of which the piece has the hidden columns, and for timers."""
         handling = self._handling
         if handling.failures:
             failures, handling.failures = handling.failures, []
@@ -219,7 +229,7 @@ class Processing(Timely):
         except Misfit as misfit:
             if misfit.at < piece.height:
                 key = self._work.cells[misfit.at]._id
-                raise self._failing.of_row(misfit, key, shown_in(piece)(misfit.at)) from None
+                raise self._failing.of_row(misfit, key, shown(misfit.at)) from None
             _, cell = handling.moments[misfit.at - piece.height]
             raise self._failing.of_timer(misfit, cell._id, "on_timer", None) from None
         yield from found

@@ -1,0 +1,154 @@
+"""The operator of `process` behind `connect`: rows of two inputs, one state for both.
+
+Rows of both inputs wait for the watermark, and are handled in one order, each by the method of its
+side. A key is the same on both sides: by its types, and by how it is encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.blame import blamed
+from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.operator import Output
+from headrace.core.operators.place import Place
+from headrace.core.operators.process.around import Around
+from headrace.core.operators.process.held import Held, in_order
+from headrace.core.operators.process.loaded import Rows, check
+from headrace.core.operators.process.processing import Processing
+from headrace.core.operators.process.rows import PIECE, Came, shown_in
+from headrace.core.operators.process.timers import Timers
+from headrace.core.plan import nodes
+from headrace.core.plan.states import HELD_RIGHT
+from headrace.core.types import Field, Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SIDE = "__side"
+METHODS = ("on_left", "on_right")
+
+
+class ProcessingTwo(Processing):
+    """The operator; `process` takes the rows of the left input."""
+
+    method = METHODS[0]
+
+    def __init__(self, join: nodes.Join, body: nodes.Body, place: Place, around: Around) -> None:
+        sides = [_schema(side) for side in (join.left, join.right)]
+        left = nodes.Process(join.left.key, sides[0], join.timed, body, join.late_to[0])
+        super().__init__(left, place, around)
+        code = around.code
+        check(code.load(), code.shown, METHODS[1:], dict(body.states))
+        self._calls = tuple(getattr(self._process, name) for name in METHODS)
+        self._of_right = Grouping(join.right.key)
+        self._right = sides[1]
+        self._late_right = join.late_to[1]
+        self._makes = (self._rows, Rows.of(self._calls[1], sides[1], code.shown))
+        self._held_right: Held | None = None
+        if body.in_time:
+            self._held_right = self._holding(HELD_RIGHT, sides[1])
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rows of the right input are held, or handled."""
+        if not frame.height:
+            return
+        with blamed(self._around.step):
+            if self._held_right is None:
+                yield from self._handled((None, self._keyed_right(frame)), None)
+                self._let_go()
+                return
+            early = frame[EVENT_TIME].to_physical() < self._place.state.clock_us
+            if early.any():
+                yield from self._place.left_out(self._late_right, frame.filter(early))
+                frame = frame.filter(~early)
+            if frame.height:
+                self._held_right.hold(self._keyed_right(frame))
+
+    def settle(self) -> None:
+        """File rows, states and timers."""
+        if self._held_right is not None:
+            self._held_right.file()
+        super().settle()
+
+    @property
+    def held(self) -> int:
+        """The rows that are held, and the timers."""
+        return super().held + (0 if self._held_right is None else len(self._held_right))
+
+    def _keyed_right(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return self._of_right.rows(frame, self._right.names)
+
+    def _released(self, before_us: int) -> Any:
+        if self._held is None or self._held_right is None:
+            return None
+        found = self._held.released(before_us), self._held_right.released(before_us)
+        return None if all(rows is None for rows in found) else found
+
+    def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
+        """What becomes of rows: a frame of the left input, or one of each."""
+        pair = frame if isinstance(frame, tuple) else (frame, None)
+        order, begins = _together(pair), [0, 0]
+        for start in range(0, order.height, PIECE):
+            self._make_room(start, timers, before_us)
+            piece = order.slice(start, PIECE)
+            sides = piece[SIDE].to_list()
+            parts: list[pl.DataFrame | None] = []
+            for side, rows in enumerate(pair):
+                count = sides.count(side)
+                parts.append(None if rows is None else rows.slice(begins[side], count))
+                begins[side] += count
+            came = self._came(parts, sides, piece)
+            self._handling.handle(came, timers)
+            yield from self._gathered(piece.drop(SIDE), came.shown)
+
+    def _came(
+        self, parts: list[pl.DataFrame | None], sides: list[int], piece: pl.DataFrame
+    ) -> Came:
+        """Rows of both sides, in one order."""
+        rows, ids = [iter(()), iter(())], [iter(()), iter(())]
+        for side, part in enumerate(parts):
+            if part is not None:
+                rows[side] = iter(self._makes[side].made(part))
+                ids[side] = iter(self._keys.ids(part))
+        times = None
+        if EVENT_TIME in piece.columns:
+            times = piece[EVENT_TIME].to_physical().to_list()
+        return Came(
+            [next(rows[side]) for side in sides],
+            self._kept.cells([next(ids[side]) for side in sides]),
+            times,
+            _shown(parts, sides),
+            None,
+            [self._calls[side] for side in sides],
+        )
+
+
+def _schema(side: nodes.Side) -> Schema:
+    return Schema(tuple(Field(c.name, c.value.type, c.value.nullable) for c in side.columns))
+
+
+def _together(pair: tuple[pl.DataFrame | None, pl.DataFrame | None]) -> pl.DataFrame:
+    """The hidden columns of the rows of both sides in one order, and which side each is of."""
+    import polars as pl
+
+    hidden = []
+    for side, rows in enumerate(pair):
+        if rows is not None:
+            names = [name for name in (EVENT_TIME, ORDER) if name in rows.columns]
+            of = pl.repeat(side, rows.height, dtype=pl.Int8, eager=True).alias(SIDE)
+            hidden.append(pl.DataFrame([*rows.select(names).get_columns(), of]))
+    return hidden[0] if len(hidden) == 1 else in_order(pl.concat(hidden))
+
+
+def _shown(parts: list[pl.DataFrame | None], sides: list[int]) -> Callable[[int], dict[str, Any]]:
+    """A row as people see it, by its number among those of both sides."""
+
+    def shown(at: int) -> dict[str, Any]:
+        part = parts[sides[at]]
+        assert part is not None
+        return shown_in(part)(sides[:at].count(sides[at]))
+
+    return shown

@@ -30,6 +30,12 @@ ASKS, FROM, TO = "__asks", "__from", "__to"
 WHOLE = (1 << 64) - 1
 
 
+SPARSE = 2
+"""If a row finds so many of its key, on average, times are not looked up, but compared."""
+NEARBY = 1 << 16
+"""Among so many rows that are there one is found fast enough, whatever was found before."""
+
+
 class Probe:
     """`asking` and `there` have the columns `on`, none of them null."""
 
@@ -43,17 +49,17 @@ class Probe:
         """`near`: the SLOT of a row that is met less that of the one that asks, both ends in."""
         import polars as pl
 
-        self._asking, self._there, self._on = asking, there, on
+        self._asking, self._there, self._on, self._near = asking, there, on, near
         self._bits = there.height.bit_length()
-        upper = WHOLE >> self._bits << self._bits
+        self._upper = WHOLE >> self._bits << self._bits
         self._order: pl.Series | None = None
         hashes = projected(there, _hash(on).alias("hash"))["hash"]
         if near is not None and not there[SLOT].is_sorted():
             self._order = there[SLOT].arg_sort()
             hashes = hashes.gather(self._order)
         places = pl.int_range(there.height, dtype=pl.UInt64, eager=True)
-        self._codes = ((hashes & upper) | places).sort(multithreaded=False)
-        self._found = self._ranges(upper, near)
+        self._codes = ((hashes & self._upper) | places).sort(multithreaded=False)
+        self._found = self._ranges()
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs, a bounded number at a time, in the order of the rows that ask."""
@@ -77,31 +83,47 @@ class Probe:
         same = self._same(asks, meets)
         if same.all():
             return asks
-        # Another key looks alike: of these all are looked at.
+        # The first that was found is of another key, or time: of these all are looked at.
         self._found = self._found.filter(~same)
         rest = [asks for asks, _ in self.pairs()]
         return pl.concat([asks.filter(same), *rest]).unique().sort()
 
-    def _ranges(self, upper: int, near: tuple[int, int] | None) -> pl.DataFrame:
+    def _ranges(self) -> pl.DataFrame:
         """Of each row that asks those that it may meet, if there are any."""
         import polars as pl
 
         hashes = projected(self._asking, _hash(self._on).alias("hash"))["hash"]
-        asks = _by_hash(hashes)
-        hashes = hashes.gather(asks) & upper
-        if near is None:
-            least, most = hashes, hashes | self._there.height
+        if self._there.height > NEARBY:
+            asks = _by_hash(hashes)
+            hashes = hashes.gather(asks)
         else:
-            slots = self._asking[SLOT]
-            times = self._there[SLOT]
-            times = times if self._order is None else times.gather(self._order)
-            first = times.search_sorted(slots + near[0], "left").gather(asks)
-            last = times.search_sorted(slots + near[1], "right").gather(asks)
-            least, most = hashes | first.cast(pl.UInt64), hashes | last.cast(pl.UInt64)
-        begin = self._codes.search_sorted(least, "left")
-        end = self._codes.search_sorted(most, "left")
+            asks = pl.int_range(len(hashes), dtype=pl.UInt32, eager=True)
+        hashes = hashes & self._upper
+        found = self._between(asks, hashes, hashes | self._there.height)
+        length = int((found[TO] - found[FROM]).cast(pl.Int64).sum())
+        if self._near is not None and length > SPARSE * self._asking.height:
+            found = self._nearer(found, self._near)
+        return found if found[ASKS].is_sorted() else found.sort(ASKS)
+
+    def _nearer(self, found: pl.DataFrame, near: tuple[int, int]) -> pl.DataFrame:
+        """Of these ranges the parts that are near in time."""
+        import polars as pl
+
+        slots, times = self._asking[SLOT].gather(found[ASKS]), self._there[SLOT]
+        times = times if self._order is None else times.gather(self._order)
+        hashes = self._codes.gather(found[FROM]) & self._upper
+        first = times.search_sorted(slots + near[0], "left").cast(pl.UInt64)
+        last = times.search_sorted(slots + near[1], "right").cast(pl.UInt64)
+        self._near = None
+        return self._between(found[ASKS], hashes | first, hashes | last)
+
+    def _between(self, asks: pl.Series, least: pl.Series, most: pl.Series) -> pl.DataFrame:
+        """Where what lies within these bounds begins and ends, for those that have some."""
+        import polars as pl
+
+        begin, end = (self._codes.search_sorted(bound, "left") for bound in (least, most))
         found = pl.DataFrame([asks.alias(ASKS), begin.alias(FROM), end.alias(TO)])
-        return found.filter(end > begin).sort(ASKS)
+        return found.filter(end > begin)
 
     def _rows(self, found: pl.Series) -> pl.Series:
         """The rows of these places among the sorted numbers."""
@@ -111,8 +133,11 @@ class Probe:
         return rows if self._order is None else self._order.gather(rows)
 
     def _same(self, asks: pl.Series, meets: pl.Series) -> pl.Series:
-        """Which of these have the same key, and not only half a hash in common."""
+        """Which of these have the same key, and not only half a hash in common, and are near."""
         same = [self._asking[n].gather(asks) == self._there[n].gather(meets) for n in self._on]
+        if self._near is not None:
+            apart = self._there[SLOT].gather(meets) - self._asking[SLOT].gather(asks)
+            same.append(apart.is_between(*self._near))
         return reduce(lambda one, other: one & other, same)
 
 

@@ -9,8 +9,6 @@ import polars as pl
 import pytest
 
 from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
-from headrace.core.operators.joins import probing
-from headrace.core.operators.joins.probing import Probe
 from headrace.core.operators.operator import MOST_ROWS
 from headrace.core.plan.matching import Within
 from headrace.core.plan.nodes import JoinType
@@ -251,16 +249,6 @@ def test_a_key_that_all_rows_have_takes_bounded_memory() -> None:
     outs = inputs.rows(RIGHT, many, [100] * 2000)
     assert sum(frame.height for _, frame in outs) == 4_000_000
     assert max(frame.height for _, frame in outs) <= MOST_ROWS
-
-
-def test_keys_whose_hashes_look_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "_hash", lambda on: pl.col("k") * 0)
-    one = pl.DataFrame({"k": pl.Series([1, 2, 3, 9], dtype=pl.UInt64)})
-    other = pl.DataFrame({"k": pl.Series([3, 2, 2, 5], dtype=pl.UInt64)})
-    probe = Probe(one, other, ("k",))
-    found = [(a, b) for asks, meets in probe.pairs() for a, b in zip(asks, meets, strict=True)]
-    assert sorted(found) == [(1, 1), (1, 2), (2, 0)]
-    assert Probe(one, other, ("k",)).met().to_list() == [1, 2]
 
 
 BOUNDS = [(-5, 5), (-5, 3), (0, 4), (2, 6), (-7, -2), (0, 0), (None, None)]

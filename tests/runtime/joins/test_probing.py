@@ -1,0 +1,61 @@
+"""Which rows of two frames meet, against each row beside each other, however they are found."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import polars as pl
+import pytest
+
+from headrace.core.operators.joins import probing
+from headrace.core.operators.joins.probing import Probe
+from headrace.core.state import SLOT
+
+NAN = float("nan")
+SCHEMA = {"k": pl.Float64, "s": pl.String, SLOT: pl.Int64}
+
+
+def frame_of(chance: random.Random, rows: int) -> pl.DataFrame:
+    times = [chance.randrange(20) for _ in range(rows)]
+    times = sorted(times) if chance.random() < 0.5 else times
+    keys = [(chance.choice([0.0, 1.5, NAN]), chance.choice("ab")) for _ in range(rows)]
+    found = [(*key, at) for key, at in zip(keys, times, strict=True)]
+    return pl.DataFrame(found, schema=SCHEMA, orient="row")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    for name, values in {
+        "SPARSE": [0, 1, 2, 100],
+        "NEARBY": [2, 1 << 16],
+        "FEW_ROWS": [2, 2000],
+        "MOST_ROWS": [1, 2, 7, 65536],
+    }.items():
+        monkeypatch.setattr(probing, name, chance.choice(values))
+    one, other = frame_of(chance, chance.randrange(12)), frame_of(chance, chance.randrange(12))
+    least = chance.randrange(-5, 5)
+    for near in ((least, least + chance.randrange(6)), None):
+        probe = Probe(one, other, ("k", "s"), near)
+        lots = [list(zip(asks, meets, strict=True)) for asks, meets in probe.pairs()]
+        expected = [
+            (asks, meets)
+            for (asks, a), (meets, b) in product(enumerate(one.rows()), enumerate(other.rows()))
+            if repr(a[:2]) == repr(b[:2]) and (near is None or near[0] <= b[2] - a[2] <= near[1])
+        ]
+        assert sorted(pair for lot in lots for pair in lot) == expected
+        assert [asks for lot in lots for asks, _ in lot] == [asks for asks, _ in expected]
+        assert all(len(lot) <= probing.MOST_ROWS for lot in lots)
+        met = Probe(one, other, ("k", "s"), near).met()
+        assert met.to_list() == sorted({asks for asks, _ in expected})
+
+
+def test_keys_whose_hashes_look_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "_hash", lambda on: pl.col("k") * 0)
+    one = pl.DataFrame({"k": pl.Series([1, 2, 3, 9], dtype=pl.UInt64)})
+    other = pl.DataFrame({"k": pl.Series([3, 2, 2, 5], dtype=pl.UInt64)})
+    probe = Probe(one, other, ("k",))
+    found = [(a, b) for asks, meets in probe.pairs() for a, b in zip(asks, meets, strict=True)]
+    assert sorted(found) == [(1, 1), (1, 2), (2, 0)]
+    assert Probe(one, other, ("k",)).met().to_list() == [1, 2]

@@ -18,6 +18,7 @@ from headrace.core.elements import ORDER
 from headrace.core.operators.dedup import LAST
 from headrace.core.operators.folds import AT, Aggregates
 from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.joins.fitted import changes_of_join
 from headrace.core.operators.kept import KEPT, row_types
 from headrace.core.operators.process.due import NAME
 from headrace.core.operators.running import SHOWN
@@ -25,8 +26,9 @@ from headrace.core.operators.top import BEST
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import kept_of_rows
-from headrace.core.plan.layout import keyed_operation
-from headrace.core.plan.states import kept_by, read_of_rows
+from headrace.core.plan.layout import keyed_operation, two_sided
+from headrace.core.plan.matching import Connected
+from headrace.core.plan.states import HELD, HELD_RIGHT, kept_by, of_body, read_of_rows
 from headrace.core.plan.windows import Global, Window
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import SLOT, UNTIL, Counts, Document, Frozen, Shape
@@ -36,16 +38,24 @@ if TYPE_CHECKING:
     import polars as pl
 
 Change: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
+ChangeOf: TypeAlias = "Callable[[str, pl.DataFrame], pl.DataFrame]"
+"""A change of a frame of the state of that name."""
 
 
 def fitted(step: nodes.PlanPart, plan: nodes.Plan, frozen: Frozen) -> Frozen:
     """What is restored of a step that was changed."""
+    assert isinstance(step, nodes.Step)
+    if (join := two_sided(step)) is not None:
+        if isinstance(join.matching, Connected):
+            return Fitted(frozen, *_of_connected(join, join.matching.body))
+        changes_of = changes_of_join(join, ordered=any(s.ordered for s in step.rows))
+        return Fitted(frozen, frozenset(changes_of), lambda name, rows: changes_of[name](rows))
     keyed, kept = keyed_operation(step), kept_by(step, plan.key_groups)
-    assert isinstance(step, nodes.Step) and keyed is not None and kept is not None
+    assert keyed is not None and kept is not None
     changes = list(_changes(step, keyed, plan))
     names = frozenset(state.name for state in kept.states)
 
-    def changed(frame: pl.DataFrame) -> pl.DataFrame:
+    def changed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         for change in changes:
             frame = change(frame)
         return frame
@@ -56,7 +66,7 @@ def fitted(step: nodes.PlanPart, plan: nodes.Plan, frozen: Frozen) -> Frozen:
 class Fitted:
     """A frozen state with other columns, and without the states that nobody opens any more."""
 
-    def __init__(self, frozen: Frozen, names: frozenset[str], change: Change) -> None:
+    def __init__(self, frozen: Frozen, names: frozenset[str], change: ChangeOf) -> None:
         self._frozen = frozen
         self._change = change
         self.names = frozen.names & names
@@ -84,16 +94,17 @@ class Fitted:
         """The frames of that state."""
         if name not in self.names:
             return ()
-        return [self._change(frame) for frame in self._frozen.runs(name, groups)]
+        return [self._change(name, frame) for frame in self._frozen.runs(name, groups)]
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
         """The rows of that state."""
         rows = self._frozen.table(name, groups) if name in self.names else None
-        return None if rows is None else self._change(rows)
+        return None if rows is None else self._change(name, rows)
 
     def entries(self, name: str) -> pl.DataFrame | None:
         """The entries of that name."""
-        return self._frozen.entries(name)
+        rows = self._frozen.entries(name) if name in self.names else None
+        return None if rows is None else self._change(name, rows)
 
     def stored(self, store: SnapshotStore) -> Document:
         """It is read, and never stored: what was restored of it is."""
@@ -197,8 +208,17 @@ def _as_they_came(types: Mapping[str, Type]) -> Change:
     return change
 
 
+def _of_connected(join: nodes.Join, body: nodes.Body) -> tuple[frozenset[str], ChangeOf]:
+    """The states of a class with two inputs, and what is done to their frames."""
+    sides = ((HELD, join.left), (HELD_RIGHT, join.right))
+    types = {name: {c.name: c.value.type for c in side.columns} for name, side in sides}
+    held = {name: _as_they_came(columns) for name, columns in types.items()}
+    names = frozenset((*(state.name for state in of_body(body)), *held))
+    return names, lambda name, rows: held[name](rows) if name in held else rows
+
+
 def _held(types: Mapping[str, Type]) -> Change:
-    """Give the rows that wait for a user's class these columns, and leave its timers as they are."""
+    """Give the rows that wait for a user's class these columns; its timers stay as they are."""
     change = _as_they_came(types)
     return lambda frame: frame if NAME in frame.columns else change(frame)
 

@@ -29,7 +29,7 @@ def diverted(node: Node) -> Iterator[str]:
     """The streams for what is late or failed."""
     node = meant(node)
     for entry in node.entries if isinstance(node, Mapping) else ():
-        if entry.key.value == "join":
+        if entry.key.value in ("join", "connect"):
             yield from _late(meant(entry.value))
         if entry.key.value in ("on_error", "window", "process"):
             yield from _elsewhere(meant(entry.value))

@@ -20,6 +20,7 @@ from headrace.core.pipeline.names import diverted, made_by, names_in
 from headrace.core.pipeline.nodes import Entry, Node, Refused, Scalar
 from headrace.core.pipeline.nodes import Mapping as MappingNode
 from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.process import Connect
 from headrace.core.pipeline.resolve import Resolver, named
 from headrace.core.pipeline.settings import LATER, NOT_ACTING, Settings
 from headrace.core.pipeline.spots import Section, find
@@ -59,7 +60,10 @@ def _asides(part: object) -> tuple[Text | None, ...]:
     clauses = (getattr(part, name, None) for name in ("window", "dedup", "process"))
     by_time = next((clause for clause in clauses if clause is not None), None)
     lookup: Lookup | None = getattr(part, "lookup", None)
+    connect: Connect | None = getattr(part, "connect", None)
+    sides = connect.late_to if connect else None
     return (
+        *((sides.left, sides.right) if sides else ()),
         getattr(part, "on_error", OnError()).to,
         by_time.late_to if by_time else None,
         lookup.on_miss.to if lookup else None,

@@ -388,6 +388,15 @@ TwoSided: TypeAlias = Join
 
 Operation: TypeAlias = Explode | Filter | Project | Map | Lookup | Route | Keyed | TwoSided
 
+
+def body_of(operation: Operation) -> Body | None:
+    """The user's class that an operation runs, if it runs one."""
+    match operation:
+        case Process(body=body) | Join(matching=Connected(body=body)):
+            return body
+    return None
+
+
 Exchange: TypeAlias = Literal["forward", "hash", "rebalance", "broadcast"]
 
 

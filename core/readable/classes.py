@@ -1,11 +1,11 @@
 """What classes of users keep, as rows that people read.
 
-    a value     the key, `value`, and `until` where it has a ttl
-    a list      a row for each element, numbered from 1
-    a map       a row for each entry, with its `key`
-    a timer     the key, and when it comes
-    held        the rows that wait for the watermark, in the order of their time
-    due, waits  under which times timers are filed; one that was set anew may stand there twice
+a value     the key, `value`, and `until` where it has a ttl
+a list      a row for each element, numbered from 1
+a map       a row for each entry, with its `key`
+a timer     the key, and when it comes
+held        the rows that wait for the watermark, in the order of their time
+due, waits  under which times timers are filed; one that was set anew may stand there twice
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.core.elements import EVENT_TIME, HIDDEN
 from headrace.core.operators.process.due import NAME
 from headrace.core.operators.process.kept import VALUE, column
 from headrace.core.plan import nodes
-from headrace.core.plan.states import DUE, HELD, WAITS
+from headrace.core.plan.states import DUE, HELD, HELD_RIGHT, WAITS
 from headrace.core.process.declared import Declared, Kind
 from headrace.core.readable.columns import free
 from headrace.core.readable.keys import decoded
@@ -57,7 +57,7 @@ class ClassStates:
         import polars as pl
 
         whole = pl.concat(frames, how="diagonal") if frames else self._nothing(name)
-        if name == HELD:
+        if name in (HELD, HELD_RIGHT):
             return self._held(whole)
         if name in (DUE, WAITS):
             return self._filed(whole)
@@ -110,7 +110,7 @@ class ClassStates:
 
         types = (to_polars(field.type) for field in self._key.columns)
         key = dict(zip(self._inside, types, strict=True))
-        if name == HELD:
+        if name in (HELD, HELD_RIGHT):
             time = {EVENT_TIME: to_polars(TIMESTAMP), SLOT: pl.Int64()}
             return pl.DataFrame(schema={**key, **self._columns, **time})
         if name in (DUE, WAITS):

@@ -21,6 +21,7 @@ from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import kept_of_rows
 from headrace.core.plan.layout import keyed_operation, two_sided
+from headrace.core.plan.matching import Connected
 from headrace.core.plan.states import kept_by, read_of_rows
 from headrace.core.plan.windows import Window
 
@@ -32,6 +33,10 @@ def readings(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 
 def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
     keyed, join = keyed_operation(step), two_sided(step)
+    if join is not None and isinstance(join.matching, Connected):
+        nothing = {"columns": {}, "of": {}, "top": None, "window": None}
+        key = [column.name for column in join.left.key]
+        return {"key": key, "timed": join.timed, **nothing, "process": _states(join.matching.body)}
     if join is not None:
         key = [column.name for column in join.left.key]
         return {"key": key, "join": {"left": join.left.name, "right": join.right.name}}

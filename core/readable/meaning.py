@@ -30,8 +30,8 @@ from headrace.core.plan.windows import (
     Tumble,
     Window,
 )
-from headrace.core.readable.users import kept_for_users
 from headrace.core.process.declared import Declared, Kind
+from headrace.core.readable.users import kept_for_users
 from headrace.core.snapshots import Manifest
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import ATOMS, TIMESTAMP, Field, Schema, Type

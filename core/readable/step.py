@@ -20,7 +20,7 @@ from headrace.core.state import KEY, Frozen
 if TYPE_CHECKING:
     import polars as pl
 
-BESIDE = ("counts", "changed", "shown", "held", "due", "waits")
+BESIDE = ("counts", "changed", "shown", "held", "held_right", "due", "waits")
 """States that are kept beside the one that has what the step makes of its rows."""
 
 

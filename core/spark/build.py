@@ -119,9 +119,14 @@ class Building:
         if frame is None:
             changes = kind if isinstance(kind, nodes.Upsert) else None
             alone = replace(step, operations=(join,))
-            work = OperatedJoin(alone, ((step.name, columns),), changes, timed, self.inside)
+            beside = [s for s in _beside(step, join) if s.name in self.inside.read]
+            outputs = ((step.name, columns), *((s.name, of_stream(s)) for s in beside))
+            work = OperatedJoin(alone, outputs, changes, timed, self.inside)
             sides = (left.frame, left.columns), (right.frame, right.columns)
-            frame = work.over(dealt(join, sides, self.inside))[step.name]
+            frames = work.over(dealt(join, sides, self.inside))
+            for stream in beside:
+                self._put(stream, frames[stream.name], of_stream(stream))
+            frame = frames[step.name]
         return Rows(frame, columns, kind)
 
     def _nothing(self, columns: Columns) -> DataFrame:
@@ -192,9 +197,10 @@ class Building:
 
 def _beside(step: nodes.Step, operation: nodes.Operation) -> list[nodes.Stream]:
     """The streams of an operation of a step beside its rows, but for what a batch never has."""
-    names = [step.on_error] if isinstance(operation, nodes.Map | nodes.Process) else []
-    if isinstance(operation, nodes.Process):
-        names += [f"{step.name}.{name}" for name, _ in operation.body.outputs]
+    body = nodes.body_of(operation)
+    names = [step.on_error] if body or isinstance(operation, nodes.Map) else []
+    if body is not None:
+        names += [f"{step.name}.{name}" for name, _ in body.outputs]
     return [stream for stream in step.outputs if stream.name in names]
 
 

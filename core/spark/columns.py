@@ -8,7 +8,7 @@ from typing import TypeAlias
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import SameWindow
+from headrace.core.plan.matching import Connected, SameWindow
 from headrace.core.plan.windowing import still_timed
 from headrace.core.types import INT, TIMESTAMP, Array, Type
 
@@ -75,6 +75,9 @@ def _of_keys(operation: nodes.Keyed, columns: Columns) -> Columns:
 
 def of_join(join: nodes.Join, timed: bool, ordered: bool) -> Columns:
     """The columns behind a join; `timed`: rows of both sides have an event time."""
+    if isinstance(join.matching, Connected):
+        returned = {field.name: field.type for field in join.matching.body.returns}
+        return with_hidden(returned, timed, ordered)
     sides = (join.left,) if join.type in ("semi", "anti") else (join.left, join.right)
     shown = {each.name: each.value.type for side in sides for each in side.columns}
     match join.matching:

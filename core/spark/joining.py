@@ -14,7 +14,7 @@ from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
 from headrace.core.expressions.typed import Column
 from headrace.core.operators.operator import Chain, Output
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import Changing, Everywhere, Within
+from headrace.core.plan.matching import Changing, Connected, Everywhere, Within
 from headrace.core.spark.columns import Columns, quoted
 from headrace.core.spark.expressions import attempted, column_sql, sql, types_match
 from headrace.core.spark.inside import Inside
@@ -39,7 +39,7 @@ def native_join(
     join: nodes.Join, left: DataFrame, right: DataFrame, wanted: Columns
 ) -> DataFrame | None:
     """What Spark makes of both sides; None where it is not what we make of them."""
-    condition = _condition(join)
+    condition = None if isinstance(join.matching, Connected) else _condition(join)
     if condition is None:
         return None
     return attempted(lambda: _joined(join, left, right, condition, wanted))

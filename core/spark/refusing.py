@@ -53,8 +53,8 @@ def _of_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
         if isinstance(operation, nodes.Join) and (why := _of_join(operation.matching)):
             at = keys["join"] if "join" in keys else keys["broadcast"]
             yield Problem(why[0], at.locate(), why[1], subject)
-        if isinstance(operation, nodes.Process):
-            for message, hint in _of_body(operation.body):
+        if (body := nodes.body_of(operation)) is not None:
+            for message, hint in _of_body(body):
                 yield Problem(message, keys["process"].locate(), hint, subject)
         for key in ("window", "ttl"):
             if why := _why(getattr(operation, key, None)):

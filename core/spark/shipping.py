@@ -50,7 +50,7 @@ def user_files(plan: nodes.Plan, folder: Path) -> Iterator[tuple[str, Path]]:
 def _named(plan: nodes.Plan) -> set[str]:
     operations = [each for part in plan if isinstance(part, nodes.Step) for each in part.operations]
     of_windows = {code.file for each in operations for code in codes_of(each)}
-    of_classes = {each.body.file for each in operations if isinstance(each, nodes.Process)}
+    of_classes = {body.file for each in operations if (body := nodes.body_of(each))}
     of_maps = {each.file for each in operations if isinstance(each, nodes.Map)}
     return of_windows | of_classes | of_maps
 

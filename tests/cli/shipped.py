@@ -17,6 +17,8 @@ EVENTS = {"demo.yaml": BIDS, "windows.yaml": BIDS, "changes.yaml": BIDS}
 """How many rows a pipeline reads, where that is more than a test needs."""
 CHANGES = {
     "changes/totals": ("channel",),
+    "changes/busiest": ("rank",),
+    "changes/spent": (),
     "changes/dearest": ("rank",),
     "demo/totals": ("channel",),
 }

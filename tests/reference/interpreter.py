@@ -23,6 +23,7 @@ from headrace.core.plan.windows import Window
 from headrace.core.types import to_polars
 from tests.reference import classes
 from tests.reference.joins import joined
+from tests.reference.lookups import looked_up
 from tests.reference.rows import Row, Value, evaluated, frame_of, same
 from tests.reference.users import applied
 from tests.reference.windows import Found, windows
@@ -30,7 +31,7 @@ from tests.reference.windows import Found, windows
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Rows = list[Row]
 Inputs = Mapping[str, Sequence[Sequence[dict[str, Value]]]]
-"""Of each source, the rows of each of its splits."""
+"""Of each source, the rows of each of its splits; of a step that looks up, those of its table."""
 
 
 def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dict[str, Rows]:
@@ -51,7 +52,7 @@ def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dic
                     rows = [row for name in part.inputs for row in streams[name]]
                 if in_time:
                     rows.sort(key=lambda row: row.order)
-                streams.update(_step(part, rows))
+                streams.update(_step(part, rows, inputs.get(part.name, ())))
             case nodes.Sink():
                 streams[part.name] = streams[part.input]
     return streams
@@ -66,12 +67,17 @@ def _read(source: nodes.Source, number: int, splits: Sequence[Sequence[dict[str,
     return found
 
 
-def _step(step: nodes.Step, rows: Rows) -> dict[str, Rows]:
+def _step(
+    step: nodes.Step, rows: Rows, tables: Sequence[Sequence[dict[str, Value]]]
+) -> dict[str, Rows]:
     beside: dict[str, Rows] = {}
     for operation in step.operations:
         match operation:
             case nodes.Filter(condition):
                 rows = _where(condition, rows)
+            case nodes.Lookup():
+                rows, missed = looked_up(operation, rows, tables[0])
+                beside[operation.missed] = missed
             case nodes.Project(_, columns):
                 rows = _project(columns, rows)
             case nodes.Explode():

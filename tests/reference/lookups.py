@@ -1,0 +1,30 @@
+"""What a lookup means, row by row: its table is a list of rows that stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headrace.core.plan import nodes
+from tests.reference.rows import Row, Value, evaluated
+
+
+def looked_up(
+    lookup: nodes.Lookup, rows: list[Row], table: Sequence[dict[str, Value]]
+) -> tuple[list[Row], list[Row]]:
+    """The rows that go on, and those that the table has nothing for."""
+    key = {column.name: evaluated(column.value, rows) for column in lookup.on}
+    found, missed = list[Row](), list[Row]()
+    for at, row in enumerate(rows):
+        wanted = {name: values[at] for name, values in key.items()}
+        known = next((each for each in table if _equals(each, wanted)), None)
+        if known is not None or lookup.on_miss == "null":
+            beside = {a.field.name: (known or {}).get(a.column) for a in lookup.add}
+            found.append(replace(row, values={**row.values, **beside}))
+        if known is None:
+            missed.append(row)
+    return found, missed
+
+
+def _equals(row: dict[str, Value], wanted: dict[str, Value]) -> bool:
+    return all(value is not None and row[name] == value for name, value in wanted.items())

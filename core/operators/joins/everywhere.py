@@ -9,8 +9,8 @@ come, so behind a restart each begins with those of all of them; left rows that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal
 
 from headrace.core.elements import DELETE, EVENT_TIME
 from headrace.core.expressions.typed import to_expr
@@ -41,25 +41,19 @@ class EverywhereJoin(Timely):
     """The operator of a `broadcast`."""
 
     def __init__(self, operation: nodes.Join, matching: Everywhere, place: Place) -> None:
-        import polars as pl
-
         self._operation = operation
         self._matching = matching
         self._place = place
-        numbered = place.ordered or matching.in_time
+        numbered = _numbered(matching, place.ordered)
         self._left = Sided(operation, LEFT, ordered=numbered)
         self._right = Sided(operation, RIGHT, ordered=numbered)
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
-        self._replaced = [f"__of{at}" for at in range(len(matching.key or ()))]
+        self._replaced = replaced(matching)
         self._replacing = [
             to_expr(each.value).alias(name)
             for each, name in zip(matching.key or (), self._replaced, strict=True)
         ]
-        types = {
-            n: to_polars(e.value.type)
-            for n, e in zip(self._replaced, matching.key or (), strict=True)
-        }
-        self._types = {**self._right.types, **types, GONE: pl.Boolean()}
+        self._types = columns_of(operation, matching, ordered=place.ordered)[RULES]
         # All have had the same by arrival; in event time, one that is behind has more.
         spread = Spread.UNION if matching.in_time else Spread.BROADCAST
         self._rules_kept = place.state.entries(RULES, spread)
@@ -150,18 +144,7 @@ class EverywhereJoin(Timely):
 
     def _versions(self) -> pl.DataFrame | None:
         """The right rows, each with the time until which it holds."""
-        import polars as pl
-
-        if self._rules is None:
-            return None
-        rules = self._rules.sort(TIMES[RIGHT], NUMBERS[RIGHT], nulls_last=False)
-        until = pl.lit(None, pl.Int64)
-        if self._matching.key is not None:
-            following = pl.col(TIMES[RIGHT]).shift(-1)
-            until = following.over(self._replaced) if self._replaced else following
-        if self._matching.ttl_us is not None:
-            until = pl.min_horizontal(until, pl.col(TIMES[RIGHT]) + self._matching.ttl_us + 1)
-        return rules.with_columns(until.alias(UNTIL))
+        return None if self._rules is None else held_until(self._rules, self._matching)
 
     def _met(self, rows: pl.DataFrame, rules: pl.DataFrame | None) -> Iterator[Output]:
         """What left rows come to beside what holds, in bounded pieces."""
@@ -195,7 +178,7 @@ class EverywhereJoin(Timely):
                 alone = left.join(pairs.select(ROW), on=ROW, how="anti")
                 both = pl.concat([pairs, alone], how="diagonal").sort(ROW, maintain_order=True)
                 return self._timed(both)
-        how = "semi" if self._operation.type == "semi" else "anti"
+        how: Literal["semi", "anti"] = "semi" if self._operation.type == "semi" else "anti"
         return self._timed(left.join(pairs.select(ROW), on=ROW, how=how, maintain_order="left"))
 
     def _timed(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -205,3 +188,42 @@ class EverywhereJoin(Timely):
         if not self._operation.timed:
             return rows
         return rows.with_columns(pl.col(TIMES[LEFT]).cast(to_polars(TIMESTAMP)).alias(EVENT_TIME))
+
+
+def columns_of(
+    operation: nodes.Join, matching: Everywhere, *, ordered: bool
+) -> dict[str, Mapping[str, pl.DataType]]:
+    """What is kept of the rows of both inputs, by the names of the states."""
+    import polars as pl
+
+    numbered = _numbered(matching, ordered)
+    left, right = (Sided(operation, which, ordered=numbered) for which in (LEFT, RIGHT))
+    key = [to_polars(each.value.type) for each in matching.key or ()]
+    of = dict(zip(replaced(matching), key, strict=True))
+    waiting = {WAITING: left.types} if matching.in_time else {}
+    return {**waiting, RULES: {**right.types, **of, GONE: pl.Boolean()}}
+
+
+def _numbered(matching: Everywhere, ordered: bool) -> bool:
+    """Whether rows have their number: of those of one time the last one holds."""
+    return ordered or matching.in_time
+
+
+def replaced(matching: Everywhere) -> list[str]:
+    """The columns by which one right row takes the place of another."""
+    return [f"__of{at}" for at in range(len(matching.key or ()))]
+
+
+def held_until(rules: pl.DataFrame, matching: Everywhere) -> pl.DataFrame:
+    """The right rows in the order of their time, each with the time until which it holds."""
+    import polars as pl
+
+    # Changes of a key may have one time and place: the one that came last holds.
+    rules = rules.sort(TIMES[RIGHT], NUMBERS[RIGHT], nulls_last=False, maintain_order=True)
+    until = pl.lit(None, pl.Int64)
+    if matching.key is not None:
+        following = pl.col(TIMES[RIGHT]).shift(-1)
+        until = following.over(by) if (by := replaced(matching)) else following
+    if matching.ttl_us is not None:
+        until = pl.min_horizontal(until, pl.col(TIMES[RIGHT]) + matching.ttl_us + 1)
+    return rules.with_columns(until.alias(UNTIL))

@@ -197,3 +197,28 @@ class Suspicious(Process):
         if len(state.texts) > 2:
             state.texts = state.texts[2:]
             state.quiet = at + timedelta(seconds=1)
+
+
+class Matched(Process):
+    """What is open on the left is closed by rows of the right, or by time."""
+
+    open = list_of("bigint")
+    closed = value("bigint", default=0)
+    late = timer()
+
+    def on_left(self, row: Numbered, state: "Matched", out: Out) -> None:
+        state.open.append(row.v or 0)
+        state.late = self.event_time + timedelta(seconds=3)
+
+    def on_right(self, row, state: "Matched", out: Out) -> None:
+        if not state.open:
+            out(k=self.key, n=-1, total=row.v or 0)
+            return
+        state.closed += 1
+        out(k=self.key, n=state.closed, total=state.open.pop(0) + 100 * (row.v or 0))
+        if not state.open:
+            state.late = None
+
+    def on_timer(self, at, state: "Matched", out: Out) -> None:
+        out(k=self.key, n=0, total=sum(state.open))
+        state.open.clear()

@@ -16,7 +16,7 @@ from typing import Any
 from headrace.core.plan import nodes
 from headrace.core.process import Kind
 from headrace.core.user_code import load_function
-from tests.reference.rows import Row, Value
+from tests.reference.rows import Row, Value, same
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BEGIN = {Kind.LIST: list, Kind.MAP: dict}
@@ -51,32 +51,45 @@ class Memory:
         return (min(found)[0], min(found)[2]) if found else None
 
 
-def run(
-    body: nodes.Body, groups: Sequence[tuple[Mapping[str, Value], list[Row]]]
-) -> Iterator[tuple[str, Row]]:
+Groups = Sequence[tuple[Mapping[str, Value], list[Row]]]
+"""The rows of each key."""
+
+
+def run(body: nodes.Body, *inputs: Groups) -> Iterator[tuple[str, Row]]:
     """What a class makes of the rows of each key, with the outputs that they go to."""
     process: Any = load_function(Path(body.file), body.name)()
-    if not hasattr(process, "on_row"):
+    names = ("on_row",) if len(inputs) == 1 else ("on_left", "on_right")
+    if not all(hasattr(process, name) for name in names):
         raise NotImplementedError("it sees many rows at once")
-    for number, (key, members) in enumerate(groups):
-        yield from _of_key(process, body, tuple(key.values()), members, number)
+    keys: dict[tuple[Value, ...], tuple[tuple[Value, ...], list[tuple[Row, str]]]] = {}
+    for name, groups in zip(names, inputs, strict=True):
+        for key, members in groups:
+            values = tuple(key.values())
+            found = keys.setdefault(tuple(map(same, values)), (values, []))
+            found[1].extend((row, name) for row in members)
+    for number, (values, rows) in enumerate(keys.values()):
+        yield from _of_key(process, body, values, rows, number)
 
 
 def _of_key(
-    process: Any, body: nodes.Body, key: tuple[Value, ...], rows: list[Row], number: int
+    process: Any,
+    body: nodes.Body,
+    key: tuple[Value, ...],
+    rows: list[tuple[Row, str]],
+    number: int,
 ) -> Iterator[tuple[str, Row]]:
     shown = key[0] if len(key) == 1 else key
     here = SimpleNamespace(key=shown, time_us=0, watermark_us=None, timer=None)
     process._stand(here)
     memory, made = Memory(body, here), list[tuple[str, dict[str, Value]]]()
     out = _Out(body, made)
-    left = sorted(rows, key=lambda row: row.order)
+    left = sorted(rows, key=lambda row: row[0].order)
     while left or memory.due():
         due = memory.due()
-        if left and (due is None or _moment(left[0]) <= due[0]):
-            row = left.pop(0)
+        if left and (due is None or _moment(left[0][0]) <= due[0]):
+            row, method = left.pop(0)
             here.time_us = row.time
-            process.on_row(SimpleNamespace(**row.values), memory, out)
+            getattr(process, method)(SimpleNamespace(**row.values), memory, out)
         else:
             assert due is not None
             here.time_us, here.timer = (due[0] - EPOCH) // timedelta(microseconds=1), due[1]

@@ -19,6 +19,7 @@ from headrace.core.aggregates import ORDER, AggregateExpression, partial_states,
 from headrace.core.expressions.typed import Typed
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import two_sided
+from headrace.core.plan.matching import Connected
 from headrace.core.plan.windows import Window
 from headrace.core.types import to_polars
 from tests.reference import classes
@@ -45,7 +46,11 @@ def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dic
             case nodes.Source():
                 streams[part.name] = _read(part, number, inputs[part.name])
             case nodes.Step():
-                if (join := two_sided(part)) is not None:
+                join = two_sided(part)
+                if join is not None and isinstance(join.matching, Connected):
+                    streams.update(_connected(part, join, join.matching.body, streams))
+                    continue
+                if join is not None:
                     rows = joined(join, *(streams[name] for name in part.inputs))
                     part = replace(part, operations=part.operations[1:])
                 else:
@@ -104,6 +109,17 @@ def _step(
             case nodes.Map():
                 raise NotImplementedError("what a user's function does is not in the plan")
     return {step.name: rows, **beside}
+
+
+def _connected(
+    step: nodes.Step, join: nodes.Join, body: nodes.Body, streams: Mapping[str, Rows]
+) -> dict[str, Rows]:
+    """What a class makes of the rows of two inputs."""
+    sides = zip(join.keys, step.inputs, strict=True)
+    found = [*classes.run(body, *(_grouped(key, streams[name]) for key, name in sides))]
+    names = {f"{step.name}.{output}": output for output, _ in body.outputs}
+    rows = {name: [row for of, row in found if of == output] for name, output in names.items()}
+    return {**rows, step.name: [row for name, row in found if not name]}
 
 
 def _where(condition: Typed, rows: Rows) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -183,3 +184,20 @@ def test_a_database_nobody_knows_and_a_driver_that_is_missing_are_told(tmp_path:
     assert "nodb" in error.message
     error = asking(tmp_path, "mysql+pymysql://host/db").refusal(IDS)
     assert error.message == 'the driver "pymysql" of this database is not installed'
+
+
+@pytest.mark.parametrize(
+    ("lookup", "module", "said", "extra"),
+    [
+        ('sql: {url: "sqlite:///c.db", table: c}', "sqlalchemy", "SQLAlchemy", "sql"),
+        ('http: {url: "http://h/{id}"}', "aiohttp", "aiohttp", "http"),
+    ],
+)
+def test_a_package_that_is_missing_is_told_with_what_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lookup: str, module: str, said: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    job = Asking(tmp_path, f"{lookup}\non: {{id: customer}}\nadd: [name]", SCHEMA)
+    error = job.refusal(IDS)
+    assert error.message == f"this lookup needs {said}, which is not installed"
+    assert error.hint == f'pip install "headrace[{extra}]"'

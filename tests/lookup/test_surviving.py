@@ -64,9 +64,10 @@ def test_whatever_happens_each_row_goes_on_once(seed: int) -> None:
 def survive(chance: random.Random) -> None:
     """Draw a lookup, how its table behaves, and what happens to the job."""
     count = chance.choice([1, 20, 100])
-    times = pl.Series([n * 1_000_000 for n in range(count)]).cast(pl.Datetime("us", "UTC"))
+    instant = pl.Datetime("us", "UTC")
+    times = pl.Series([n * 1_000_000 for n in range(count)]).cast(instant)
     customers = [chance.randrange(30) if chance.random() < 0.9 else None for _ in range(count)]
-    schema = pl.Schema({"n": pl.Int64, "customer": pl.Int64, "at": times.dtype})
+    schema = pl.Schema({"n": pl.Int64, "customer": pl.Int64, "at": instant})
     frame = pl.DataFrame({"n": range(count), "customer": customers, "at": times}, schema)
     memory = FlakyMemory({"in": splits(frame, chance)}, tables={"names": shelf(chance)})
     text = PIPELINE.format(

@@ -15,6 +15,17 @@ class Bid(Row):
     price: int
 
 
+class Auction(Row):
+    """That there is an auction; its number is the key."""
+
+
+class FirstBid(Row):
+    """The columns of a bid that `Opened` looks at."""
+
+    auction: int
+    price: int
+
+
 class Suspicious(Process):
     """A bidder who tries an auction with little, and bids ten thousand times as much soon after.
 
@@ -37,6 +48,27 @@ class Suspicious(Process):
     def on_timer(self, at: datetime, state: "Suspicious", out: Out) -> None:
         out.quiet(bidder=self.key, bids=state.bids, since=at)
         state.bids = 0
+
+
+class Opened(Process):
+    """When the first bid came for an auction, and which had none in their first 100 ms."""
+
+    opened = value("timestamp")
+    waiting = timer()
+
+    def on_left(self, auction: Auction, state: "Opened", out: Out) -> None:
+        state.opened = self.event_time
+        state.waiting = self.event_time + timedelta(milliseconds=100)
+
+    def on_right(self, bid: FirstBid, state: "Opened", out: Out) -> None:
+        if state.opened is not None:
+            waited = (self.event_time - state.opened) // timedelta(milliseconds=1)
+            out(auction=bid.auction, price=bid.price, waited_ms=waited)
+            state.opened = state.waiting = None
+
+    def on_timer(self, at: datetime, state: "Opened", out: Out) -> None:
+        state.opened = None
+        out(auction=self.key, price=None, waited_ms=None)
 
 
 class Spent(Process):

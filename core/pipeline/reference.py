@@ -17,7 +17,7 @@ from headrace.core.pipeline.later import LATER_CLAUSES
 from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
 from headrace.core.pipeline.part import Part, part_of, reading_of
-from headrace.core.pipeline.process import Process
+from headrace.core.pipeline.process import Connect, Process
 from headrace.core.pipeline.settings import LATER, NOT_ACTING, Settings
 from headrace.core.pipeline.written import default_of
 
@@ -114,7 +114,13 @@ def _page(connectors: Connectors) -> Iterator[str]:
     yield from _section("## Steps", StepKeys, "")
     yield KEYED
     parts = (("map", Map), ("window", Window), ("aggregate", PythonAggregate), ("apply", Apply))
-    for name, part in (*parts, ("top", Top), ("dedup", Dedup), ("process", Process)):
+    for name, part in (
+        *parts,
+        ("top", Top),
+        ("dedup", Dedup),
+        ("connect", Connect),
+        ("process", Process),
+    ):
         yield from _section(f"### {name}", part, name)
     yield from _section("### ttl", Ttl, "ttl")
     yield from _section("### lookup", LookupKeys, "lookup")

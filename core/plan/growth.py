@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan.columns import Report
 from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.matching import AsOf, Changing, Everywhere, Matching, SameWindow, Within
+from headrace.core.plan.matching import AsOf, Changing, Connected, Everywhere, Matching, SameWindow, Within
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -40,7 +40,7 @@ def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report
     for step, join in _joins(parts):
         if not endless.keys().isdisjoint(step.inputs) and (grows := _join_grows(join)):
             report.about = f'step "{step.name}"'
-            clause = "broadcast" if isinstance(join.matching, Everywhere) else "join"
+            clause = _clause(join)
             report.warn(grows[0], pipeline.steps[step.name].keys_at[clause].locate(), grows[1])
     for step, keyed in _keyed_steps(parts):
         if endless.keys().isdisjoint(step.inputs):
@@ -98,6 +98,15 @@ def _in_time(matching: Matching) -> bool:
     return isinstance(matching, Everywhere) and matching.in_time
 
 
+def _clause(join: Join) -> str:
+    match join.matching:
+        case Everywhere():
+            return "broadcast"
+        case Connected():
+            return "process"
+    return "join"
+
+
 def _join_grows(join: Join) -> tuple[str, str] | None:
     """Message and hint, where a join keeps more and more as long as rows come."""
     match join.matching:
@@ -112,6 +121,9 @@ def _join_grows(join: Join) -> tuple[str, str] | None:
                 "keep: {key: ...} says which row replaces which, keep: {ttl: 1d} how long one holds"
             )
             return f'every row of "{join.right.name}" is remembered for ever', hint
+        case Connected(body) if (kept := _kept_for_ever(body)):
+            message = f'"{kept}" of every key is remembered for ever'
+            return message, 'it has no ttl, as in value("bigint", ttl="1h")'
         case Changing(ttl=None):
             hint = "ttl: 1d forgets keys that long after their last row"
             return "the rows of both inputs are remembered for ever", hint

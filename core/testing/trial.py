@@ -26,14 +26,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN
 from headrace.core.expressions.typed import Column, Span
-from headrace.core.operators.operator import ASIDE, Output
+from headrace.core.operators.operator import ASIDE, Operator, Output
 from headrace.core.operators.place import Place
 from headrace.core.operators.process.around import Around
 from headrace.core.operators.process.loaded import states_of
 from headrace.core.operators.process.make import process_operator
 from headrace.core.operators.process.processing import Processing
+from headrace.core.operators.process.sides import ProcessingTwo
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
+from headrace.core.plan.matching import Connected
 from headrace.core.process.declared import Kind
 from headrace.core.process.process import Process, in_us
 from headrace.core.testing.plain import PlainState
@@ -73,18 +75,21 @@ class Trial:
         kind: type[Process],
         *,
         key: str | Sequence[str],
-        rows: Columns,
         returns: Columns,
+        rows: Columns | None = None,
+        left: Columns | None = None,
+        right: Columns | None = None,
         outputs: Mapping[str, Columns] | None = None,
         event_time: str | None = None,
         order: Literal["event_time", "arrival"] | None = None,
     ) -> None:
-        """`rows` are the columns of the rows that come; the rest is as in a pipeline."""
+        """`rows` are the columns of the rows that come, or `left` and `right` those of two inputs;
+        the rest is as in a pipeline."""
         self.out: list[dict[str, Any]] = []
         self.outputs: dict[str, list[dict[str, Any]]] = {name: [] for name in outputs or {}}
         self.late: list[dict[str, Any]] = []
         """The rows that came when the watermark had passed them."""
-        self._schema = _schema(rows)
+        self._schemas = _inputs(rows, left, right)
         self._event_time = event_time
         self._came = 0
         self._now_us = START_US
@@ -92,19 +97,28 @@ class Trial:
         if in_time and event_time is None:
             raise ValueError("order: event_time goes by a column: say event_time")
         named = tuple((name, _schema(columns)) for name, columns in (outputs or {}).items())
-        states = tuple(states_of(kind).items())
-        file = Path(inspect.getfile(kind))
+        self._states = states_of(kind)
+        file, states = Path(inspect.getfile(kind)), tuple(self._states.items())
         body = nodes.Body(file.name, kind.__name__, _schema(returns), named, in_time, states)
-        names = (key,) if isinstance(key, str) else tuple(key)
-        columns = tuple(self._key(name) for name in names)
-        timed = event_time is not None
-        operation = nodes.Process(columns, self._schema, timed, body, LATE)
-        place = Place("trial", PlainState(), lambda: self._now_us, False, frozenset({LATE}))
         code = GivenCode(file.parent, file.name, kind.__name__, kind)
-        self._states = dict(states)
-        self._operator = process_operator(
-            operation, place, Around("trial", code, None, frozenset())
+        names = (key,) if isinstance(key, str) else tuple(key)
+        self._operator = self._made(body, names, Around("trial", code, None, frozenset()))
+
+    def _made(self, body: nodes.Body, key: tuple[str, ...], around: Around) -> Operator:
+        """The operator of the class."""
+        place = Place("trial", PlainState(), lambda: self._now_us, False, frozenset({LATE}))
+        timed = self._event_time is not None
+        if len(self._schemas) == 1:
+            (schema,) = self._schemas
+            process = nodes.Process(_key(schema, key), schema, timed, body, LATE)
+            return process_operator(process, place, around)
+        left, right = (
+            nodes.Side(name, _key(schema, key), _key(schema, schema.names))
+            for name, schema in zip(("left", "right"), self._schemas, strict=True)
         )
+        late = (LATE, LATE)
+        join = nodes.Join(left, right, "inner", Connected(body), None, "", late, timed)
+        return ProcessingTwo(join, body, place, around)
 
     def row(self, **columns: object) -> None:
         """A row comes; columns that are left out are null."""
@@ -112,7 +126,18 @@ class Trial:
 
     def rows(self, *rows: Mapping[str, object]) -> None:
         """Rows come, together."""
-        self._take(self._operator.process(self._frame(rows)))
+        self._take(self._operator.process(self._frame(rows, self._schemas[0])))
+
+    def left(self, **columns: object) -> None:
+        """A row of the left input comes."""
+        self.rows(columns)
+
+    def right(self, **columns: object) -> None:
+        """A row of the right input comes."""
+        if not isinstance(self._operator, ProcessingTwo):
+            raise TypeError("the class has one input: say left and right columns for two")
+        frame = self._frame([columns], self._schemas[1])
+        self._take(self._operator.process_right(frame))
 
     def watermark(self, at: Moment) -> None:
         """No row with an earlier time than this is to come."""
@@ -142,21 +167,13 @@ class Trial:
         names = (name for name, said in self._states.items() if said.kind is Kind.TIMER)
         return {name: at for name in names if (at := getattr(cell, name)) is not None}
 
-    def _key(self, name: str) -> nodes.Computed:
-        field = self._schema.get(name)
-        if field is None:
-            raise ValueError(f'rows have no column "{name}" to be the key')
-        return nodes.Computed(name, Column(field.type, field.nullable, Span(0, 0), name))
-
-    def _frame(self, rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+    def _frame(self, rows: Sequence[Mapping[str, object]], schema: Schema) -> pl.DataFrame:
         import polars as pl
 
-        alien = [name for row in rows for name in row if name not in self._schema]
+        alien = [name for row in rows for name in row if name not in schema]
         if alien:
-            raise ValueError(f"rows have the columns {', '.join(self._schema.names)}, got {alien}")
-        series = [
-            self._series(field, [row.get(field.name) for row in rows]) for field in self._schema
-        ]
+            raise ValueError(f"rows have the columns {', '.join(schema.names)}, got {alien}")
+        series = [self._series(field, [row.get(field.name) for row in rows]) for field in schema]
         frame = pl.DataFrame(series)
         if self._event_time is not None:
             frame = frame.with_columns(frame[self._event_time].alias(EVENT_TIME))
@@ -182,6 +199,29 @@ class Trial:
             rows = frame.drop(HIDDEN, strict=False).rows(named=True)
             name = stream.removeprefix("trial.")
             (self.late if stream == LATE else self.outputs.get(name, self.out)).extend(rows)
+
+
+def _inputs(
+    rows: Columns | None, left: Columns | None, right: Columns | None
+) -> tuple[Schema, ...]:
+    """The columns of the one input, or of both."""
+    if rows is not None and left is None and right is None:
+        return (_schema(rows),)
+    if rows is None and left is not None and right is not None:
+        return _schema(left), _schema(right)
+    raise TypeError("say the columns of rows, or those of left and right")
+
+
+def _key(schema: Schema, names: Sequence[str]) -> tuple[nodes.Computed, ...]:
+    """These columns of rows, as they are."""
+    found = []
+    for name in names:
+        field = schema.get(name)
+        if field is None:
+            raise ValueError(f'rows have no column "{name}" to be the key')
+        column = Column(field.type, field.nullable, Span(0, 0), name)
+        found.append(nodes.Computed(name, column))
+    return tuple(found)
 
 
 def _schema(columns: Columns) -> Schema:

@@ -10,7 +10,7 @@ import pytest
 from headrace.core.process import Out, Process, Row, list_of, map_of, timer, value
 from headrace.core.testing import Trial
 from headrace.core.user_code import UserCodeError
-from tests.process.classes import ManySessions, Sessions, Totals, Waking
+from tests.process.classes import ManySessions, Matched, Sessions, Totals, Waking
 
 ROWS = {"k": "string", "v": "bigint", "at": "timestamp"}
 RETURNS = {"k": "string", "n": "bigint", "total": "bigint"}
@@ -271,3 +271,25 @@ def test_what_comes_out_does_not_depend_on_when_watermarks_come(kind: type[Proce
         trial.end()
         found.append(sorted(map(repr, trial.out)))
     assert found[0] == found[1] == found[2] and len(found[0]) > 2
+
+
+def test_rows_of_two_inputs_have_one_state() -> None:
+    trial = Trial(
+        Matched,
+        key="k",
+        left={"k": "bigint", "s": "string", "v": "bigint", "at": "timestamp"},
+        right={"k": "bigint", "v": "bigint", "at": "timestamp"},
+        event_time="at",
+        returns={"k": "bigint", "n": "bigint", "total": "bigint"},
+    )
+    trial.right(k=1, v=7, at=at(2))
+    trial.left(k=1, v=5, at=at(1))
+    trial.left(k=2, v=4, at=at(1))
+    trial.right(k=2, v=1, at=at(5))
+    trial.watermark(at(3))
+    assert trial.out == [{"k": 1, "n": 1, "total": 705}]
+    assert trial.state(2).open == [4] and trial.timers(2) == {"late": at(4)}
+    trial.right(k=2, v=9, at=at(1))
+    assert [row["v"] for row in trial.late] == [9]
+    trial.end()
+    assert trial.out[1:] == [{"k": 2, "n": 0, "total": 4}, {"k": 2, "n": -1, "total": 1}]

@@ -67,7 +67,7 @@ def survive(chance: random.Random) -> None:
     instant = pl.Datetime("us", "UTC")
     times = pl.Series([n * 1_000_000 for n in range(count)]).cast(instant)
     customers = [chance.randrange(30) if chance.random() < 0.9 else None for _ in range(count)]
-    schema = pl.Schema({"n": pl.Int64, "customer": pl.Int64, "at": instant})
+    schema: dict[str, pl.DataType] = {"n": pl.Int64(), "customer": pl.Int64(), "at": instant}
     frame = pl.DataFrame({"n": range(count), "customer": customers, "at": times}, schema)
     memory = FlakyMemory({"in": splits(frame, chance)}, tables={"names": shelf(chance)})
     text = PIPELINE.format(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -14,6 +15,7 @@ from headrace.core.plan.matching import Within
 from headrace.core.plan.nodes import JoinType
 from headrace.core.state import StateBackend
 from headrace.state.memory import MemoryBackend
+from headrace.state.rocks.backend import RocksBackend
 from tests.runtime.changing import Clock, schema_of
 from tests.runtime.joins import oracle
 from tests.runtime.joins.inputs import Inputs, Row, join, shown
@@ -254,14 +256,24 @@ def test_a_key_that_all_rows_have_takes_bounded_memory() -> None:
 BOUNDS = [(-5, 5), (-5, 3), (0, 4), (2, 6), (-7, -2), (0, 0), (None, None)]
 
 
-def compared(type: JoinType, seed: str, *, processing: bool = False) -> None:
+def compared(
+    type: JoinType, seed: str, *, processing: bool = False, backend: StateBackend | None = None
+) -> None:
     """Random rows, watermarks and restarts, against nested loops."""
     chance = random.Random(f"{type}{seed}")
     least, most = chance.choice(BOUNDS[: 3 if processing else None])
     only = chance.choice([None, "l_v > r_p"])
     meant = None if only is None else oracle.greater
     expected = oracle.Within(type, meant, least=least, most=most, processing=processing)
-    inputs = within(type, least, most, only, processing=processing, ordered=chance.random() < 0.5)
+    inputs = within(
+        type,
+        least,
+        most,
+        only,
+        processing=processing,
+        ordered=chance.random() < 0.5,
+        backend=backend,
+    )
     now = 0
     for _ in range(chance.randrange(5, 40)):
         what = chance.randrange(5)
@@ -296,3 +308,9 @@ def test_whatever_comes_a_join_puts_out_what_nested_loops_do(type: JoinType, see
 @pytest.mark.parametrize("seed", range(4))
 def test_so_it_does_by_the_wall_clock(type: JoinType, seed: int) -> None:
     compared(type, str(seed), processing=True)
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_so_it_does_where_state_is_on_disk(type: JoinType, tmp_path: Path) -> None:
+    for seed in range(4):
+        compared(type, f"disk{seed}", backend=RocksBackend(str(tmp_path / str(seed)), memory=1))

@@ -41,9 +41,18 @@ class Shape:
 
 
 def check(
-    function: Function, folder: Path, subject: str, findings: Findings, methods: Sequence[str]
+    function: Function,
+    folder: Path,
+    subject: str,
+    findings: Findings,
+    methods: Sequence[str],
+    *,
+    careful: bool,
 ) -> Mapping[str, Declared]:
-    """Note what is wrong with a class that is to have one of these methods; its states."""
+    """Note what is wrong with a class that is to have one of these methods; its states.
+
+    `careful`: rows on which it fails are left out.
+    """
     path, text = function.path(folder), function.text
     place = text.locate(len(text) - len(function.name))
     shapes = _shapes(path)
@@ -57,6 +66,9 @@ def check(
         return {}
     for message, hint in (*shape.problems, *_method_problems(shape, methods)):
         findings.add(f"{KEY}: {message}", place, hint, subject)
+    if careful and "on_rows" in shape.methods:
+        message = f'{KEY}: class "{shape.name}" has on_rows, which fails with all of its rows'
+        findings.add(message, place, "on_error: skip and to are for on_row", subject)
     return dict(shape.states)
 
 

@@ -80,16 +80,19 @@ class StepReader:
             name=self.section.key,
             keys_at=keys_at,
             reads=read_by(step),
-            states={} if step.process is None else self._states(step.process, data),
+            states={} if step.process is None else self._states(step, step.process),
         )
 
-    def _states(self, process: Process, data: Mapping[Text, object]) -> Mapping[str, Declared]:
+    def _states(self, step: StepKeys, process: Process) -> Mapping[str, Declared]:
         """What a class for `process` declares; what is wrong with it is noted."""
         from headrace.core.pipeline import process_classes
 
         subject = self.section.subject
-        methods = ("on_row", "on_rows") if "connect" not in data else ("on_left", "on_right")
-        return process_classes.check(process.python, self.folder, subject, self.findings, methods)
+        methods = ("on_row", "on_rows") if step.connect is None else ("on_left", "on_right")
+        careful = step.on_error.action != "fail"
+        return process_classes.check(
+            process.python, self.folder, subject, self.findings, methods, careful=careful
+        )
 
     def _lookup(self, data: Mapping[Text, object]) -> tuple[Lookup | None, bool]:
         """The lookup, if there is one; and whether it is not sound."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headrace.core.expressions.typed import Column, Span
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.process import Process
-from headrace.core.plan.columns import Known, Report
+from headrace.core.plan.columns import UNKNOWN, Known, Report
 from headrace.core.plan.matching import Connected
 from headrace.core.plan.nodes import Append, Body, Computed, Join, Operation, Side, Stream
 from headrace.core.process.declared import Kind
@@ -42,7 +42,8 @@ def connected(
 
     Of each input there are its name, what is known of its rows, and whether they have a time.
     """
-    assert step.process is not None and step.connect is not None, "they stand beside each other"
+    if step.process is None or step.connect is None:
+        return UNKNOWN, ()  # that is said already
     timed = all(is_timed for *_, is_timed in sides)
     body = body_of(step, step.process, timed, report)
     # Loaded here: it builds the other operations by key.

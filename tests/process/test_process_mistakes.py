@@ -1,0 +1,161 @@
+"""What is said of classes and clauses that are wrong, before anything runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headrace.connectors.memory import Memory
+from headrace.core.pipeline.load import load
+from headrace.core.plan import build
+from headrace.core.process import Process
+from headrace.core.testing import Trial
+from headrace.core.user_code import UserCodeError
+
+WRONG = Path(__file__).parent / "wrong.py"
+
+
+def said(folder: Path, step: str, source: str = "", sinks: str = "") -> list[str]:
+    """The problems of a pipeline of one step, with their hints."""
+    shutil.copy(WRONG, folder / "wrong.py")
+    file = folder / "p.yaml"
+    file.write_text(
+        "name: p\n"
+        f"sources:\n  a: {{memory: {{data: in}}, schema: {{k: int, at: timestamp}}{source}}}\n"
+        f"  b: {{memory: {{data: in}}, schema: {{k: bigint, at: timestamp}}, event_time: at}}\n"
+        f"steps:\n  s: {{{step}}}\n"
+        "sinks:\n  o: {from: s, memory: {data: o}}\n  b_out: {from: b, memory: {data: b}}\n"
+        f"  a_out: {{from: a, memory: {{data: a}}}}\n{sinks}"
+    )
+    _, problems = build(load(file, {"memory": Memory({}).connector()}, env={}))
+    return [f"{each.message} | {each.hint}" for each in problems if each.severity == "error"]
+
+
+TIMED = ", event_time: at"
+
+
+def of(kind: str, *more: str) -> str:
+    clauses = ", ".join([f"python: wrong.py:{kind}", "returns: {k: int}", *more])
+    return f"from: a, key: k, process: {{{clauses}}}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("Fnie", 'process.python: "wrong.py" has no class "Fnie" | did you mean "Fine"?'),
+        ("a_function", 'process.python: wanted a class, but "a_function" is a function | it has'),
+        ("not_a_class", 'wanted a class, but "not_a_class" is a constant'),
+        ("NoMethod", 'class "NoMethod" has no on_row or on_rows | did you mean "on_row"?'),
+        ("Both", 'class "Both" has on_row and on_rows | one of them sees all rows'),
+        ("Few", "on_row takes 1 arguments beside self | as in def on_row(self, row, state, out)"),
+        ("Waiting", 'class "Waiting": on_row is async | operators never wait'),
+        ("Timers", 'class "Timers" has the timer "alarm" and no on_timer | as in def on_timer'),
+    ],
+)
+def test_a_class_that_is_wrong(tmp_path: Path, kind: str, message: str) -> None:
+    assert any(message in each for each in said(tmp_path, of(kind), TIMED))
+
+
+def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+    found = [each.split(": state ")[1] for each in said(tmp_path, of("Misspelt"), TIMED)]
+    assert found == [
+        '"a": unknown type "bigin" (did you mean "bigint"?) | ',
+        '"b": ttl: wanted a duration such as "10s", got 10 | ',
+        '"c": the key of a map is a single value, and not array<int> | ',
+        '"d": time: wanted "event" or "processing", got \'wall\' | ',
+        "\"e\": value() got an unexpected keyword argument 'tll' | ",
+        '"f": value(int) is computed | write it with plain words, as in value("bigint", ttl="1h")',
+        "\"g\": value('int', ttl=SECONDS) is computed | "
+        'write it with plain words, as in value("bigint", ttl="1h")',
+        '"h": time is that of ttl, and there is none | ',
+        '"_i": a state may not be called that | '
+        "not held, held_right, due, waits, and no _ before it",
+        '"held": a state may not be called that | '
+        "not held, held_right, due, waits, and no _ before it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "source", "message"),
+    [
+        (
+            "from: a, process: {python: wrong.py:Fine, returns: {k: int}}",
+            TIMED,
+            '"process" needs "key" beside it | state and timers belong to a key: key: card',
+        ),
+        (
+            of("Fine"),
+            "",
+            "process goes by event time, and its input has none | "
+            "set event_time in the source, or order: arrival",
+        ),
+        (
+            of("Clocks", "order: arrival"),
+            "",
+            'ttl of "lately" goes by event time, and the input of process has none | '
+            'set event_time in the source, or time="processing"',
+        ),
+        (
+            f"{of('Fine')}, window: {{tumble: 1m}}",
+            TIMED,
+            '"window" stands beside "process" | timers say when something is over',
+        ),
+        (
+            f"{of('Many')}, on_error: skip",
+            TIMED,
+            'class "Many" has on_rows, which fails with all of its rows | '
+            "on_error: skip and to are for on_row",
+        ),
+        (
+            of("Fine", "order: arrival", "late_to: late"),
+            TIMED,
+            "process.late_to: rows are never late with order: arrival",
+        ),
+        (
+            f"{of('Fine')}, route: {{x: k > 1}}",
+            TIMED,
+            '"route" stands beside "process" | put it into a step of its own',
+        ),
+        (
+            "connect: {left: a, right: b}, key: k",
+            TIMED,
+            '"connect" needs "process" beside it',
+        ),
+        (
+            "connect: {left: a, right: b}, key: k, where: k > 1,"
+            " process: {python: wrong.py:Fine, returns: {k: int}}",
+            TIMED,
+            '"where" stands beside "connect" | put it into a step before, one for each input',
+        ),
+        (
+            "connect: {left: a, right: b}, key: k,"
+            " process: {python: wrong.py:Fine, returns: {k: int}}",
+            TIMED,
+            'class "Fine" has no on_left or on_right',
+        ),
+        (
+            "connect: {left: a, right: b}, key: k,"
+            " process: {python: wrong.py:Fine, returns: {k: int}}",
+            TIMED,
+            'key "k" is int in "a", and bigint in "b" | cast one of them in a step before',
+        ),
+    ],
+)
+def test_clauses_that_do_not_go_together(
+    tmp_path: Path, step: str, source: str, message: str
+) -> None:
+    found = said(tmp_path, step, source)
+    assert any(message in each for each in found), found
+
+
+def test_a_class_that_cannot_start_is_told() -> None:
+    class Broken(Process):
+        def __init__(self) -> None:
+            raise OSError("no model")
+
+        def on_row(self, row: object, state: object, out: object) -> None: ...
+
+    with pytest.raises(UserCodeError, match=r"OSError: no model \(making a Broken\)"):
+        Trial(Broken, key="k", rows={"k": "int"}, returns={"k": "int"})

@@ -6,6 +6,7 @@
      "of": {"price": "double"},                 the columns that it reads, or of rows that are kept
      "top": {"rows": 3, "by": ["price desc"]},  null where it is none
      "process": {"seen": ["list", ["string"], false]},   of a class; null where it is none
+     "join": {"type": "inner", ...},            where two inputs are joined (`joined`), for all but
      "window": {"shape": {"tumble": {"size_us": 60000000, "offset_us": 0}}, "lateness_us": 0, ...}}
 
 Nothing depends on it but what people are shown: it may change where the meaning does not.
@@ -21,9 +22,10 @@ from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import kept_of_rows
 from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.matching import Connected
+from headrace.core.plan.matching import Connected, SameWindow
 from headrace.core.plan.states import kept_by, read_of_rows
 from headrace.core.plan.windows import Window
+from headrace.core.readable.joined import described_join
 
 
 def readings(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
@@ -34,12 +36,17 @@ def readings(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
     keyed, join = keyed_operation(step), two_sided(step)
     if join is not None and isinstance(join.matching, Connected):
-        nothing = {"columns": {}, "of": {}, "top": None, "window": None}
+        nothing: dict[str, Any] = {"columns": {}, "of": {}, "top": None, "window": None}
         key = [column.name for column in join.left.key]
         return {"key": key, "timed": join.timed, **nothing, "process": _states(join.matching.body)}
     if join is not None:
-        key = [column.name for column in join.left.key]
-        return {"key": key, "join": {"left": join.left.name, "right": join.right.name}}
+        assert isinstance(step, nodes.Step), "nothing else has two inputs"
+        same = join.matching.window if isinstance(join.matching, SameWindow) else None
+        return {
+            "key": [column.name for column in join.left.key],
+            "join": described_join(step, join, plan),
+            "window": _window(same) if same else None,
+        }
     assert isinstance(step, nodes.Step) and keyed is not None, "it keeps something"
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
     columns, of, top = dict[str, str](), dict[str, str](), None

@@ -17,6 +17,7 @@ from headrace.core.expressions import ExpressionErrors, Span, type_expression
 from headrace.core.expressions.typed import Column
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
+from headrace.core.plan.matching import SameWindow
 from headrace.core.plan.rankings import ordering
 from headrace.core.plan.windows import (
     Count,
@@ -31,6 +32,7 @@ from headrace.core.plan.windows import (
     Window,
 )
 from headrace.core.process.declared import Declared, Kind
+from headrace.core.readable.joined import join_of
 from headrace.core.readable.users import kept_for_users
 from headrace.core.snapshots import Manifest
 from headrace.core.type_parser import TypeTextError, parse_type
@@ -81,25 +83,50 @@ class Meaning:
         return None if isinstance(self.operation, nodes.Dedup) else self.operation.window
 
 
+@dataclass(frozen=True, slots=True)
+class JoinMeaning:
+    """What the states of a join mean."""
+
+    key: Key
+    operation: nodes.Join
+    timed: tuple[bool, bool]
+    """Whether the rows of each input have event times,"""
+    changes: tuple[bool, bool]
+    """and whether they are changes."""
+    ordered: bool
+    """Whether it is kept where rows stand among all."""
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Nothing of it is made with secrets that are not columns."""
+        return ()
+
+    @property
+    def window(self) -> Window | None:
+        """The window of the step."""
+        matching = self.operation.matching
+        return matching.window if isinstance(matching, SameWindow) else None
+
+
 class Unreadable(Exception):
     """State can be shown as it is kept only: why."""
 
 
-def meaning(document: Manifest, step: str) -> Meaning:
+def meaning(document: Manifest, step: str) -> Meaning | JoinMeaning:
     """What the states of a step mean. Raises Unreadable."""
     said: Any = document
     reading = said.get("readings", {}).get(step)
     if reading is None:
         raise Unreadable("it was written by a version that did not say how to read it")
     try:
+        if "join" in reading:
+            return _of_join(said["kept"][step], reading)
         return _meaning(said["kept"][step], reading)
     except (KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
         raise Unreadable(f"it was written by another version: {error}") from error
 
 
 def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
-    if "join" in reading:
-        raise Unreadable("the rows of a join are shown as they are kept")
     key = key_of(kept["key"], reading["key"])
     of = schema_of(reading["of"])
     made = tuple(
@@ -134,6 +161,18 @@ def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
     changes = "rows" in kept["states"]
     operation = nodes.Aggregate(made, window, columns)
     return Meaning(key, operation, of, timed, ttl, having, changes, hidden)
+
+
+def _of_join(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> JoinMeaning:
+    said = reading["join"]
+    left, right = said["sides"]
+    return JoinMeaning(
+        key_of(kept["key"], reading["key"]),
+        join_of(said, _window(reading["window"], Schema(())) if reading["window"] else None),
+        (left["timed"], right["timed"]),
+        (left["changes"], right["changes"]),
+        said["ordered"],
+    )
 
 
 def body_of(states: Mapping[str, Any]) -> nodes.Body:

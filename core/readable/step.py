@@ -5,17 +5,25 @@ It goes by the frozen states alone, so it is the same for checkpoints of any bac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.keygroups import encoded
+from headrace.core.readable.joins import JoinStates
 from headrace.core.readable.lookup import Wanted
-from headrace.core.readable.meaning import Key, Meaning, Unreadable, key_of, meaning
+from headrace.core.readable.meaning import (
+    JoinMeaning,
+    Key,
+    Meaning,
+    Unreadable,
+    key_of,
+    meaning,
+)
 from headrace.core.readable.raw import raw
 from headrace.core.readable.states import States
 from headrace.core.snapshots import Manifest
-from headrace.core.state import KEY, Frozen
+from headrace.core.state import KEY, Frozen, Spread
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +39,7 @@ class ReadableStep:
     step: str
     document: Manifest
     frozen: Sequence[Frozen]
-    meaning: Meaning | None
+    meaning: Meaning | JoinMeaning | None
     why_raw: str = ""
     """Why it can be shown only as it is kept, if so."""
 
@@ -62,23 +70,36 @@ class ReadableStep:
 
     def identity(self, name: str) -> tuple[str, ...]:
         """The columns that tell a row of a state from the others."""
-        return () if self.meaning is None else States(self.meaning).identity(name)
+        return () if self.meaning is None else _reader(self.meaning).identity(name)
 
     def rows(
         self, name: str, *, as_kept: bool = False, of: Wanted | None = None
     ) -> Iterator[pl.DataFrame]:
         """The rows of a state, in pieces of the same columns."""
-        for frozen in self.frozen:
-            if of is not None and of.group not in frozen.groups:
-                continue
-            groups = frozen.groups if of is None else range(of.group, of.group + 1)
-            frames = frames_of(frozen, name, groups)
+        for frozen, frames in self._pieces(name, of):
             if of is not None:
                 frames = [_of_key(frame, of.encoded, self.key) for frame in frames]
-            if as_kept or self.meaning is None or _has_entries(frozen, name):
+            if as_kept or self.meaning is None:
                 yield from (raw(frame, self.kept) for frame in frames)
             else:
-                yield from States(self.meaning).read(name, frames, frozen.clock_us)
+                yield from _reader(self.meaning).read(name, frames, frozen.clock_us)
+
+    def _pieces(self, name: str, of: Wanted | None) -> Iterator[tuple[Frozen, list[pl.DataFrame]]]:
+        """The frames that may have rows of a key, or all: those of one clock together."""
+        entries = [each for each in self.frozen if _has_entries(each, name)]
+        if entries:
+            yield entries[0], _dealt([each.entries(name) for each in entries], entries[0], name)
+            return
+        for frozen in self.frozen:
+            if of is None:
+                yield frozen, frames_of(frozen, name, frozen.groups)
+            elif of.group in frozen.groups:
+                yield frozen, frames_of(frozen, name, range(of.group, of.group + 1))
+
+
+def _reader(meaning: Meaning | JoinMeaning) -> States | JoinStates:
+    """What reads the states of such a step."""
+    return JoinStates(meaning) if isinstance(meaning, JoinMeaning) else States(meaning)
 
 
 def frames_of(frozen: Frozen, name: str, groups: range) -> list[pl.DataFrame]:
@@ -97,6 +118,19 @@ def frames_of(frozen: Frozen, name: str, groups: range) -> list[pl.DataFrame]:
 
 def _has_entries(frozen: Frozen, name: str) -> bool:
     return name in frozen.names and frozen.shape(name).spread is not None
+
+
+def _dealt(entries: Iterable[pl.DataFrame | None], frozen: Frozen, name: str) -> list[pl.DataFrame]:
+    """The entries of all subtasks, each row once: most keep what the others keep as well."""
+    import polars as pl
+
+    kept = [rows for rows in entries if rows is not None]
+    match frozen.shape(name).spread:
+        case Spread.BROADCAST:
+            return kept[:1]
+        case Spread.UNION if kept:
+            return [pl.concat(kept).unique(maintain_order=True)]
+    return kept
 
 
 def _of_key(frame: pl.DataFrame, wanted: str, key: Key) -> pl.DataFrame:

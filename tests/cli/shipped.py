@@ -13,7 +13,7 @@ from docs.snippets import ROOT
 ELSEWHERE = {"kafka.yaml"}  # tests/kafka/test_demo.py has a broker for it
 CONFIGS = sorted({path.name for path in (ROOT / "configs").glob("*.yaml")} - ELSEWHERE)
 BIDS = "sources.bids.nexmark.events={}"
-EVENTS = {"demo.yaml": BIDS, "windows.yaml": BIDS, "changes.yaml": BIDS}
+EVENTS = dict.fromkeys(("demo.yaml", "windows.yaml", "changes.yaml", "process.yaml"), BIDS)
 """How many rows a pipeline reads, where that is more than a test needs."""
 CHANGES = {
     "changes/totals": ("channel",),

@@ -220,13 +220,17 @@ class Life:
 
     async def _controlled(self, job: Job, fate: Fate) -> Outcome:
         """Run it, while somebody asks for this and that."""
-        async with asyncio.TaskGroup() as group:
-            for at, parallelism in fate.rescaled.items():
-                plan = self._plan(parallelism)
-                group.create_task(_later(at, partial(self._rescale, job, plan)))
-            for at in fate.saved:
-                group.create_task(_later(at, partial(self._save, job)))
-            return await job.run()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for at, parallelism in fate.rescaled.items():
+                    plan = self._plan(parallelism)
+                    group.create_task(_later(at, partial(self._rescale, job, plan)))
+                for at in fate.saved:
+                    group.create_task(_later(at, partial(self._save, job)))
+                return await job.run()
+        except BaseExceptionGroup as errors:
+            unread = errors.subgroup(SnapshotError)
+            raise unread.exceptions[0] if unread else errors from None
 
     async def _rescale(self, job: Job, plan: nodes.Plan) -> None:
         with suppress(Refused):

@@ -121,7 +121,15 @@ def _identified(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
     if not by:
         return frame.with_columns(pl.lit("").alias(ROW))
-    return frame.with_columns(encoded(frame.select(by)).alias(ROW))
+    told = [_as_text(pl.col(n)) if frame.schema[n].is_nested() else pl.col(n) for n in by]
+    return frame.with_columns(encoded(frame.select(told)).alias(ROW))
+
+
+def _as_text(nested: pl.Expr) -> pl.Expr:
+    """Arrays and structs as text, which keys can be made of."""
+    import polars as pl
+
+    return pl.struct(nested.alias("of")).struct.json_encode()
 
 
 def changes_said(found: dict[str, Any]) -> str:

@@ -123,16 +123,17 @@ def dedup_text(operation: nodes.Dedup) -> str:
 
 
 def join_text(join: nodes.Join) -> str:
-    """Which rows meet, and how long they are kept for that."""
+    """Which rows meet, and how long they are kept for that; a window is said before."""
     if isinstance(join.matching, Connected):
         return f"connect, {process_text(join.matching.body)}"
-    return f"{join.type} join on {canonical(join.text)}, {_matching(join.matching)}"
+    near = _matching(join.matching)
+    return f"{join.type} join on {canonical(join.text)}{f', {near}' if near else ''}"
 
 
 def _matching(matching: Matching) -> str:
     match matching:
-        case SameWindow(window):
-            return window_text(window)
+        case SameWindow():
+            return ""
         case Within(least_us=int(least), most_us=int(most), processing=processing):
             clock = " by the wall clock" if processing else ""
             return f"within {signed(least)} and {signed(most)}{clock}"
@@ -206,6 +207,8 @@ def _operation(operation: nodes.Operation) -> Iterator[str]:
         case nodes.Join():
             for one, other in zip(operation.left.key, operation.right.key, strict=True):
                 yield f"key {column_text(one)} = {column_text(other)}"
+            if isinstance(operation.matching, SameWindow):
+                yield window_text(operation.matching.window)
             yield join_text(operation)
             if isinstance(operation.matching, Connected):
                 yield from _body(operation.matching.body)

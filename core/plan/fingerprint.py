@@ -214,7 +214,8 @@ def said(kept: Mapping[str, Any]) -> str:
     lateness = timedelta(microseconds=kept["lateness_us"])
     late = f"lateness {duration_said(lateness)}" if lateness else ""
     made = ", ".join([*calls, *columns])
-    does = f"{kept['does']}{f' of {made}' if made else ''}"
+    of = "; keeps" if "laid_out" in kept else " of"
+    does = f"{kept['does']}{f'{of} {made}' if made else ''}"
     by = f"key {key}" if key else "no key"
     return "; ".join(filter(None, (by, kept["window"], late, does, ttl)))
 

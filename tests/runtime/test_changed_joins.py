@@ -284,8 +284,8 @@ def test_both_texts_are_shown(tmp_path: Path) -> None:
     columns = "`a.k` bigint, `a.v` bigint, `b.v` bigint"
     join = "key k bigint; inner join on (a.k = b.k), within"
     assert refusal(was, now).splitlines()[1:3] == [
-        f"      was: {join} -10s and 10s of {columns}",
-        f"      is:  {join} -1m and 1m of {columns}",
+        f"      was: {join} -10s and 10s; keeps {columns}",
+        f"      is:  {join} -1m and 1m; keeps {columns}",
     ]
 
 

@@ -214,6 +214,7 @@ def _ranking(text: str, rows: Schema) -> nodes.Ranking:
     return nodes.Ranking(type_expression(text[:end], rows), descending, nulls_last, text)
 
 
+_NOTHING = Schema(())
 _NOBODY = UserCode(Path(), "", "")
 """In the place of users' code, which nobody runs to show what it sees."""
 
@@ -230,7 +231,7 @@ def _trigger(said: Mapping[str, Any]) -> Trigger:
     return Trigger(said["every_us"], said["count"], said["processing"])
 
 
-def _window(said: Mapping[str, Any], of: Schema) -> Window:
+def _window(said: Mapping[str, Any], of: Schema = _NOTHING) -> Window:
     ((name, lengths),) = said["shape"].items()
     return Window(
         SHAPES[name](**lengths),

@@ -13,7 +13,8 @@ from docs.snippets import ROOT
 ELSEWHERE = {"kafka.yaml"}  # tests/kafka/test_demo.py has a broker for it
 CONFIGS = sorted({path.name for path in (ROOT / "configs").glob("*.yaml")} - ELSEWHERE)
 BIDS = "sources.bids.nexmark.events={}"
-EVENTS = dict.fromkeys(("demo.yaml", "windows.yaml", "changes.yaml", "process.yaml"), BIDS)
+OF_BIDS = ("demo.yaml", "windows.yaml", "changes.yaml", "process.yaml", "user_windows.yaml")
+EVENTS = dict.fromkeys(OF_BIDS, BIDS)
 """How many rows a pipeline reads, where that is more than a test needs."""
 CHANGES = {
     "changes/totals": ("channel",),
@@ -21,6 +22,7 @@ CHANGES = {
     "changes/spent": (),
     "changes/dearest": ("rank",),
     "demo/totals": ("channel",),
+    "user_windows/highest": ("auction", "window_start"),
 }
 """Folders of changes, with the key that tells them apart: the last row of a key counts."""
 NOT_STEADY = {"late.yaml": "which rows are late depends on how watermarks and rows interleave"}

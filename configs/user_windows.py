@@ -1,0 +1,48 @@
+"""What user_windows.yaml names: an aggregate, a function of rows, an evictor, a trigger."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import polars as pl
+
+from headrace.core.windows import Aggregate, Trigger, Window
+
+
+class P99(Aggregate[dict[str, pl.Series]]):
+    """The price that 99 of 100 bids do not exceed; all prices are kept."""
+
+    state: ClassVar = {"prices": "array<bigint>"}
+
+    def partial(self, prices: pl.Series) -> dict[str, pl.Series]:
+        return {"prices": prices}
+
+    def merge(self, partials: Sequence[dict[str, pl.Series]]) -> dict[str, pl.Series]:
+        return {"prices": pl.concat([each["prices"] for each in partials])}
+
+    def finish(self, partial: dict[str, pl.Series]) -> float | None:
+        return partial["prices"].quantile(0.99)
+
+
+def jumps(bids: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """The bids of a window that are more than twice the bid before them."""
+    risen = pl.col("price") > 2 * pl.col("price").shift()
+    after = (pl.col("date_time") - window.start).dt.total_milliseconds()
+    return bids.select("price", after_ms=after, risen=risen).filter("risen").drop("risen")
+
+
+def without_doubles(bids: pl.DataFrame) -> pl.DataFrame:
+    """One bid a bidder: the last."""
+    return bids.unique("bidder", keep="last", maintain_order=True)
+
+
+class EveryBigBid(Trigger):
+    """Fires when a bid is higher than all that have come to the window before, and high."""
+
+    state: ClassVar = {"highest": "bigint"}
+
+    def on_rows(self, bids: pl.DataFrame, state: dict[str, Any], window: Window) -> bool:
+        highest = bids["price"].max()
+        if highest <= max(state["highest"] or 0, 9_000_000):
+            return False
+        state["highest"] = highest
+        return True

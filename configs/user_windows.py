@@ -41,7 +41,7 @@ class EveryBigBid(Trigger):
     state: ClassVar = {"highest": "bigint"}
 
     def on_rows(self, bids: pl.DataFrame, state: dict[str, Any], window: Window) -> bool:
-        highest = bids["price"].max()
+        highest: int = bids.select(pl.col("price").max()).item()
         if highest <= max(state["highest"] or 0, 9_000_000):
             return False
         state["highest"] = highest

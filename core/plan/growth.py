@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan.columns import Report
 from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.matching import AsOf, Changing, Connected, Everywhere, Matching, SameWindow, Within
+from headrace.core.plan.matching import (
+    AsOf,
+    Changing,
+    Connected,
+    Everywhere,
+    Matching,
+    SameWindow,
+    Within,
+)
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -121,7 +129,7 @@ def _join_grows(join: Join) -> tuple[str, str] | None:
                 "keep: {key: ...} says which row replaces which, keep: {ttl: 1d} how long one holds"
             )
             return f'every row of "{join.right.name}" is remembered for ever', hint
-        case Connected(body) if (kept := _kept_for_ever(body)):
+        case Connected(body) if kept := _kept_for_ever(body):
             message = f'"{kept}" of every key is remembered for ever'
             return message, 'it has no ttl, as in value("bigint", ttl="1h")'
         case Changing(ttl=None):

@@ -48,7 +48,7 @@ class Declared:
         clock = " by the wall clock" if self.processing else ""
         if self.ttl_us is None:
             return shown + clock
-        return f"{shown}, ttl {timedelta(microseconds=self.ttl_us)}{clock}"
+        return f"{shown}, ttl {_shortly(self.ttl_us)}{clock}"
 
 
 def declared(
@@ -70,6 +70,16 @@ def declared(
         raise ValueError("time is that of ttl, and there is none")
     length = None if ttl is None else _duration(ttl)
     return Declared(kind, read, length, time == "processing", default)
+
+
+def _shortly(us: int) -> str:
+    """A duration in the largest unit that it is a whole number of.
+
+    >>> _shortly(90_000_000)
+    '90s'
+    """
+    unit = next((u for u in reversed(UNITS) if us % UNITS[u] == 0), "")
+    return f"{us // UNITS[unit]}{unit}" if unit else f"{us}us"
 
 
 def _type(word: object) -> Type:

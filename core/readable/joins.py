@@ -26,8 +26,9 @@ from headrace.core.operators.joins.sides import LEFT, RIGHT, TIMES
 from headrace.core.operators.joins.spans import SHOWN, WAS
 from headrace.core.operators.joins.standing import IDS, ROWS
 from headrace.core.operators.joins.versions import GONE, VERSIONS
+from headrace.core.operators.kept import row_types
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import AsOf, Everywhere, Within
+from headrace.core.plan.matching import AsOf, Changing, Everywhere, Within
 from headrace.core.plan.windows import Session
 from headrace.core.readable.columns import free, named
 from headrace.core.readable.keys import decoded
@@ -120,8 +121,8 @@ class JoinStates:
             rows = there.explode(ROWS[which]).unnest(ROWS[which])
             told = {"side": pl.lit(side.name)}
             if self._has_ids:
-                id = pl.col(IDS[which]) if IDS[which] in rows.columns else pl.lit("")
-                told["row"] = id
+                has = IDS[which] in rows.columns
+                told["row"] = pl.col(IDS[which]) if has else pl.lit(None, dtype=pl.String())
             behind = {**self._at(which), **_until(table)}
             sides.append(self._of(which, rows, told, behind, self._join.left.key))
         whole = pl.concat(sides, how="diagonal")
@@ -138,6 +139,9 @@ class JoinStates:
         if matching.in_time:
             rows = everywhere.held_until(rows, matching)
             behind["until"] = pl.col(everywhere.UNTIL)
+            if matching.ttl_us is not None:  # of that, the last moment
+                last = pl.col(TIMES[RIGHT]) + matching.ttl_us
+                behind["until"] = pl.min_horizontal(everywhere.UNTIL, last)
         shown = _inputs(side.key) | _inputs(side.columns)
         of = zip(matching.key or (), everywhere.replaced(matching), strict=True)
         told = {e.name: pl.col(name) for e, name in of if not _inputs([e]) & shown}
@@ -198,13 +202,17 @@ class JoinStates:
     def _has_ids(self) -> bool:
         """Whether rows of one key are told apart by more than that."""
         layout = self._layouts["keys"]
-        return any(f'"{id}"' in repr(layout[rows]) for id, rows in zip(IDS, ROWS, strict=True))
+        return any(id in row_types(layout, rows) for id, rows in zip(IDS, ROWS, strict=True))
 
     def _nothing(self, name: str) -> pl.DataFrame:
         """A state without rows, as the operator would lay it out."""
         import polars as pl
 
-        return pl.DataFrame(schema=self._layouts[name])
+        layout, matching = self._layouts[name], self._join.matching
+        forgets = isinstance(matching, AsOf) and matching.ttl_us is not None
+        forgets |= isinstance(matching, Changing) and matching.ttl is not None
+        until = {UNTIL: pl.Int64()} if forgets and KEY in layout else {}
+        return pl.DataFrame(schema={**layout, **until})
 
 
 def _until(table: pl.DataFrame) -> dict[str, pl.Expr]:

@@ -1,6 +1,6 @@
 """Classes of users for tests, over rows of k, s, v, x and at."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import polars as pl
 
@@ -51,7 +51,7 @@ class Sessions(Process):
         if row.v is not None and row.v < -3:
             state.over = None
 
-    def on_timer(self, at, state: "Sessions", out: Out) -> None:
+    def on_timer(self, at: datetime, state: "Sessions", out: Out) -> None:
         out(k=self.key, n=state.rows, total=len(set(state.seen)))
         state.rows = 0
         state.seen = []
@@ -70,7 +70,7 @@ class Two(Process):
             state.first = self.event_time + step
         state.second = self.event_time + timedelta(seconds=1)
 
-    def on_timer(self, at, state: "Two", out: Out) -> None:
+    def on_timer(self, at: datetime, state: "Two", out: Out) -> None:
         state.count += 1
         if self.timer == "first" and state.count % 3:
             state.second = at + timedelta(seconds=1)
@@ -110,7 +110,7 @@ class Waking(Process):
             state.wake = self.now + timedelta(seconds=2)
         out(k=self.key, n=-1, total=state.lately)
 
-    def on_timer(self, at, state: "Waking", out: Out) -> None:
+    def on_timer(self, at: datetime, state: "Waking", out: Out) -> None:
         out(k=self.key, n=0, total=state.rows)
 
 
@@ -129,7 +129,7 @@ class Picky(Process):
         if row.v == 2:
             raise ValueError("two is too many")
 
-    def on_timer(self, at, state: "Picky", out: Out) -> None:
+    def on_timer(self, at: datetime, state: "Picky", out: Out) -> None:
         state.seen.clear()
         if state.rows % 4 == 0:
             raise ValueError("four is too many")
@@ -167,7 +167,7 @@ class ManySessions(Process):
         state.over.set(self.event_times + timedelta(minutes=1))
         out.odd(rows.filter(pl.col("v") % 2 == 1).select("v"), of=rows["v"] % 2 == 1)
 
-    def on_timer(self, at, state: "ManySessions", out: Out) -> None:
+    def on_timer(self, at: datetime, state: "ManySessions", out: Out) -> None:
         out(k=self.key, n=state.rows, total=0)
         state.rows = 0
 
@@ -192,7 +192,7 @@ class Suspicious(Process):
         step = timedelta(milliseconds=1500 * (row.v or 0))
         state.quiet = None if row.v == 5 else self.event_time + step
 
-    def on_timer(self, at, state: "Suspicious", out: Out) -> None:
+    def on_timer(self, at: datetime, state: "Suspicious", out: Out) -> None:
         out(k=self.key, n=-len(state.texts), total=sum(state.counts.values()))
         if len(state.texts) > 2:
             state.texts = state.texts[2:]
@@ -210,7 +210,7 @@ class Matched(Process):
         state.open.append(row.v or 0)
         state.late = self.event_time + timedelta(seconds=3)
 
-    def on_right(self, row, state: "Matched", out: Out) -> None:
+    def on_right(self, row: Numbered, state: "Matched", out: Out) -> None:
         if not state.open:
             out(k=self.key, n=-1, total=row.v or 0)
             return
@@ -219,6 +219,15 @@ class Matched(Process):
         if not state.open:
             state.late = None
 
-    def on_timer(self, at, state: "Matched", out: Out) -> None:
+    def on_timer(self, at: datetime, state: "Matched", out: Out) -> None:
         out(k=self.key, n=0, total=sum(state.open))
         state.open.clear()
+
+
+class Alien(Process):
+    """Keeps what it does not declare."""
+
+    n = value("bigint")
+
+    def on_row(self, row: Numbered, state: "Alien", out: Out) -> None:
+        state.n = "x"  # type: ignore[assignment]

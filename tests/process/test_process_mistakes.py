@@ -14,7 +14,7 @@ from headrace.core.process import Process
 from headrace.core.testing import Trial
 from headrace.core.user_code import UserCodeError
 
-WRONG = Path(__file__).parent / "wrong.py"
+WRONG = Path(__file__).parent / "wrong.txt"
 
 
 def said(folder: Path, step: str, source: str = "", sinks: str = "") -> list[str]:

@@ -1,0 +1,67 @@
+"""Rows and timers on which a class fails: left out, undone, counted, handed on."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from headrace.core.elements import FOREVER_US
+from headrace.core.user_code import UserCodeError
+from tests.process.test_process_freezing import step
+from tests.reference.pipelines import BEGIN, SCHEMA
+from tests.runtime.chains import Event, Subtasks, plan_of, planned
+
+
+def rows(*values: tuple[int, int]) -> Event:
+    """Rows of key 1: the value, and when."""
+    made = (
+        {"k": 1, "s": "a", "v": v, "x": 0.0, "at": BEGIN + timedelta(seconds=t)} for v, t in values
+    )
+    return Event(0, tuple(made))
+
+
+END = Event(0, (), FOREVER_US)
+
+
+def out(said: object) -> list[str]:
+    return sorted(f"{stream}: {row}" for stream, row in said)  # type: ignore[attr-defined]
+
+
+def test_what_a_row_did_that_failed_is_undone() -> None:
+    clean = Subtasks(plan_of(step("Picky", on_error=", on_error: skip")), 1)
+    other = Subtasks(plan_of(step("Picky", on_error=", on_error: skip")), 1)
+    clean.said(rows((1, 0), (3, 2)))
+    other.said(rows((1, 0), (2, 1), (3, 2), (2, 3)))
+    assert out(clean.said(END)) == out(other.said(END)) != []
+    assert [each.failed for each in other.compiled] == [{"step": 2}]
+
+
+def test_a_timer_that_failed_is_told_with_its_key() -> None:
+    clauses = step("Picky", on_error=", on_error: {to: failed}")
+    subtasks = Subtasks(
+        planned(
+            f"sources:\n  rows: {{memory: {{data: in}}, schema: {SCHEMA}, event_time: at}}\n"
+            f"steps:\n  step: {{from: rows, {clauses}}}\n"
+            "sinks:\n  out: {from: step, memory: {data: out}}\n"
+            "  bad: {from: failed, memory: {data: bad}}\n"
+        ),
+        1,
+    )
+    subtasks.said(rows((1, 0), (1, 0), (1, 0), (1, 0), (2, 0)))
+    found = out(subtasks.said(END))
+    failed = [each for each in found if each.startswith("failed: ")]
+    assert len(failed) == 2
+    assert any("ValueError: two is too many" in each and '"v":2' in each for each in failed)
+    timer = next(each for each in failed if "four is too many" in each)
+    assert '"key":1' in timer and '"timer":"stop"' in timer and "classes.py:" in timer
+
+
+def test_state_of_another_type_is_told_when_it_is_kept() -> None:
+    subtasks = Subtasks(plan_of(step("Alien")), 1)
+    subtasks.said(rows((1, 0)))
+    subtasks.said(Event(0, (), FOREVER_US))
+    message = "state n is a value of bigint, and was set to 'x' (str), of the key 1"
+    with pytest.raises(UserCodeError, match=re.escape(message)):
+        subtasks.freeze()

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.timing import compile_all
 from benchmarks.works import cpu_s, run
 
-MILLIONS = 1
+MILLIONS = 4
 BASE_MS = 1_700_000_000_000
 PIPELINE = """
 name: process

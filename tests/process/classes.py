@@ -25,6 +25,13 @@ class Numbered(Row):
     v: int | None
 
 
+class Short(Row):
+    """Less of a row."""
+
+    k: int | None
+    v: int | None
+
+
 class Totals(Process):
     """A running total, and the number of rows, of each key."""
 
@@ -210,7 +217,7 @@ class Matched(Process):
         state.open.append(row.v or 0)
         state.late = self.event_time + timedelta(seconds=3)
 
-    def on_right(self, row: Numbered, state: "Matched", out: Out) -> None:
+    def on_right(self, row: Short, state: "Matched", out: Out) -> None:
         if not state.open:
             out(k=self.key, n=-1, total=row.v or 0)
             return

@@ -128,6 +128,9 @@ class StepKeys(Part):
     join: Join | None = Field(
         None, description="Rows of two inputs side by side; it stands in the place of `from`."
     )
+    connect: Connect | None = Field(
+        None, description="Two inputs of one `process`, in the place of `from`."
+    )
     broadcast: Broadcast | None = Field(
         None, description="Each row beside those of a small stream, which every subtask keeps."
     )
@@ -171,9 +174,6 @@ class StepKeys(Part):
         None, description="Without `window`: when a key is forgotten; by default never."
     )
     dedup: Dedup | None = Field(None, description="One row a key.")
-    connect: Connect | None = Field(
-        None, description="Two inputs of one `process`, in the place of `from`."
-    )
     process: Process | None = Field(
         None, description="A Python class over the rows of each key, with state and timers."
     )

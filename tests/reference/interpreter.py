@@ -59,7 +59,7 @@ def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dic
                     rows.sort(key=lambda row: row.order)
                 streams.update(_step(part, rows, inputs.get(part.name, ())))
             case nodes.Sink():
-                streams[part.name] = streams[part.input]
+                streams[part.name] = streams.get(part.input, [])  # nothing is late
     return streams
 
 

@@ -1,0 +1,165 @@
+"""Joins whose rows come too late, or not for a while, or of which one side ended long ago.
+
+A row is told to be late, or it meets all others that are not, in whatever order they come and
+whatever happens: so what comes out is what the plan means of the rows that were not late.
+
+Thousands more: `python -m tests.runtime.test_late_joins 5000`; a seed that fails is shown.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polars as pl
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from headrace.connectors.memory import Happening
+from headrace.core.checkpoints import Rhythm
+from headrace.core.job import Outcome
+from headrace.state.rocks.backend import RocksBackend
+from tests.reference import joined, pipelines
+from tests.reference.interpreter import interpret
+from tests.runtime.outputs import ended, shown
+from tests.runtime.running import cut
+from tests.runtime.surviving import Fate, FlakyMemory, Life, live
+
+LIVES = 5
+Splits = list[list[dict[str, Any]]]
+
+LATE = "late_to: {left: late_left, right: late_right}"
+NEAR = joined.WITHIN.filter(lambda text: "type" not in text)
+WINDOWS = st.sampled_from(["tumble: 5s", "tumble: 7s, offset: 2s"])
+SINKS = """sinks:
+  out: {from: step, memory: {data: out}}
+  gone_left: {from: late_left, memory: {data: late_left}}
+"""
+RIGHT_TOO = "  gone_right: {from: late_right, memory: {data: late_right}}\n"
+MORE = "key: k, window: {tumble: 4s}, aggregate: {n: count(*), f: first(v), l: last(v)}"
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_a_row_is_late_or_meets_all_that_are_not(data: st.DataObject) -> None:
+    survive(data)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> str:
+    """The steps behind the sources `a` and `b`, and the sinks."""
+    type = draw(st.sampled_from(joined.TYPES))
+    match draw(st.sampled_from(["within", "within", "as_of", "window", "broadcast"])):
+        case "within":
+            join = f"on: '{draw(joined.EQUAL)}', type: {type}, {draw(NEAR)}, {LATE}"
+            clauses = f"join: {{left: a, right: b, {join}}}"
+        case "window":
+            lateness = ", lateness: 3s" if type == "inner" and draw(st.booleans()) else ""
+            join = f"left: a, right: b, on: '{draw(joined.EQUAL)}', type: {type}, {LATE}"
+            clauses = f"join: {{{join}}}, window: {{{draw(WINDOWS)}{lateness}}}"
+        case "as_of":
+            type = draw(st.sampled_from(["inner", "left"]))
+            join = f"on: '{draw(joined.EQUAL)}', type: {type}, {draw(joined.AS_OF)}, {LATE}"
+            clauses = f"join: {{left: a, right: b, {join}}}"
+        case _:
+            type = draw(st.sampled_from(["inner", "left", "semi", "anti"]))
+            join = f"rules: b, on: '{draw(joined.ANY)}', type: {type}{draw(joined.KEEP)}"
+            clauses = f"from: a, broadcast: {{{join}, late_to: late_left}}"
+    clauses += f", {joined.ALONE if type in ('semi', 'anti') else joined.BOTH}"
+    sinks = SINKS + (RIGHT_TOO if "late_right" in clauses else "")
+    if draw(st.booleans()):
+        return f"  step: {{{clauses}}}\n{sinks}"
+    return f"  met: {{{clauses}}}\n  step: {{from: met, {MORE}}}\n{sinks}"
+
+
+def survive(data: st.DataObject) -> None:
+    """Draw a join, rows that come in any order, and what happens; run to the end, and compare."""
+    text = data.draw(steps())
+    sources = ""
+    for name, of in (("a", "left"), ("b", "right")):
+        # Nobody tells of rules that come late: they hold from when they come.
+        delay = 40 if name == "b" and "broadcast" in text else data.draw(st.sampled_from([0, 1, 4]))
+        # What has been idle may be late for a step behind others that have not been.
+        may_idle = delay < 40 and "met" not in text
+        idle = data.draw(st.sampled_from(["", ", idle: 1s", ", idle: 4s"])) if may_idle else ""
+        time = f"event_time: at, watermark: {{delay: {delay}s{idle}}}"
+        sources += f"  {name}: {{memory: {{data: {of}}}, schema: {pipelines.SCHEMA}, {time}}}\n"
+    parallelism = data.draw(st.sampled_from([1, 2, 3]))
+    text = f"settings: {{parallelism: {parallelism}}}\nsources:\n{sources}steps:\n{text}"
+    sides = [_numbered(data.draw(pipelines.SPLITS)) for _ in range(2)]
+    chance = random.Random(data.draw(st.integers(0, 9999)))
+    run(text, sides, chance, chance.randrange(LIVES))
+
+
+def run(text: str, sides: list[Splits], chance: random.Random, lives: int) -> None:
+    """Live through so much, and compare."""
+    left, right = sides
+    memory = FlakyMemory({"left": paced(left, chance), "right": paced(right, chance)})
+    with TemporaryDirectory() as folder:
+        rhythm = Rhythm(every_s=chance.choice([0.3, 1.0, 3.0]), tolerable=1000)
+        life = Life(Path(folder), text, memory, rhythm)
+        if chance.random() < 0.3:
+            life.backend = partial(RocksBackend, f"{folder}/state", chance.choice([1, 1 << 20]))
+        outcome = live(life, [Fate.drawn(chance) for _ in range(lives)], chance)
+    assert outcome.failure is None, outcome.failure
+    assert life.finished
+    compare(life, outcome, left, right)
+
+
+def compare(life: Life, outcome: Outcome, left: Splits, right: Splits) -> None:
+    """Hold what came out to what the plan means of the rows that were not late."""
+    assert life.job is not None
+    memory, plan = life.memory, life.job.plan
+    late = [_numbers(memory.outputs.get(name, [])) for name in ("late_left", "late_right")]
+    in_time = [
+        [[row for row in rows if row["v"] not in gone] for rows in side]
+        for side, gone in zip((left, right), late, strict=True)
+    ]
+    assert all(len(gone) == len({*gone}) for gone in late), "a row was late twice"
+    step = "met" if "met" in outcome.parts else "step"
+    assert outcome.parts[step].late == sum(map(len, late))
+    wanted = interpret(plan, dict(zip("ab", in_time, strict=True)))["out"]
+    stream = plan.streams["step"]
+    names = stream.schema.names
+    assert ended(memory, stream.kind, names) == Counter(
+        shown(row.values[name] for name in names) for row in wanted
+    )
+
+
+def paced(splits: Splits, chance: random.Random) -> dict[str, list[Happening]]:
+    """The rows in pieces with pauses, a side at once or for long; some splits begin late."""
+    pauses = chance.choice([[0.0], [0.0, 0.4, 2.0], [2.0, 6.0]])
+    found: dict[str, list[Happening]] = {}
+    for at, rows in enumerate(rows for rows in splits if rows):
+        found[str(at)] = [chance.choice([0.0, 0.0, 5.0])]
+        for frame in cut(pipelines.frame(rows), chance.choice([1, 4, 50])):
+            found[str(at)] += [frame, chance.choice(pauses)]
+    return found
+
+
+def _numbered(splits: Splits) -> Splits:
+    """The rows, each with a number of its own as `v`; some in order, others in none."""
+    numbers = iter(range(-20, 1000))
+    return [[{**row, "v": next(numbers)} for row in rows] for rows in splits]
+
+
+def _numbers(frames: Iterable[pl.DataFrame]) -> list[int]:
+    return [number for frame in frames for number in frame["v"]]
+
+
+def more(examples: int, from_seed: int) -> None:
+    """As many examples as that, a hundred a seed."""
+    for at in range(from_seed, from_seed + examples // 100):
+        print(f"seed {at}", flush=True)
+        some = settings(max_examples=100, deadline=None, phases=[Phase.generate, Phase.shrink])
+        seed(at)(some(given(st.data())(survive)))()
+
+
+if __name__ == "__main__":
+    more(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)

@@ -12,9 +12,13 @@ from docs.snippets import ROOT
 
 ELSEWHERE = {"kafka.yaml"}  # tests/kafka/test_demo.py has a broker for it
 CONFIGS = sorted({path.name for path in (ROOT / "configs").glob("*.yaml")} - ELSEWHERE)
-BIDS = "sources.bids.nexmark.events={}"
+BIDS = ("sources.bids.nexmark.events={}",)
 OF_BIDS = ("demo.yaml", "windows.yaml", "changes.yaml", "process.yaml", "user_windows.yaml")
-EVENTS = dict.fromkeys(OF_BIDS, BIDS)
+EVENTS = dict.fromkeys((*OF_BIDS, "broadcast.yaml"), BIDS) | {
+    "joins.yaml": tuple(
+        f"sources.{stream}.nexmark.events={{}}" for stream in ("bids", "auctions", "persons")
+    )
+}
 """How many rows a pipeline reads, where that is more than a test needs."""
 CHANGES = {
     "changes/totals": ("channel",),
@@ -36,7 +40,7 @@ Rows = Counter[Row]
 
 def overrides(name: str, events: str, parallelism: int) -> tuple[str, ...]:
     """What is set otherwise than the file says."""
-    fewer = (EVENTS[name].format(events),) if name in EVENTS else ()
+    fewer = (value.format(events) for value in EVENTS.get(name, ()))
     return (*fewer, f"settings.parallelism={parallelism}")
 
 

@@ -6,12 +6,14 @@ on the page and what belongs to no key: values, replacements, what is not built 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from inspect import getdoc
 
 from headrace.core.connector import Connector, Connectors
+from headrace.core.pipeline.broadcast import Broadcast
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.formats import FORMATS, LATER_FORMATS, CsvOptions, JsonOptions
+from headrace.core.pipeline.joins import Join
 from headrace.core.pipeline.keyed import Apply, Dedup, PythonAggregate, Top, Ttl, Window
 from headrace.core.pipeline.later import LATER_CLAUSES
 from headrace.core.pipeline.lookup import LookupKeys
@@ -50,9 +52,9 @@ behind it read these. The event time of a window's row is its end, less a micros
 
 Some steps put out changes: each row replaces the earlier row of its key, or deletes it. These are
 `aggregate` and `top` without `window`, windows that fire again (`trigger` or `lateness`, with
-`accumulate`), and `dedup` with `keep: last`. Such a stream can be read by `where`, `select`, `with`
-and `drop`, if the columns of its key stay as they are; by `top` and `aggregate` without `window`, if
-their key is made of that key; and by sinks. Where rows may be deleted,
+`accumulate`), `dedup` with `keep: last`, and joins of two such streams, which can be read by `where`,
+`select`, `with` and `drop`, if the columns of its key stay; by `top` and `aggregate` without `window`,
+if their key is made of that key; by [joins](joins.md); and by sinks. Where rows may be deleted,
 sinks write a column `_delete` that says so. [Windows and state](windows.md) has an example of each.
 """
 
@@ -97,6 +99,21 @@ aliases and merge keys (`<<`) are supported; tags other than YAML's own core one
 """
 
 
+CLAUSES: Mapping[str, type[Part]] = {
+    "join": Join,
+    "broadcast": Broadcast,
+    "map": Map,
+    "window": Window,
+    "aggregate": PythonAggregate,
+    "apply": Apply,
+    "top": Top,
+    "dedup": Dedup,
+    "connect": Connect,
+    "process": Process,
+}
+"""Clauses of steps with keys of their own, in the order in which the page has them."""
+
+
 def reference_markdown(connectors: Connectors) -> str:
     """The page docs/language.md."""
     return "\n".join(_page(connectors))
@@ -113,14 +130,7 @@ def _page(connectors: Connectors) -> Iterator[str]:
     yield from _connectors(connectors, "source")
     yield from _section("## Steps", StepKeys, "")
     yield KEYED
-    parts = (("map", Map), ("window", Window), ("aggregate", PythonAggregate), ("apply", Apply))
-    for name, part in (
-        *parts,
-        ("top", Top),
-        ("dedup", Dedup),
-        ("connect", Connect),
-        ("process", Process),
-    ):
+    for name, part in CLAUSES.items():
         yield from _section(f"### {name}", part, name)
     yield from _section("### ttl", Ttl, "ttl")
     yield from _section("### lookup", LookupKeys, "lookup")

@@ -37,7 +37,7 @@ steps:
 sinks:
   out: {{from: totals, files: {{path: out, mode: overwrite}}}}
 """
-TOTALS = '''
+TOTALS = """
 import polars as pl
 
 from headrace.core.process import Process, Row, value
@@ -65,7 +65,7 @@ class on_rows(Process):
         total = rows.select(pl.col("amount").cum_sum().over("card"))["amount"] + before
         state.total.set(total)
         out(rows.select("card", total=total))
-'''
+"""
 LOOP = """
 import sys
 

@@ -53,8 +53,8 @@ behind it read these. The event time of a window's row is its end, less a micros
 Some steps put out changes: each row replaces the earlier row of its key, or deletes it. These are
 `aggregate` and `top` without `window`, windows that fire again (`trigger` or `lateness`, with
 `accumulate`), `dedup` with `keep: last`, and joins of two such streams. `where`, `with`, `drop`,
-`select` take changes, if the columns of their key stay; `top` and `aggregate` without `window`, if their key
-is made of that key; [joins](joins.md) by that key; and sinks. Where rows may be deleted,
+`select` take changes, if the columns of their key stay; `top` and `aggregate` without `window`, if
+their key is made of that key; [joins](joins.md) by that key; and sinks. Where rows may be deleted,
 sinks write a column `_delete` that says so. [Windows and state](windows.md) has an example of each.
 """
 

@@ -13,6 +13,7 @@ from headrace.core.aggregates import TABLE
 from headrace.core.elements import DELETE, HIDDEN
 from headrace.core.keygroups import encoded
 from headrace.core.readable.keys import decoded
+from headrace.core.readable.meaning import Meaning
 from headrace.core.readable.step import ReadableStep
 from headrace.core.types import STRING, Field, Schema
 from headrace.state.rocks.backend import RocksBackend
@@ -349,5 +350,5 @@ def test_a_state_without_rows_has_the_same_columns(tmp_path: Path) -> None:
 def read_nothing(step: ReadableStep, state: str) -> pl.DataFrame:
     from headrace.core.readable.states import States
 
-    assert step.meaning is not None
+    assert isinstance(step.meaning, Meaning)
     return next(States(step.meaning).read(state, [], 0))

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from headrace.connectors.memory import Happening
 from headrace.core.elements import DELETE
 from headrace.core.fitting import Wishes, check_fits
 from headrace.state.rocks.backend import RocksBackend
@@ -69,7 +70,7 @@ class Job:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        inputs = {
+        inputs: dict[str, dict[str, list[Happening]]] = {
             name: {"0": [rows(before), 5.0, rows(after)]}
             for name, (before, after) in {"left": LEFT, "right": RIGHT}.items()
         }

@@ -148,7 +148,7 @@ class Modelled(RuleBasedStateMachine):
         frame = _keyed(keys).with_columns(
             text=pl.Series([text for _, text in rows], dtype=pl.String),
         )
-        kept = {}
+        kept: dict[int, tuple[str, int | None]] = {}
         for subtask, part in self._dealt(frame):
             numbers = subtask.table.add(part.drop("k"))
             assert numbers.is_sorted()

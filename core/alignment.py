@@ -89,6 +89,9 @@ class Alignment:
         timed = [each for at, each in enumerate(self._inputs) if at not in self.timeless]
         going_on = [input for input in timed if input.watermark_us < FOREVER_US]
         if not going_on and not all(self._inputs[at].ended for at in self.timeless):
+            # Whose rows still come have no time: they hold nobody back, before or behind a batch.
+            self._idle = True
+            yield Idle()
             return
         live = [input.watermark_us for input in going_on if not input.idle]
         was_idle, self._idle = self._idle, bool(going_on) and not live

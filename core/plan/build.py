@@ -160,7 +160,8 @@ class Builder:
         self.report.about = _subject(step)
         self._check_parallelism(step)
         inputs = [(name, self._input(name)) for name in step.reads]
-        timed = all(self.streams[n].timed for n in step.reads if n in self.streams)
+        of_time = step.reads[:1] if step.broadcast else step.reads  # rows keep theirs beside rules
+        timed = all(self.streams[n].timed for n in of_time if n in self.streams)
         begins: tuple[nodes.Operation, ...] = ()
         if step.connect is not None:
             sides = [(str(name), *self._of_input((name, known))) for name, known in inputs]

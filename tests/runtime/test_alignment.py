@@ -125,3 +125,26 @@ def test_an_ended_input_has_sent_every_barrier() -> None:
     alignment = Alignment(2)
     assert told(alignment, (0, Barrier(1)), (1, End())) == [[], [Barrier(1)]]
     assert told(alignment, (0, Barrier(2))) == [[Barrier(2)]]
+
+
+def test_an_input_without_time_holds_nobody_back() -> None:
+    alignment = Alignment(2, timeless=frozenset({1}))
+    assert told(alignment, (1, ROW), (0, Watermark(5)), (1, ROW)) == [[ROW], [Watermark(5)], [ROW]]
+    assert told(alignment, (1, End()), (0, Watermark(7)), (0, End())) == [
+        [],
+        [Watermark(7)],
+        [Watermark(FOREVER_US), End()],
+    ]
+
+
+def test_rows_without_time_that_come_behind_the_others_are_not_the_end_of_time() -> None:
+    alignment = Alignment(2, timeless=frozenset({1}))
+    assert told(alignment, (0, Watermark(5)), (0, Watermark(FOREVER_US)), (0, End())) == [
+        [Watermark(5)],
+        [Idle()],
+        [Idle()],
+    ]
+    assert told(alignment, (1, ROW), (1, End())) == [
+        [ROW, Idle()],
+        [Watermark(FOREVER_US), End()],
+    ]

@@ -50,6 +50,7 @@ KEEP = st.sampled_from(
         *(", keep: {key: {odd: v % 2}}",),
     ]
 )
+KINDS = ("within", "within", "as_of", "window", "window", "changes", "broadcast")
 TYPES = ("inner", "left", "right", "full", "semi", "anti")
 BOTH = "select: {k: a.k, v: a.v, w: b.v, s: b.s, at: a.at, later: b.at}"
 ALONE = "select: {k: k, v: v, at: at}"
@@ -65,7 +66,7 @@ def steps(draw: st.DrawFn) -> str:
     type = draw(st.sampled_from(TYPES))
     alone = type in ("semi", "anti")
     columns = ALONE if alone else BOTH
-    match draw(st.sampled_from(["within", "within", "as_of", "broadcast"])):
+    match draw(st.sampled_from(KINDS)):
         case "within":
             join = f"on: '{draw(EQUAL)}', type: {type}, {draw(WITHIN)}"
             join = join.replace(f", type: {type}, type: inner", f", type: {type}")
@@ -79,7 +80,10 @@ def steps(draw: st.DrawFn) -> str:
         case "changes":
             both = "select: {k: mine.k, j: theirs.k, n: mine.n, m: theirs.n, least: least}"
             join = f"left: mine, right: theirs, on: mine.k = theirs.k, type: {type}"
-            return f"{CHANGES}  step: {{join: {{{join}}}{'' if alone else ', ' + both}}}\n"
+            # Of a full join, rows of both whose keys are null could not be told apart.
+            before = CHANGES.replace("{from: b,", "{from: b, where: k is not null,")
+            before = before if type == "full" else CHANGES
+            return f"{before}  step: {{join: {{{join}}}{'' if alone else ', ' + both}}}\n"
         case _:
             type = draw(st.sampled_from(["inner", "left", "semi", "anti"]))
             columns = ALONE if type in ("semi", "anti") else BOTH
@@ -96,9 +100,15 @@ def steps(draw: st.DrawFn) -> str:
 def pipelines(draw: st.DrawFn) -> str:
     """The text of a pipeline from `left` and `right` to `out`, all in memory."""
     source = f"schema: {SCHEMA}, event_time: at, watermark: {{delay: {SPREAD_S}s}}"
-    return (
-        f"sources:\n  a: {{memory: {{data: left}}, {source}}}\n"
-        f"  b: {{memory: {{data: right}}, {source}}}\n"
-        f"steps:\n{draw(steps())}"
-        "sinks:\n  out: {from: step, memory: {data: out}}\n"
-    )
+    text = f"steps:\n{draw(steps())}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
+    left = f"sources:\n  a: {{memory: {{data: left}}, {source}}}\n"
+    if draw(st.integers(0, 4)):
+        return f"{left}  b: {{memory: {{data: right}}, {source}}}\n{text}"
+    return left + itself(text)
+
+
+def itself(text: str) -> str:
+    """The steps with `a` joined with itself."""
+    for key in ("right", "rules"):
+        text = text.replace(f"{key}: b", f"{key}: {{from: a, as: b}}")
+    return text.replace("{from: b,", "{from: a,")

@@ -13,7 +13,14 @@ from headrace.core.expressions.typed import Column, walk
 from headrace.core.keygroups import group_of_no_key, owned
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.matching import AsOf, Changing, Connected, Everywhere
+from headrace.core.plan.matching import (
+    AsOf,
+    Changing,
+    Connected,
+    Everywhere,
+    Matching,
+    SameWindow,
+)
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -97,11 +104,20 @@ def _of_join(join: Join) -> Iterator[State]:
     if isinstance(join.matching, Changing):
         yield State("keys", "table", (("left rows", "array"), ("right rows", "array")))
         return
-    for name, side in (("left", join.left), ("right", join.right)):
-        yield State(name, "runs", tuple((c.name, str(c.value.type)) for c in side.columns))
+    went_out = ("shown_",) if _goes_out_again(join.matching) else ()
+    for before in ("", *went_out):
+        for name, side in (("left", join.left), ("right", join.right)):
+            columns = tuple((c.name, str(c.value.type)) for c in side.columns)
+            yield State(f"{before}{name}", "runs", columns)
     if isinstance(join.matching, AsOf):
         held = tuple((c.name, str(c.value.type)) for c in join.right.columns)
         yield State("versions", "table", held)
+
+
+def _goes_out_again(matching: Matching) -> bool:
+    """Whether rows are kept that went out, because late ones may touch their sessions."""
+    window = matching.window if isinstance(matching, SameWindow) else None
+    return window is not None and isinstance(window.shape, Session) and window.lateness_us > 0
 
 
 def of_body(body: Body) -> Iterator[State]:

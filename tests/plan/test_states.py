@@ -136,6 +136,10 @@ OF = "left: {from: orders, as: a}, right: {from: orders, as: b}, on: a.id = b.id
 @pytest.mark.parametrize(
     "step",
     [
+        f"join: {{{OF}, within: 1h, type: full}}, select: {{id: a.id, name: b.name}}",
+        f"join: {{{OF}}}, window: {{tumble: 1h}}, select: {{id: a.id}}",
+        f"join: {{{OF}}}, window: {{session: 1h}}, select: {{id: a.id}}",
+        f"join: {{{OF}}}, window: {{session: 1h, lateness: 1m}}, select: {{id: a.id}}",
         f"join: {{{OF}, as_of: true}}, select: {{id: a.id, name: b.name}}",
         f"join: {{{OF}, as_of: true, ttl: 1h, type: left}}, select: {{id: a.id, name: b.name}}",
         "join: {left: mine, right: theirs, on: mine.name = theirs.name}, "

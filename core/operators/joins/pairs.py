@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.expressions.typed import columns, to_expr
 from headrace.core.frames import projected
-from headrace.core.operators.joins.sides import NUMBERS, RIGHT, TIMES
+from headrace.core.operators.joins.sides import LEFT, NUMBERS, RIGHT, TIMES
 from headrace.core.operators.operator import MOST_ROWS, Output
 from headrace.core.plan import nodes
 from headrace.core.types import TIMESTAMP, to_polars
@@ -92,11 +92,15 @@ class Pairs:
 
         none = pl.lit(0, dtype=pl.Int64)
         known = [name for name in self._of_sides(NUMBERS) if name in pairs.columns]
-        of_right = pl.col(NUMBERS[RIGHT]) if NUMBERS[RIGHT] in known else none
+        of_right = pl.col(NUMBERS[RIGHT]).fill_null(0) if NUMBERS[RIGHT] in known else none
+        if NUMBERS[LEFT] not in known:
+            of_right += 1  # of a row that is joined with itself, what goes out of the left is first
+        elif len(known) > 1:
+            of_right += pl.col(NUMBERS[LEFT]).is_null().cast(pl.Int64)
         return pl.struct(
             (none if time is None else time).alias("time"),
             pl.coalesce(*known).alias("at"),
-            of_right.fill_null(0).alias("part"),
+            of_right.alias("part"),
         ).alias(ORDER)
 
     def _of_sides(self, names: tuple[str, str]) -> tuple[str, ...]:

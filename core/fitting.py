@@ -70,7 +70,8 @@ def check_fits(
     findings = compared(document, plan, wishes)
     if findings.refusals:
         messages = "\n  and ".join(message for message, _ in findings.refusals)
-        hints = dict.fromkeys([hint for _, hint in findings.refusals if hint] + [FRESH])
+        said_so = [each for _, hint in findings.refusals for each in hint.split("; ") if each]
+        hints = dict.fromkeys([*said_so, FRESH])
         raise RefusedSnapshot(f"checkpoint {number} does not fit: {messages}", "; ".join(hints))
     return tuple(findings.notes)
 

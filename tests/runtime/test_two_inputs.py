@@ -228,3 +228,16 @@ def test_a_stream_is_joined_with_itself(tmp_path: Path, parallelism: int, seed: 
     memory, late = survived(tmp_path, text, slowly(EIGHT), {}, seed)
     assert came(memory) == Counter([(0, 0, 3), (1, 1, 4), (2, 2, 5), (0, 3, 6), (1, 4, 7)])
     assert late == 0
+
+
+@both
+def test_a_rule_that_comes_late_is_met_by_the_rows_that_still_wait(
+    tmp_path: Path, parallelism: int
+) -> None:
+    left: Splits = {"0": [rows((1, 10, 0), (1, 11, 5)), 20, rows((1, 12, 9)), 1]}
+    rules: Splits = {"0": [rows((1, 100, 0), (2, 200, 5)), 10, rows((1, 101, 2)), 20]}
+    memory = Memory({"left": dict(left), "right": dict(rules)})
+    step = f"from: a, broadcast: {{rules: b, on: a.k = b.k, keep: {{key: k}}}}, {BOTH}"
+    text = text_of(step, f"{TIMED}}}", f"{TIMED}}}", parallelism)
+    assert simulated(tmp_path, text, memory, 1).failure is None
+    assert [row for _, row in written(memory)] == [(1, 10, 100), (1, 11, 101), (1, 12, 101)]

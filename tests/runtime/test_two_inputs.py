@@ -145,7 +145,7 @@ def test_one_side_may_have_ended_long_before_the_other(
     text = text_of(step, f"{TIMED}}}", f"{TIMED}}}", parallelism)
     few: Splits = {"0": [rows((0, 100, 0), (1, 101, 1))]}
     alone = [(2, 2, None), (2, 5, None), (0, 6, None), (1, 7, None)]
-    assert came(survived(tmp_path, text, slowly(EIGHT), few, seed)[0]) == Counter(PAIRS + alone)
+    assert came(survived(tmp_path, text, slowly(EIGHT), few, seed)[0]) == Counter([*PAIRS, *alone])
 
 
 @both

@@ -114,6 +114,9 @@ class Resolver:
         """A column of one of the tables."""
         columns = self.tables[table]
         field = self.schema.get(columns.get(node.name, ""))
+        if field is None and not columns:
+            message = f"no column of {table} comes out: semi and anti have left rows alone"
+            raise ExpressionError(message, node.span)
         if field is None:
             hint = did_you_mean(node.name, tuple(columns)) or f"it has {', '.join(columns)}"
             message = f'unknown column "{node.name}" of {table}'

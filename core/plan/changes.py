@@ -39,6 +39,9 @@ from headrace.core.plan.nodes import (
     Apply as Applied,
 )
 from headrace.core.plan.windows import Session, Window
+from headrace.core.types import BIGINT, DATE, DOUBLE, FLOAT, INT, TIMESTAMP
+
+VERSIONS = "read the facts themselves: of changes that come together only the last is seen"
 
 
 class Refused(Exception):
@@ -138,23 +141,20 @@ def _check_side(join: Join, side: Side, kind: Upsert, *, is_left: bool) -> None:
     match join.matching:
         case SameWindow() | Within(least_us=int()):
             raise Refused(f"a join in time does not take {_said(kind)}", clause="join")
-        case AsOf() if is_left:
-            message = f"the left input of as_of cannot be {_said(kind)}"
-            raise Refused(message, clause="join")
-        case Everywhere():
+        case AsOf():
+            raise Refused(f"as_of does not take {_said(kind)}", VERSIONS, "join")
+        case Everywhere(in_time=in_time):
             if is_left:
                 raise Refused(f"broadcast does not take {_said(kind)}", clause="from")
+            if in_time:
+                message = f"a broadcast in event time does not take {_said(kind)}"
+                raise Refused(message, VERSIONS, "broadcast")
             return
     by = {name for column in side.key for name in columns(column.value)}
     if not by <= set(kind.key):
         message = f'"{side.name}" is {_said(kind)}, and is joined by something else'
         hint = f"join it by columns of its key: {', '.join(kind.key)}"
         raise Refused(message, hint, "join")
-    whole = {name for column in side.key if (name := _as_it_is(column.value))}
-    if isinstance(join.matching, AsOf) and whole != set(kind.key):
-        left = ", ".join(name for name in kind.key if name not in whole)
-        message = f'"{side.name}" has a row for each {", ".join(kind.key)}, and as_of takes one'
-        raise Refused(message, f"say in on what {left} is equal to", "join")
 
 
 def _key_of(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]:
@@ -176,12 +176,19 @@ def _key_of(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]:
     return (*mine, *theirs)
 
 
+WIDER = {(INT, BIGINT), (INT, DOUBLE), (FLOAT, DOUBLE), (DATE, TIMESTAMP)}
+"""Types of which the second has a value of its own for each of the first."""
+
+
 def _as_it_is(value: Typed) -> str:
     """The column that a value is, perhaps as a wider type; "" if it is none."""
     match value:
         case Column(name=name):
             return name
-        case Apply(function="cast", arguments=(Column(name=name),)):
+        case Apply(function="cast", arguments=(Column(name=name, type=narrow),)) if (
+            narrow,
+            value.type,
+        ) in WIDER:
             return name
     return ""
 

@@ -16,6 +16,7 @@ from headrace.core.expressions.resolve import Resolver
 from headrace.core.expressions.typed import (
     Apply,
     Column,
+    Constant,
     ProcessingTime,
     Span,
     Typed,
@@ -32,7 +33,7 @@ from headrace.core.plan.matching import AsOf, Changing, Matching, SameWindow, Wi
 from headrace.core.plan.nodes import BOUNDS, Computed, Filter, Join, Kind, Side, Upsert
 from headrace.core.plan.windowing import in_us, window_of
 from headrace.core.plan.windows import Ttl
-from headrace.core.types import TIMESTAMP, Array, Field, Schema, Struct
+from headrace.core.types import BOOLEAN, NULL, TIMESTAMP, Array, Field, Schema, Struct
 
 NOWHERE = Span(0, 0)
 EQUAL = "wanted an equality between the inputs, such as {}.id = {}.id"
@@ -180,7 +181,9 @@ class JoinClause:
                 self.report.add(message, at, "rename the input's in a step before")
             fields = [f for f in fields if f.name not in BOUNDS]
             fields += [Field(name, TIMESTAMP, nullable=False) for name in BOUNDS]
+        # Of the right side of a semi or anti join nothing comes out, and its name is known.
         shown = {side.name: tables[side.name] for side, _ in sides}
+        shown.setdefault(self.right.name, {})
         return Known(Schema(tuple(fields)), tables=shown)
 
     def _conditions(self) -> tuple[list[tuple[Typed, Typed]], Typed | None] | None:
@@ -211,6 +214,8 @@ class JoinClause:
         rest: list[Typed] = []
         for part in parts:
             each = resolver.resolve(part)
+            if each.type == NULL:
+                each = Constant(BOOLEAN, True, each.span, None)
             pair = self._pair(each, text)
             if pair is None:
                 rest.append(each)
@@ -229,9 +234,10 @@ class JoinClause:
             one, other = other, one
         elif not (_all_begin(of_one, left) and _all_begin(of_other, right)):
             return None
-        if one.type != other.type or isinstance(one.type, Array | Struct):
-            return None
-        return one, other
+        if isinstance(one.type, Array | Struct):
+            at = text.locate(typed.span.start, typed.span.end)
+            self.report.add(f"wanted a key of a single value, got {one.type}", at)
+        return (one, other) if one.type == other.type else None
 
     def _side(
         self, side: Joined, keys: Iterable[Typed], tables: Mapping[str, Mapping[str, str]]
@@ -240,12 +246,14 @@ class JoinClause:
             f"{side.name}.{f.name}": Column(f.type, f.nullable, NOWHERE, f.name)
             for f in side.known.schema
         }
+        own_names = side.known.schema.names
         names: list[str] = []
         key = []
         for at, typed in enumerate(keys):
             value = substituted(typed, own)
             name = value.name if isinstance(value, Column) else f"key{at + 1}"
-            name = name if name not in names else f"key{at + 1}"
+            while name in names or (not isinstance(value, Column) and name in own_names):
+                name += "_"
             names.append(name)
             text = self.written.on.shown[typed.span.start : typed.span.end]
             key.append(Computed(name, value, "" if isinstance(value, Column) else text))

@@ -118,6 +118,30 @@ def test_what_is_no_equality_is_a_condition_of_its_own(tmp_path: Path) -> None:
     assert {c.name for c in join.left.columns} == {"id", "price"}
 
 
+def test_a_cast_that_makes_one_of_two_values_is_no_equality_of_keys(tmp_path: Path) -> None:
+    on = "on: 'cast(now.id as string) = cast(paid.order as string)'"
+    step = step_of(tmp_path, f"join: {{left: now, right: paid, {on}}}, select: [id, order]")
+    assert step.outputs[0].kind == nodes.Upsert(("id", "order"), deletes=True)
+
+
+def test_what_is_never_true_is_a_condition_as_well(tmp_path: Path) -> None:
+    join = "left: orders, right: payments, on: id = order and null, within: 1s"
+    only = join_of(step_of(tmp_path, f"join: {{{join}}}, select: [id]")).only
+    assert only is not None
+    assert str(only.condition.type) == "boolean"
+
+
+def test_keys_are_called_differently(tmp_path: Path) -> None:
+    text = f"{SOURCE}  keys: {{files: {{path: k}}, schema: {{key2: bigint, x: string}}}}\n"
+    join = "left: {from: keys, as: a}, right: {from: keys, as: b}"
+    on = "a.key2 = b.key2 and lower(a.x) = lower(b.x)"
+    steps = f"steps:\n  s: {{join: {{{join}, on: '{on}'}}, select: [a.x]}}\n"
+    sinks = "sinks:\n  o: {from: s, console: {}}\n  p: {from: orders, console: {}}\n"
+    step = plan_of(tmp_path, text + steps + sinks).part("s")
+    assert isinstance(step, nodes.Step)
+    assert [key.name for key in join_of(step).left.key] == ["key2", "key2_"]
+
+
 def test_unmatched_rows_may_be_null(tmp_path: Path) -> None:
     step = step_of(tmp_path, f"join: {{{ON}, type: full, within: 1s}}, select: [id, paid]")
     assert [field.nullable for field in step.outputs[0].schema] == [True, True]
@@ -196,6 +220,26 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         (
             "join: {left: orders, right: paid, on: id = order}, select: [id]",
             "a join of facts (left) and a stream of changes (upserts of order) has no key of its",
+        ),
+        (
+            "join: {left: orders, right: paid, on: id = order, as_of: true}, select: [id]",
+            "as_of does not take a stream of changes (upserts of order) [read the facts themselves",
+        ),
+        (
+            "from: orders, broadcast: {rules: paid, on: id > order}, select: [id]",
+            "a broadcast in event time does not take a stream of changes",
+        ),
+        (
+            "join: {left: orders, right: payments, on: id = order, type: semi}, select: [paid]",
+            'unknown column "paid"',
+        ),
+        (
+            f"join: {{{ON}, type: anti}}, select: [payments.paid]",
+            "no column of payments comes out: semi and anti have left rows alone",
+        ),
+        (
+            "join: {left: {from: orders, as: a}, right: {from: orders, as: b}, on: a.tags=b.tags}",
+            "wanted a key of a single value, got array<string>",
         ),
         (
             "join: {left: orders, right: paid, on: id = order, within: 1s}, select: [id]",

@@ -56,14 +56,6 @@ KNOWN = {
             "versions: k b.v event_time until": ["1 1 4 64", "2 2 1 61"],
         },
     ),
-    "as_of changes": (
-        "join: {left: rows, right: {from: made, as: b}, on: rows.k = b.k, as_of: true},"
-        " select: {k: rows.k, n: n}}\n  made: {from: rows, key: k, aggregate: {n: count(*)}",
-        {
-            "right: k n event_time deleted": ["2 2 7 False"],
-            "versions: k n event_time": ["1 3 4", "2 1 1"],
-        },
-    ),
     "windows": (
         f"join: {{{EQUAL}}}, window: {{slide: 10s, every: 5s}}, {BOTH}",
         {

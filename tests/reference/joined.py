@@ -60,6 +60,9 @@ CHANGES = """\
 """
 
 
+TWICE = "  twice: {from: b, with: {both: 'array(1, 1)'}, explode: {one: both}}\n"
+
+
 @st.composite
 def steps(draw: st.DrawFn) -> str:
     """The steps behind the sources `a` and `b`; the last is called `step`."""
@@ -87,13 +90,15 @@ def steps(draw: st.DrawFn) -> str:
         case _:
             type = draw(st.sampled_from(["inner", "left", "semi", "anti"]))
             columns = ALONE if type in ("semi", "anti") else BOTH
-            join = f"rules: b, on: '{draw(ANY)}', type: {type}{draw(KEEP)}"
+            rules = draw(st.sampled_from(["b", "{from: twice, as: b}"]))
+            join = f"rules: {rules}, on: '{draw(ANY)}', type: {type}{draw(KEEP)}"
             clauses = f"from: a, broadcast: {{{join}}}, {columns}"
+    before = TWICE if "twice" in clauses else ""
     if draw(st.booleans()):
-        return f"  step: {{{clauses}}}\n"
+        return f"{before}  step: {{{clauses}}}\n"
     window = draw(st.sampled_from(["tumble: 4s", "session: 1s", "slide: 6s, every: 3s"]))
     counted = f"key: k, window: {{{window}}}, aggregate: {{n: count(*), f: first(v), l: last(v)}}"
-    return f"  met: {{{clauses}}}\n  step: {{from: met, {counted}}}\n"
+    return f"{before}  met: {{{clauses}}}\n  step: {{from: met, {counted}}}\n"
 
 
 @st.composite

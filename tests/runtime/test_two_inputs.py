@@ -144,7 +144,8 @@ def test_one_side_may_have_ended_long_before_the_other(
     step = f"join: {{left: a, right: b, on: a.k = b.k, within: 4s, type: full}}, {BOTH}"
     text = text_of(step, f"{TIMED}}}", f"{TIMED}}}", parallelism)
     few: Splits = {"0": [rows((0, 100, 0), (1, 101, 1))]}
-    alone = [(2, 2, None), (2, 5, None), (0, 6, None), (1, 7, None)]
+    alone: list[tuple[int, int, int | None]] = [(2, 2, None), (2, 5, None)]
+    alone += [(0, 6, None), (1, 7, None)]
     assert came(survived(tmp_path, text, slowly(EIGHT), few, seed)[0]) == Counter([*PAIRS, *alone])
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.elements import DELETE, EVENT_TIME, ORDER
 from headrace.core.expressions.typed import to_expr
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.sides import LEFT, NUMBERS, RIGHT, TIMES, Sided
@@ -30,8 +30,10 @@ WAITING, RULES = "waiting", "rules"
 MOST_PAIRS = 500_000
 """About so many pairs are looked at together."""
 
+PART = "__part"
+"""Which of the rows that were made of one row it is: with its time and number, its place."""
 GONE = "__gone"
-"""Whether a version says that its key has none."""
+"""Whether a change deletes its key."""
 UNTIL = "__held_until"
 """From when on a version holds no more (microseconds); null: it still does."""
 ROW = "__row"
@@ -80,21 +82,29 @@ class EverywhereJoin(Timely):
         """Rows of the small input: each takes the place of another of its key."""
         import polars as pl
 
-        gone = pl.col(DELETE) if DELETE in frame.columns else pl.lit(False)
-        beside = frame.select(*self._replacing, gone.alias(GONE).cast(pl.Boolean))
-        if beside.height != frame.height:
-            beside = frame.with_columns(gone.alias(GONE)).select(GONE)
-        rows = self._right.rows(frame).hstack(beside).select(*self._types)
-        self._rules = rows if self._rules is None else pl.concat([self._rules, rows])
-        if not self._matching.in_time and self._matching.key is not None:
-            kept = self._rules
-            last = (
-                kept.unique(self._replaced, keep="last", maintain_order=True)
-                if self._replaced
-                else kept.tail(1)
-            )
-            self._rules = last.filter(~pl.col(GONE))
+        rows = self._right.rows(frame)
+        if self._replacing:
+            rows = rows.hstack(frame.select(*self._replacing))
+        if self._matching.in_time:
+            part = frame[ORDER].struct.field("part").alias(PART)
+            self._rules = _behind(self._rules, rows.with_columns(part).select(*self._types))
+        else:
+            gone = frame[DELETE] if DELETE in frame.columns else pl.lit(False)
+            self._rules = self._latest(rows.with_columns(gone.alias(GONE)))
         return iter(())
+
+    def _latest(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """What holds when these rows have come behind those before."""
+        import polars as pl
+
+        before = self._rules
+        if before is not None:
+            before = before.with_columns(pl.lit(False).alias(GONE)).select(rows.columns)
+        rows = _behind(before, rows)
+        if self._matching.key is not None:
+            by = self._replaced
+            rows = rows.unique(by, keep="last", maintain_order=True) if by else rows.tail(1)
+        return rows.filter(~pl.col(GONE)).select(*self._types)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Left rows that have been passed meet what held at their time."""
@@ -114,8 +124,7 @@ class EverywhereJoin(Timely):
             yield from self._met(due, rules)
         if rules is not None:
             holds = pl.col(UNTIL).is_null() | (pl.col(UNTIL) > state.clock_us)
-            over = pl.col(GONE) & (pl.col(TIMES[RIGHT]) < state.clock_us)
-            self._rules = rules.filter(holds & ~over).drop(UNTIL)
+            self._rules = rules.filter(holds).drop(UNTIL)
 
     def due_us(self) -> int | None:
         """Nothing waits for a clock."""
@@ -153,7 +162,7 @@ class EverywhereJoin(Timely):
         there = (
             rules if rules is not None else pl.DataFrame(schema={**self._types, UNTIL: pl.Int64})
         )
-        there = there.filter(~pl.col(GONE)).drop(GONE, *self._replaced)
+        there = there.drop(PART, *self._replaced, strict=False)
         at_once = MOST_ROWS if self._left.key else max(1, MOST_PAIRS // max(1, there.height))
         for start in range(0, rows.height, at_once):
             yield from self._pairs.rows(self._joined(rows.slice(start, at_once), there))
@@ -201,7 +210,14 @@ def columns_of(
     key = [to_polars(each.value.type) for each in matching.key or ()]
     of = dict(zip(replaced(matching), key, strict=True))
     waiting = {WAITING: left.types} if matching.in_time else {}
-    return {**waiting, RULES: {**right.types, **of, GONE: pl.Boolean()}}
+    part = {PART: pl.Int64()} if matching.in_time else {}
+    return {**waiting, RULES: {**right.types, **of, **part}}
+
+
+def _behind(before: pl.DataFrame | None, rows: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    return rows if before is None else pl.concat([before, rows])
 
 
 def _numbered(matching: Everywhere, ordered: bool) -> bool:
@@ -218,8 +234,7 @@ def held_until(rules: pl.DataFrame, matching: Everywhere) -> pl.DataFrame:
     """The right rows in the order of their time, each with the time until which it holds."""
     import polars as pl
 
-    # Changes of a key may have one time and place: the one that came last holds.
-    rules = rules.sort(TIMES[RIGHT], NUMBERS[RIGHT], nulls_last=False, maintain_order=True)
+    rules = rules.sort(TIMES[RIGHT], NUMBERS[RIGHT], PART)
     until = pl.lit(None, pl.Int64)
     if matching.key is not None:
         following = pl.col(TIMES[RIGHT]).shift(-1)

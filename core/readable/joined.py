@@ -1,7 +1,7 @@
 """What it takes to read the states of a join, as plain data for a checkpoint; and the join again.
 
 {"type": "left", "ordered": false,
- "sides": [{"name": "orders", "timed": true, "changes": false,
+ "sides": [{"name": "orders", "timed": true,
             "key": [["id", "bigint", "id"]],              a column, and which of the input's
             "columns": [["amount", "double", "amount"]]}, ...],     it is; "" for none of them
  "matching": {"within": {"least_us": 0, "most_us": 60000000, "processing": false}}}
@@ -34,7 +34,6 @@ def described_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict
             {
                 "name": side.name,
                 "timed": stream.timed,
-                "changes": isinstance(stream.kind, nodes.Upsert),
                 "key": _columns(side.key),
                 "columns": _columns(side.columns),
             }

@@ -25,7 +25,7 @@ from headrace.core.operators.joins.laid_out import laid_out
 from headrace.core.operators.joins.sides import LEFT, RIGHT, TIMES
 from headrace.core.operators.joins.spans import SHOWN, WAS
 from headrace.core.operators.joins.standing import IDS, ROWS
-from headrace.core.operators.joins.versions import GONE, VERSIONS
+from headrace.core.operators.joins.versions import VERSIONS
 from headrace.core.operators.kept import row_types
 from headrace.core.plan import nodes
 from headrace.core.plan.matching import AsOf, Changing, Everywhere, Within
@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 
     Behind: TypeAlias = Mapping[str, pl.Expr]
 
-DELETED = "deleted"
-BEHIND = ("window_start", "window_end", "event_time", "came", DELETED, "until")
-"""What is told of a row behind its columns: times, but for `deleted`."""
+BEHIND = ("window_start", "window_end", "event_time", "came", "until")
+"""The times that are told of a row behind its columns."""
 
 
 class JoinStates:
@@ -99,7 +98,7 @@ class JoinStates:
                 at = {**at, "came": slot} if processing else {"event_time": slot}
                 at["until"] = slot + Bounds(least, most, self._join.type).kept_us(which)
             case AsOf():
-                at = {"event_time": slot, **self._deleted(which)}
+                at = {"event_time": slot}
         if window is None or not window.bounded:
             yield self._shown(which, rows, at)
         elif isinstance(window.shape, Session):
@@ -135,7 +134,7 @@ class JoinStates:
 
         matching, side = self._join.matching, self._join.right
         assert isinstance(matching, Everywhere), "nothing else has rules"
-        behind = {**self._at(RIGHT), **self._deleted(RIGHT)}
+        behind = self._at(RIGHT)
         if matching.in_time:
             rows = everywhere.held_until(rows, matching)
             behind["until"] = pl.col(everywhere.UNTIL)
@@ -176,7 +175,7 @@ class JoinStates:
                 taken.append(free(each.name, taken))
                 columns.append(pl.col(each.name).alias(taken[-1]))
         for name, expr in behind.items():
-            columns.append((expr if name == DELETED else expr.cast(stamp)).alias(_hidden(name)))
+            columns.append(expr.cast(stamp).alias(_hidden(name)))
         return rows.select(columns)
 
     def _at(self, which: int) -> dict[str, pl.Expr]:
@@ -184,13 +183,6 @@ class JoinStates:
         import polars as pl
 
         return {"event_time": pl.col(TIMES[which])} if self._meaning.timed[which] else {}
-
-    def _deleted(self, which: int) -> dict[str, pl.Expr]:
-        """Whether a change says that its key is there no more."""
-        import polars as pl
-
-        is_change = which == RIGHT and self._meaning.changes[RIGHT]
-        return {DELETED: pl.col(GONE)} if is_change else {}
 
     def _with_key(self, which: int, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table with the columns of their key."""

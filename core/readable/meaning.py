@@ -90,9 +90,7 @@ class JoinMeaning:
     key: Key
     operation: nodes.Join
     timed: tuple[bool, bool]
-    """Whether the rows of each input have event times,"""
-    changes: tuple[bool, bool]
-    """and whether they are changes."""
+    """Whether the rows of each input have event times."""
     ordered: bool
     """Whether it is kept where rows stand among all."""
 
@@ -170,7 +168,6 @@ def _of_join(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> JoinMeaning
         key_of(kept["key"], reading["key"]),
         join_of(said, _window(reading["window"], Schema(())) if reading["window"] else None),
         (left["timed"], right["timed"]),
-        (left["changes"], right["changes"]),
         said["ordered"],
     )
 

@@ -238,3 +238,16 @@ class Alien(Process):
 
     def on_row(self, row: Numbered, state: "Alien", out: Out) -> None:
         state.n = "x"  # type: ignore[assignment]
+
+
+class Defaulted(Process):
+    """Defaults that are changed in place, with a ttl and without."""
+
+    ever = value("array<bigint>", default=[7])
+    lately = value("array<bigint>", default=[], ttl="3s")
+
+    def on_row(self, row: Numbered, state: "Defaulted", out: Out) -> None:
+        for items in (state.ever, state.lately):
+            if row.v:
+                items.append(row.v)
+        out(k=self.key, n=len(state.lately), total=sum(state.ever) + 1000 * sum(state.lately))

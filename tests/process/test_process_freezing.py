@@ -31,6 +31,7 @@ STEPS = [
     step("Two", "order: arrival"),
     step("Fading"),
     step("Fading", "order: arrival"),
+    step("Defaulted"),
     step("Waking"),
     step("Waking", "order: arrival"),
     step("Picky", on_error=", on_error: skip"),

@@ -18,6 +18,10 @@ class Ageing:
         self._clock = clock
         self._ttl_us = ttl_us
 
+    def copied(self, copy: Callable[[Any], Any]) -> Ageing:
+        """Another one, with copies of what it has."""
+        raise NotImplementedError
+
     def _until(self) -> int:
         return self._clock() + self._ttl_us
 
@@ -64,9 +68,10 @@ class AgeingList(Ageing, MutableSequence[Any]):
         """Add an element."""
         self._live().insert(index, (value, self._until()))
 
-    def copy(self) -> AgeingList:
-        """Another one with the same elements."""
-        return AgeingList(self._clock, self._ttl_us, self.kept)
+    def copied(self, copy: Callable[[Any], Any]) -> AgeingList:
+        """Another one with copies of the elements."""
+        kept = ((copy(value), until) for value, until in self.kept)
+        return AgeingList(self._clock, self._ttl_us, kept)
 
     def _live(self) -> list[tuple[Any, int]]:
         now_us = self._clock()
@@ -113,9 +118,10 @@ class AgeingMap(Ageing, MutableMapping[Any, Any]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
-    def copy(self) -> AgeingMap:
-        """Another one with the same entries."""
-        return AgeingMap(self._clock, self._ttl_us, self.kept.items())
+    def copied(self, copy: Callable[[Any], Any]) -> AgeingMap:
+        """Another one with copies of the values."""
+        kept = ((key, (copy(value), until)) for key, (value, until) in self.kept.items())
+        return AgeingMap(self._clock, self._ttl_us, kept)
 
     def _live(self) -> dict[Any, tuple[Any, int]]:
         now_us = self._clock()

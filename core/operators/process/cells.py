@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 from headrace.core.operators.process.aging import AgeingList, AgeingMap
+from headrace.core.operators.process.copies import copied, copied_state, is_nested
 from headrace.core.operators.process.timers import Timers
 from headrace.core.operators.process.work import Work
 from headrace.core.problems import did_you_mean
@@ -23,8 +25,6 @@ from headrace.core.process.process import in_us, moment
 
 Cell: TypeAlias = Any
 States: TypeAlias = Mapping[str, Declared]
-
-IMMUTABLE = (Kind.VALUE, Kind.TIMER)
 
 
 class CellBase:
@@ -57,6 +57,7 @@ class Cells:
                 slots += [f"_of_{name}", f"_until_{name}"]
                 namespace[name] = _ageing(name, clock, said)
                 begin += [(f"_of_{name}", None), (f"_until_{name}", None)]
+                self._mutable += [f"_of_{name}"] if is_nested(said.types) else []
             elif said.ttl_us is not None:
                 slots.append(f"_of_{name}")
                 beginning: Any = _beginning(said, clock)
@@ -66,7 +67,8 @@ class Cells:
             else:
                 slots.append(name)
                 begin.append((name, _beginning(said, clock)))
-                self._mutable += [] if said.kind is Kind.VALUE else [name]
+                is_plain = said.kind is Kind.VALUE and not is_nested(said.types)
+                self._mutable += [] if is_plain else [name]
         self._plain = tuple(name for name in slots if name not in self._mutable)
         kind = type("State", (CellBase,), {"__slots__": tuple(slots), **namespace})
         self.new: Callable[[object], Cell] = _maker(kind, begin)
@@ -75,7 +77,7 @@ class Cells:
     def saved(self, cell: Cell) -> tuple[list[object], list[Any]]:
         """What it takes to take a cell back."""
         plain = [getattr(cell, name) for name in self._plain]
-        return plain, [getattr(cell, name).copy() for name in self._mutable]
+        return plain, [copied_state(getattr(cell, name)) for name in self._mutable]
 
     def restore(self, cell: Cell, saved: tuple[list[object], list[Any]]) -> None:
         """Have it as it was."""
@@ -103,6 +105,8 @@ def _beginning(said: Declared, clock: Callable[[], int]) -> object:
             return list if ttl_us is None else lambda: AgeingList(clock, ttl_us)
         case Kind.MAP:
             return dict if ttl_us is None else lambda: AgeingMap(clock, ttl_us)
+    if is_nested(said.types):
+        return partial(copied, said.default)
     return said.default
 
 
@@ -110,10 +114,16 @@ def _ageing(name: str, clock: Callable[[], int], said: Declared) -> property:
     """A value with a ttl."""
     of, kept, ttl_us = f"_of_{name}", f"_until_{name}", said.ttl_us
     assert ttl_us is not None
+    own = said.default is not None and is_nested(said.types)
 
     def read(cell: Cell) -> object:
         until = getattr(cell, kept)
-        return said.default if until is None or until < clock() else getattr(cell, of)
+        if until is not None and until >= clock():
+            return getattr(cell, of)
+        if own:  # it can be changed in place: what is read is what is kept
+            write(cell, copied(said.default))
+            return getattr(cell, of)
+        return said.default
 
     def write(cell: Cell, value: object) -> None:
         setattr(cell, of, value)

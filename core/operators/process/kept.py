@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.operators.process.aging import AgeingList, AgeingMap
 from headrace.core.operators.process.cells import Cell, Cells, States
+from headrace.core.operators.process.copies import is_nested
 from headrace.core.operators.process.keys import Keys
 from headrace.core.process.declared import Declared, Kind
 from headrace.core.sizes import Size
@@ -224,6 +225,8 @@ def _written(
             return [_unless(None, getattr(cell, f"_at_{name}")) for cell in cells], None
         case Kind.VALUE if aged:
             values = [_unless(None, getattr(cell, f"_of_{name}")) for cell in cells]
+            if is_nested(said.types):  # each cell that was read has a default of its own
+                values = [_unless(said.default, value) for value in values]
             return values, [getattr(cell, f"_until_{name}") for cell in cells]
         case Kind.VALUE:
             return [_unless(said.default, getattr(cell, name)) for cell in cells], None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.operators.process.copies import copied, is_nested
 from headrace.core.operators.process.work import Work
 from headrace.core.problems import did_you_mean
 from headrace.core.types import Field, Schema, quoted, to_polars
@@ -102,8 +103,10 @@ class Gathered:
         if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
             return self._emit_any(work)
         appends = {f"__a{at}": values.append for at, values in enumerate(self.columns)}
-        body = "".join(f"    __a{at}({name})\n" for at, name in enumerate(names))
+        shown = [f"__copied({f.name})" if is_nested([f.type]) else f.name for f in self.schema]
+        body = "".join(f"    __a{at}({value})\n" for at, value in enumerate(shown))
         scope: dict[str, Any] = {**appends, "__at": self.origin.append, "__work": work}
+        scope["__copied"] = copied  # a list that is put out may be changed by the next row
         exec(f"def emit({', '.join(names)}):\n{body}    __at(__work.at)\n", scope)
         emit = scope["emit"]
         emit.__name__ = emit.__qualname__ = self.shown
@@ -118,7 +121,7 @@ class Gathered:
             if row.keys() != set(names) or len(values) + len(columns) != len(names):
                 raise TypeError(f"{self.shown}() wants the columns {', '.join(names)}")
             for name, gathered in zip(names, self.columns, strict=True):
-                gathered.append(row[name])
+                gathered.append(copied(row[name]))
             self.origin.append(work.at)
 
         return emit

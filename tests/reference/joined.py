@@ -60,7 +60,10 @@ CHANGES = """\
 """
 
 
-TWICE = "  twice: {from: b, with: {both: 'array(1, 1)'}, explode: {one: both}}\n"
+TWICE = """\
+  pair: {from: b, with: {both: 'array(1, 1)'}}
+  twice: {from: pair, explode: {one: both}}
+"""
 
 
 @st.composite

@@ -118,7 +118,7 @@ def drawn(draw: st.DrawFn) -> Chains:
         chains.add(name, source, ["where: v > -4 or v is null"])
     for number in range(JOINS):
         name = f"j{number}_"
-        steps = re.sub(r"\b(met|step|mine|theirs|twice)\b", rf"{name}\1", draw(joined.steps()))
+        steps = re.sub(r"\b(met|step|mine|theirs|pair|twice)\b", rf"{name}\1", draw(joined.steps()))
         chains.steps.append(steps)
         chains.ends.append(f"{name}step")
     return chains

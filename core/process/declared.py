@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from headrace.core.problems import did_you_mean
+from headrace.core.process.fitting import Unfit, fitting
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import TIMESTAMP, Array, Struct, Type
 
@@ -68,6 +69,8 @@ def declared(
         raise ValueError(f"the key of a map is a single value, and not {read[0]}")
     if ttl is None and time == "processing":
         raise ValueError("time is that of ttl, and there is none")
+    if default is not None:
+        default = _fitted(default, read[0])
     length = None if ttl is None else _duration(ttl)
     return Declared(kind, read, length, time == "processing", default)
 
@@ -89,6 +92,13 @@ def _type(word: object) -> Type:
         return parse_type(word)[0]
     except TypeTextError as error:
         raise ValueError(error.message + (f" ({error.hint})" if error.hint else "")) from None
+
+
+def _fitted(default: object, type: Type) -> object:
+    try:
+        return fitting(type)(default)
+    except Unfit as error:
+        raise ValueError(f"default: {error}") from None
 
 
 def _shown(word: object) -> str:

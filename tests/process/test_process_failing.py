@@ -58,10 +58,19 @@ def test_a_timer_that_failed_is_told_with_its_key() -> None:
     assert '"key":1' in timer and '"timer":"stop"' in timer and "classes.py:" in timer
 
 
-def test_state_of_another_type_is_told_when_it_is_kept() -> None:
+def test_state_of_another_type_is_told_where_it_is_set() -> None:
     subtasks = Subtasks(plan_of(step("Alien")), 1)
     subtasks.said(rows((1, 0)))
-    subtasks.said(Event(0, (), FOREVER_US))
-    message = "state n is a value of bigint, and was set to 'x' (str), of the key 1"
-    with pytest.raises(UserCodeError, match=re.escape(message)):
-        subtasks.freeze()
+    message = (
+        "classes.py:240: TypeError: state \"n\" is a value of bigint, and was set to 'x' (str)"
+    )
+    with pytest.raises(UserCodeError, match=rf"^{re.escape(message)} \(in the row .* key 1\)"):
+        subtasks.said(END)
+
+
+def test_a_row_that_sets_state_of_another_type_is_left_out() -> None:
+    subtasks = Subtasks(plan_of(step("Alien", on_error=", on_error: skip")), 1)
+    subtasks.said(rows((1, 0)))
+    subtasks.said(END)
+    assert [each.failed for each in subtasks.compiled] == [{"step": 1}]
+    subtasks.freeze()

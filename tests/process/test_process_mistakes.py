@@ -74,6 +74,7 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         "not held, held_right, due, waits, and no _ before it",
         '"held": a state may not be called that | '
         "not held, held_right, due, waits, and no _ before it",
+        "\"i\": default: 'none' (str) is no int | ",
     ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 
 import pytest
 
@@ -114,3 +115,92 @@ def test_what_is_undone_is_undone_inside_of_maps() -> None:
         each["x"].append(2)
     cells.restore(cell, saved)
     assert dict(cell.nested) == dict(cell.ageing) == {"x": [1]}
+
+
+UTC_1 = timezone(timedelta(hours=1))
+KEPT = [
+    ("float", 0.4, 0.4000000059604645),
+    ("float", 1e60, float("inf")),
+    ("double", 5, 5.0),
+    ("decimal(10,2)", Decimal("1.5"), Decimal("1.50")),
+    ("int", True, 1),
+    ("timestamp", START.replace(tzinfo=None), START),
+    ("timestamp", START.astimezone(UTC_1), START),
+    ("array<float>", (0.4, None), [0.4000000059604645, None]),
+    ("struct<a: double, b: int>", {"a": 1}, {"a": 1.0, "b": None}),
+    ("struct<a: double>", {"a": 1}, {"a": 1.0}),
+    ("binary", b"x", b"x"),
+]
+
+
+@pytest.mark.parametrize("ttl", [None, "1h"])
+@pytest.mark.parametrize(("type", "put", "kept"), KEPT)
+def test_what_is_set_is_at_once_what_is_restored(
+    type: str, put: object, kept: object, ttl: str | None
+) -> None:
+    states = {
+        "n": declared(Kind.VALUE, (type,), ttl),
+        "items": declared(Kind.LIST, (type,), ttl),
+        "parts": declared(Kind.MAP, ("string", type), ttl),
+    }
+    cell = Cells(states, Work(lambda: 0), Timers([]), Timers([])).new("a")
+    cell.n = put
+    cell.items.append(put)
+    cell.items += [put]
+    cell.items.insert(0, put)
+    cell.items[0] = put
+    cell.items[1:2] = [put, None]
+    cell.parts["a"] = cell.parts["b"] = put
+    cell.parts.setdefault("c", put)
+    cell.parts.update(d=put)
+    assert repr(cell.n) == repr(kept)
+    assert repr(list(cell.items)) == repr([kept, kept, None, kept])
+    assert repr(dict(cell.parts)) == repr(dict.fromkeys("abcd", kept))
+    cell.items, cell.parts = (put,), {"x": put}
+    assert repr((list(cell.items), dict(cell.parts))) == repr(([kept], {"x": kept}))
+    cell.n = cell.items = cell.parts = None
+    assert (cell.n, list(cell.items), dict(cell.parts)) == (None, [], {})
+
+
+WRONG = [
+    ("tinyint", 128),
+    ("int", "five"),
+    ("bigint", 1 << 63),
+    ("bigint", 1.0),
+    ("string", 5),
+    ("date", START),
+    ("array<int>", [1, "x"]),
+    ("array<int>", "x"),
+    ("struct<a: int>", {"a": "x"}),
+]
+
+
+@pytest.mark.parametrize("ttl", [None, "1h"])
+@pytest.mark.parametrize(("type", "put"), WRONG)
+def test_what_does_not_fit_is_told_when_it_is_set(type: str, put: object, ttl: str | None) -> None:
+    states = {
+        "n": declared(Kind.VALUE, (type,), ttl),
+        "items": declared(Kind.LIST, (type,), ttl),
+        "parts": declared(Kind.MAP, ("string", type), ttl),
+    }
+    cell = Cells(states, Work(lambda: 0), Timers([]), Timers([])).new("a")
+    for write in (
+        lambda: setattr(cell, "n", put),
+        lambda: cell.items.append(put),
+        lambda: cell.items.extend([put]),
+        lambda: setattr(cell, "items", [put]),
+        lambda: cell.parts.setdefault("x", put),
+        lambda: setattr(cell, "parts", {"x": put}),
+        lambda: setattr(cell, "items", "text"),
+        lambda: setattr(cell, "parts", 3),
+    ):
+        with pytest.raises(TypeError, match=r'^state "\w+" is a \w+ of .*, and was '):
+            write()
+    assert (cell.n, list(cell.items), dict(cell.parts)) == (None, [], {})
+
+
+@pytest.mark.parametrize(("type", "put"), WRONG)
+def test_a_default_is_of_the_type_of_its_state(type: str, put: object) -> None:
+    with pytest.raises(ValueError, match=r"^default: .* is no \w+"):
+        declared(Kind.VALUE, (type,), default=put)
+    assert declared(Kind.VALUE, ("double",), default=0).default.__class__ is float

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
 from typing import Any
 
+from headrace.core.process.fitting import Fit
+
 
 class Ageing:
     """What both have in common: the clock that they go by, and how long they keep anything."""
@@ -29,10 +31,14 @@ class Ageing:
 class AgeingList(Ageing, MutableSequence[Any]):
     """A list, whose elements know until when they are kept."""
 
-    __slots__ = ("kept",)
+    __slots__ = ("_fit", "kept")
 
-    def __init__(self, clock: Callable[[], int], ttl_us: int, kept: Iterable[Any] = ()) -> None:
+    def __init__(
+        self, clock: Callable[[], int], ttl_us: int, fit: Fit, kept: Iterable[Any] = ()
+    ) -> None:
+        """`fit` makes elements be of their type."""
         super().__init__(clock, ttl_us)
+        self._fit = fit
         self.kept: list[tuple[Any, int]] = list(kept)
         """Each element, and until when."""
 
@@ -46,9 +52,9 @@ class AgeingList(Ageing, MutableSequence[Any]):
     def __setitem__(self, at: Any, value: Any) -> None:
         until = self._until()
         if isinstance(at, slice):
-            self._live()[at] = [(each, until) for each in value]
+            self._live()[at] = [(self._fit(each), until) for each in value]
         else:
-            self._live()[at] = (value, until)
+            self._live()[at] = (self._fit(value), until)
 
     def __delitem__(self, at: Any) -> None:
         del self._live()[at]
@@ -66,12 +72,12 @@ class AgeingList(Ageing, MutableSequence[Any]):
 
     def insert(self, index: int, value: Any) -> None:
         """Add an element."""
-        self._live().insert(index, (value, self._until()))
+        self._live().insert(index, (self._fit(value), self._until()))
 
     def copied(self, copy: Callable[[Any], Any]) -> AgeingList:
         """Another one with copies of the elements."""
         kept = ((copy(value), until) for value, until in self.kept)
-        return AgeingList(self._clock, self._ttl_us, kept)
+        return AgeingList(self._clock, self._ttl_us, self._fit, kept)
 
     def _live(self) -> list[tuple[Any, int]]:
         now_us = self._clock()
@@ -83,15 +89,19 @@ class AgeingList(Ageing, MutableSequence[Any]):
 class AgeingMap(Ageing, MutableMapping[Any, Any]):
     """A map, whose entries know until when they are kept."""
 
-    __slots__ = ("kept",)
+    __slots__ = ("_fits", "kept")
 
     def __init__(
         self,
         clock: Callable[[], int],
         ttl_us: int,
+        fit_key: Fit,
+        fit: Fit,
         kept: Iterable[tuple[Any, tuple[Any, int]]] = (),
     ) -> None:
+        """`fit_key` and `fit` make keys and values be of their types."""
         super().__init__(clock, ttl_us)
+        self._fits = fit_key, fit
         self.kept: dict[Any, tuple[Any, int]] = dict(kept)
         """Each entry's value, and until when."""
 
@@ -106,7 +116,8 @@ class AgeingMap(Ageing, MutableMapping[Any, Any]):
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.kept[key] = (value, self._until())
+        fit_key, fit = self._fits
+        self.kept[fit_key(key)] = (fit(value), self._until())
 
     def __delitem__(self, key: Any) -> None:
         self[key]
@@ -121,7 +132,7 @@ class AgeingMap(Ageing, MutableMapping[Any, Any]):
     def copied(self, copy: Callable[[Any], Any]) -> AgeingMap:
         """Another one with copies of the values."""
         kept = ((key, (copy(value), until)) for key, (value, until) in self.kept.items())
-        return AgeingMap(self._clock, self._ttl_us, kept)
+        return AgeingMap(self._clock, self._ttl_us, *self._fits, kept)
 
     def _live(self) -> dict[Any, tuple[Any, int]]:
         now_us = self._clock()

@@ -1,6 +1,6 @@
 """The cell of a key: an object with all that is remembered of it, as a user's class sees it.
 
-What has no ttl is a plain slot, a list or a dict: to read and to set it costs nothing. What goes by
+What has no ttl is a slot, with a property that checks what is written (`checked`). What goes by
 time is a property over two slots: the value, and until when it is kept. A timer is a property over
 the time that it is set to, and the time under which it stands in the heap (`timers`).
 
@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from headrace.core.operators.process.aging import AgeingList, AgeingMap
+from headrace.core.operators.process.checked import fit_of, list_kind, map_kind, written
 from headrace.core.operators.process.copies import copied, copied_state, is_nested
 from headrace.core.operators.process.timers import Timers
 from headrace.core.operators.process.work import Work
@@ -46,7 +47,6 @@ class Cells:
         slots: list[str] = []
         namespace: dict[str, object] = {}
         begin: list[tuple[str, object]] = []
-        self._mutable: list[str] = []
         for name, said in states.items():
             clock = work.now_us if said.processing else work.event_us
             if said.kind is Kind.TIMER:
@@ -57,27 +57,27 @@ class Cells:
                 slots += [f"_of_{name}", f"_until_{name}"]
                 namespace[name] = _ageing(name, clock, said)
                 begin += [(f"_of_{name}", None), (f"_until_{name}", None)]
-                self._mutable += [f"_of_{name}"] if is_nested(said.types) else []
-            elif said.ttl_us is not None:
-                slots.append(f"_of_{name}")
-                beginning: Any = _beginning(said, clock)
-                namespace[name] = _container(name, beginning)
-                begin.append((f"_of_{name}", beginning))
-                self._mutable.append(f"_of_{name}")
             else:
-                slots.append(name)
-                begin.append((name, _beginning(said, clock)))
-                is_plain = said.kind is Kind.VALUE and not is_nested(said.types)
-                self._mutable += [] if is_plain else [name]
+                slots.append(f"_of_{name}")
+                begin.append((f"_of_{name}", _beginning(name, said, clock)))
+        self._mutable = {
+            f"_of_{name}": copied if is_nested(said.types) else _same
+            for name, said in states.items()
+            if said.kind in (Kind.LIST, Kind.MAP) or is_nested(said.types)
+        }
         self._plain = tuple(name for name in slots if name not in self._mutable)
         kind = type("State", (CellBase,), {"__slots__": tuple(slots), **namespace})
+        for slot, beginning in begin:
+            name = slot.removeprefix("_of_")
+            if name in states and not hasattr(kind, name):
+                setattr(kind, name, written(name, states[name], getattr(kind, slot), beginning))
         self.new: Callable[[object], Cell] = _maker(kind, begin)
         """Makes the cell of a key of which nothing is remembered."""
 
     def saved(self, cell: Cell) -> tuple[list[object], list[Any]]:
         """What it takes to take a cell back."""
         plain = [getattr(cell, name) for name in self._plain]
-        return plain, [copied_state(getattr(cell, name)) for name in self._mutable]
+        return plain, [copied_state(getattr(cell, n), c) for n, c in self._mutable.items()]
 
     def restore(self, cell: Cell, saved: tuple[list[object], list[Any]]) -> None:
         """Have it as it was."""
@@ -97,14 +97,21 @@ def _maker(kind: type, begin: list[tuple[str, object]]) -> Callable[[object], Ce
     return scope["new"]  # type: ignore[no-any-return]
 
 
-def _beginning(said: Declared, clock: Callable[[], int]) -> object:
+def _same(value: Any) -> Any:
+    return value
+
+
+def _beginning(name: str, said: Declared, clock: Callable[[], int]) -> object:
     """What a state is before anything is written, or what makes it."""
     ttl_us = said.ttl_us
+    first, last = (fit_of(name, said, type) for type in (said.types[0], said.types[-1]))
     match said.kind:
         case Kind.LIST:
-            return list if ttl_us is None else lambda: AgeingList(clock, ttl_us)
+            return list_kind(last) if ttl_us is None else partial(AgeingList, clock, ttl_us, last)
         case Kind.MAP:
-            return dict if ttl_us is None else lambda: AgeingMap(clock, ttl_us)
+            if ttl_us is None:
+                return map_kind(first, last)
+            return partial(AgeingMap, clock, ttl_us, first, last)
     if is_nested(said.types):
         return partial(copied, said.default)
     return said.default
@@ -115,6 +122,7 @@ def _ageing(name: str, clock: Callable[[], int], said: Declared) -> property:
     of, kept, ttl_us = f"_of_{name}", f"_until_{name}", said.ttl_us
     assert ttl_us is not None
     own = said.default is not None and is_nested(said.types)
+    fit = fit_of(name, said, said.types[0])
 
     def read(cell: Cell) -> object:
         until = getattr(cell, kept)
@@ -126,23 +134,8 @@ def _ageing(name: str, clock: Callable[[], int], said: Declared) -> property:
         return said.default
 
     def write(cell: Cell, value: object) -> None:
-        setattr(cell, of, value)
+        setattr(cell, of, fit(value))
         setattr(cell, kept, None if value is None else clock() + ttl_us)
-
-    return property(read, write)
-
-
-def _container(name: str, beginning: Callable[[], Any]) -> property:
-    """A list or a map with a ttl. To set it writes all of its elements."""
-    of = f"_of_{name}"
-
-    def read(cell: Cell) -> object:
-        return getattr(cell, of)
-
-    def write(cell: Cell, value: Any) -> None:
-        new = beginning()
-        (new.update if isinstance(new, AgeingMap) else new.extend)(value or ())
-        setattr(cell, of, new)
 
     return property(read, write)
 

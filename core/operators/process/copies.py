@@ -6,7 +6,7 @@ for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from typing import Any
 
 from headrace.core.operators.process.aging import Ageing
@@ -28,8 +28,13 @@ def copied(value: Any) -> Any:
     return value
 
 
-def copied_state(kept: Any) -> Any:
-    """A list or a map of a state, with copies of its elements, of the same kind."""
-    if isinstance(kept, Ageing):
-        return kept.copied(copied)
-    return copied(kept)
+def copied_state(kept: Any, copy: Callable[[Any], Any]) -> Any:
+    """A list or a map of a state, or a value, with copies of what is in it: of the same kind."""
+    match kept:
+        case Ageing():
+            return kept.copied(copy)
+        case dict():
+            return type(kept)({key: copy(value) for key, value in kept.items()})
+        case list():
+            return type(kept)([copy(value) for value in kept])
+    return copy(kept)

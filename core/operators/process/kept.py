@@ -193,21 +193,21 @@ def _write(
             _set(cells, f"_of_{name}", values.to_list())
             _set(cells, f"_until_{name}", until)
         case Kind.VALUE:
-            _set(cells, name, values.to_list())
+            _set(cells, f"_of_{name}", values.to_list())
         case Kind.LIST:
             for cell, elements in zip(cells, values.to_list(), strict=True):
-                kept = getattr(cell, name)
+                kept = getattr(cell, f"_of_{name}")
                 if isinstance(kept, AgeingList):
                     kept.kept = [(each["value"], each["until"]) for each in elements]
                 else:
-                    kept += elements
+                    list.extend(kept, elements)  # they were checked before they were kept
         case Kind.MAP:
             for cell, entries in zip(cells, values.to_list(), strict=True):
-                kept = getattr(cell, name)
+                kept = getattr(cell, f"_of_{name}")
                 if isinstance(kept, AgeingMap):
                     kept.kept = {e["key"]: (e["value"], e["until"]) for e in entries}
                 else:
-                    kept.update((each["key"], each["value"]) for each in entries)
+                    dict.update(kept, ((each["key"], each["value"]) for each in entries))
 
 
 def _set(cells: Iterable[Cell], slot: str, values: Iterable[object]) -> None:
@@ -229,8 +229,8 @@ def _written(
                 values = [_unless(said.default, value) for value in values]
             return values, [getattr(cell, f"_until_{name}") for cell in cells]
         case Kind.VALUE:
-            return [_unless(said.default, getattr(cell, name)) for cell in cells], None
-    kept = [getattr(cell, name) for cell in cells]
+            return [_unless(said.default, getattr(cell, f"_of_{name}")) for cell in cells], None
+    kept = [getattr(cell, f"_of_{name}") for cell in cells]
     return [_elements(each) for each in kept], [_last(each) for each in kept] if aged else None
 
 
@@ -251,10 +251,8 @@ def _elements(kept: Any) -> Any:
             found = [{"value": value, "until": until} for value, until in kept.kept]
         case dict():
             found = [{"key": key, "value": value} for key, value in kept.items()]
-        case list() | tuple():
+        case _:
             found = list(kept)
-        case _:  # what it is not is told when it does not fit
-            return NOTHING if kept is None else kept
     return found or NOTHING
 
 

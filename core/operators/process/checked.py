@@ -1,0 +1,120 @@
+"""The states of a cell that check what is written: values, lists and maps.
+
+To read them costs what it costs to read a list or a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headrace.core.process.declared import Declared, Kind
+from headrace.core.process.fitting import CLASSES, Fit, Unfit, fitting, passes, shown
+from headrace.core.types import Type
+
+
+def fit_of(name: str, said: Declared, type: Type) -> Fit:
+    """What is written into a state, as its type has it. Its complaints name the state."""
+    fit = fitting(type)
+
+    def fitted(value: Any) -> Any:
+        try:
+            return fit(value)
+        except Unfit as error:
+            verb = {Kind.LIST: "was handed", Kind.MAP: "was handed"}.get(said.kind, "was set to")
+            message = f'state "{name}" is a {said}, and {verb} {shown(value)}'
+            raise TypeError(f"{message}{_inside(value, error)}") from None
+
+    return fitted
+
+
+def _inside(value: object, error: Unfit) -> str:
+    """What of a value does not fit, if it is not the whole."""
+    return "" if str(error).startswith(shown(value)) else f": {error}"
+
+
+def written(name: str, said: Declared, slot: Any, beginning: Any) -> property:
+    """A value without ttl, or a list or a map, in a slot."""
+    if said.kind is Kind.VALUE:
+        return _plain(name, said, slot)
+    return _container(name, said, slot, beginning)
+
+
+def _plain(name: str, said: Declared, slot: Any) -> property:
+    (type,) = said.types
+    scope = {"fit": fit_of(name, said, type), "kind": CLASSES.get(type)}
+    test = passes(type, "kind")
+    exec(
+        f"def write(cell, value):\n cell._of_{name} = value if {test} else fit(value)",
+        scope,
+    )
+    return property(slot.__get__, scope["write"])  # type: ignore[arg-type]
+
+
+def _container(name: str, said: Declared, slot: Any, beginning: Any) -> property:
+    # To set it writes all of its elements.
+    of, is_map = f"_of_{name}", said.kind is Kind.MAP
+
+    def write(cell: Any, value: Any) -> None:
+        if value is getattr(cell, of):
+            return
+        new = beginning()
+        wrong = str | bytes if is_map else str | bytes | Mapping
+        if isinstance(value, wrong) or not isinstance(value, Iterable | None):
+            raise TypeError(f'state "{name}" is a {said}, and was set to {shown(value)}')
+        (new.update if is_map else new.extend)(value or ())
+        setattr(cell, of, new)
+
+    return property(slot.__get__, write)
+
+
+def list_kind(fit: Fit) -> type[list[Any]]:
+    """Lists whose elements fit."""
+    add, put, extend, insert = list.append, list.__setitem__, list.extend, list.insert
+
+    class StateList(list[Any]):
+        __slots__ = ()
+
+        def append(self, value: Any) -> None:
+            add(self, fit(value))
+
+        def extend(self, values: Iterable[Any]) -> None:
+            extend(self, [fit(value) for value in values])
+
+        def insert(self, at: Any, value: Any) -> None:
+            insert(self, at, fit(value))
+
+        def __setitem__(self, at: Any, value: Any) -> None:
+            put(self, at, [fit(v) for v in value] if isinstance(at, slice) else fit(value))
+
+        def __iadd__(self, values: Iterable[Any]) -> StateList:  # type: ignore[misc]
+            self.extend(values)
+            return self
+
+    return StateList
+
+
+def map_kind(fit_key: Fit, fit: Fit) -> type[dict[Any, Any]]:
+    """Maps whose keys and values fit."""
+    put = dict.__setitem__
+
+    class StateMap(dict[Any, Any]):
+        __slots__ = ()
+
+        def __setitem__(self, key: Any, value: Any) -> None:
+            put(self, fit_key(key), fit(value))
+
+        def setdefault(self, key: Any, value: Any = None) -> Any:
+            if key not in self:
+                self[key] = value
+            return self[fit_key(key)]
+
+        def update(self, *others: Any, **named: Any) -> None:
+            for key, value in dict(*others, **named).items():
+                self[key] = value
+
+        def __ior__(self, other: Any) -> StateMap:  # type: ignore[misc]
+            self.update(other)
+            return self
+
+    return StateMap

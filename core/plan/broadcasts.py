@@ -6,7 +6,8 @@ from headrace.core.expressions.typed import Column
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import Report
-from headrace.core.plan.joins import NOWHERE, JoinClause, Joined
+from headrace.core.plan.joins import NOWHERE, JoinClause
+from headrace.core.plan.joins_on import Joined
 from headrace.core.plan.keyed import KeyedClauses, Rows
 from headrace.core.plan.matching import Everywhere, Matching
 from headrace.core.plan.nodes import Computed, Upsert

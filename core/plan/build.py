@@ -23,7 +23,8 @@ from headrace.core.plan.ends import (
     source_part,
 )
 from headrace.core.plan.growth import warn_of_growth, warn_of_waiting
-from headrace.core.plan.joins import JoinClause, Joined, unresolved
+from headrace.core.plan.joins import JoinClause, unresolved
+from headrace.core.plan.joins_on import Joined
 from headrace.core.plan.lateness import warn_of_late_again
 from headrace.core.plan.layout import edges, tasks
 from headrace.core.plan.loops import check_loops

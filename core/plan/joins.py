@@ -7,46 +7,27 @@ Behind a join a column that one side has keeps its name, and one that both have 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from headrace.core.expressions import function, syntax
-from headrace.core.expressions.functions import TABLE
-from headrace.core.expressions.parser import parse
-from headrace.core.expressions.resolve import Resolver
 from headrace.core.expressions.typed import (
-    Apply,
     Column,
-    Constant,
-    ProcessingTime,
     Span,
     Typed,
-    columns,
     substituted,
-    walk,
 )
 from headrace.core.pipeline import joins as document
 from headrace.core.pipeline.broadcast import Broadcast
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
-from headrace.core.plan.columns import UNKNOWN, Known, Report, condition
+from headrace.core.plan.columns import UNKNOWN, Known, Report
+from headrace.core.plan.joins_on import Joined, read_on
 from headrace.core.plan.matching import AsOf, Changing, Matching, SameWindow, Within
-from headrace.core.plan.nodes import BOUNDS, Computed, Filter, Join, Kind, Side, Upsert
+from headrace.core.plan.nodes import BOUNDS, Computed, Filter, Join, Side, Upsert
 from headrace.core.plan.windowing import in_us, window_of
 from headrace.core.plan.windows import Ttl
-from headrace.core.types import BOOLEAN, NULL, TIMESTAMP, Array, Field, Schema, Struct
+from headrace.core.types import TIMESTAMP, Field, Schema
 
 NOWHERE = Span(0, 0)
 EQUAL = "wanted an equality between the inputs, such as {}.id = {}.id"
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """An input of a join: how it is called, what is known of it, of what kind it is."""
-
-    name: str
-    kind: Kind
-    known: Known
-    timed: bool
 
 
 class JoinClause:
@@ -87,19 +68,18 @@ class JoinClause:
         self._check_time()
         tables = self._tables()
         self.known = self._columns(tables)
-        found = self._conditions()
+        found = read_on(self.written.on, self.left, self.right, self.report)
         if found is None:
             return None
-        pairs, rest = found
-        if not pairs and self.needs_pairs:
+        if not found.pairs and self.needs_pairs:
             message = EQUAL.format(self.left.name, self.right.name)
             self.report.add(message, self.written.on.locate(), "rows meet by what is equal")
             return None
         outside = self._renamed(tables)
-        only = None if rest is None else substituted(rest, outside)
+        only = None if found.rest is None else substituted(found.rest, outside)
         return Join(
-            left=self._side(self.left, [left for left, _ in pairs], tables),
-            right=self._side(self.right, [right for _, right in pairs], tables),
+            left=self._side(self.left, [left for left, _ in found.pairs], tables),
+            right=self._side(self.right, [right for _, right in found.pairs], tables),
             type=self.written.type,
             matching=self._matching(),
             only=None if only is None else Filter(only, self.written.on.shown),
@@ -186,59 +166,6 @@ class JoinClause:
         shown.setdefault(self.right.name, {})
         return Known(Schema(tuple(fields)), tables=shown)
 
-    def _conditions(self) -> tuple[list[tuple[Typed, Typed]], Typed | None] | None:
-        """The equalities between the sides, and what else must be true; None if it is wrong."""
-        text = self.written.on
-        whole = Known(
-            Schema(
-                tuple(
-                    Field(f"{side.name}.{f.name}", f.type, f.nullable)
-                    for side in (self.left, self.right)
-                    for f in side.known.schema
-                )
-            ),
-            tables={
-                side.name: {name: f"{side.name}.{name}" for name in side.known.schema.names}
-                for side in (self.left, self.right)
-            },
-        )
-        typed = condition(text, whole, self.report)
-        if typed is None:
-            return None
-        if any(isinstance(node, ProcessingTime) for node in walk(typed)):
-            self.report.add("the processing time has no place in a join", text.locate())
-            return None
-        parts = _conjuncts(parse(text.reveal()))
-        resolver = Resolver(whole.schema, whole.tables)
-        pairs: list[tuple[Typed, Typed]] = []
-        rest: list[Typed] = []
-        for part in parts:
-            each = resolver.resolve(part)
-            if each.type == NULL:
-                each = Constant(BOOLEAN, True, each.span, None)
-            pair = self._pair(each, text)
-            if pair is None:
-                rest.append(each)
-            else:
-                pairs.append(pair)
-        return pairs, _all(rest)
-
-    def _pair(self, typed: Typed, text: Text) -> tuple[Typed, Typed] | None:
-        """The values of left and right that an equality is of, if it is of one each."""
-        if not (isinstance(typed, Apply) and typed.function in ("=", "==")):
-            return None
-        one, other = typed.arguments
-        left, right = f"{self.left.name}.", f"{self.right.name}."
-        of_one, of_other = columns(one), columns(other)
-        if _all_begin(of_one, right) and _all_begin(of_other, left):
-            one, other = other, one
-        elif not (_all_begin(of_one, left) and _all_begin(of_other, right)):
-            return None
-        if isinstance(one.type, Array | Struct):
-            at = text.locate(typed.span.start, typed.span.end)
-            self.report.add(f"wanted a key of a single value, got {one.type}", at)
-        return (one, other) if one.type == other.type else None
-
     def _side(
         self, side: Joined, keys: Iterable[Typed], tables: Mapping[str, Mapping[str, str]]
     ) -> Side:
@@ -315,22 +242,3 @@ def unresolved(known: Known, step: Step, report: Report) -> None:
         message = f"{clause}: {shown} {stand} in both inputs"
         hint = f"say which in select: {{{names[0]}: {table}.{names[0]}, ...}}"
         report.add(message, step.keys_at[clause].locate(), hint)
-
-
-def _conjuncts(node: syntax.Node) -> list[syntax.Node]:
-    """What must all be true, each by itself."""
-    if isinstance(node, syntax.Call) and node.name == "and":
-        return [each for argument in node.arguments for each in _conjuncts(argument)]
-    return [node]
-
-
-def _all(conditions: list[Typed]) -> Typed | None:
-    whole: Typed | None = None
-    for each in conditions:
-        call = function.Call("and", (whole, each), each.span) if whole is not None else None
-        whole = each if call is None else TABLE["and"].resolve(call)
-    return whole
-
-
-def _all_begin(names: frozenset[str], prefix: str) -> bool:
-    return bool(names) and all(name.startswith(prefix) for name in names)

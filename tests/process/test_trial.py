@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import polars as pl
 import pytest
@@ -215,6 +217,27 @@ def test_a_timer_that_sets_itself_for_ever_has_an_end() -> None:
     trial.watermark(at(600))
     with pytest.raises(UserCodeError, match="timer \"tick\" of the key 'a' came 100001 times"):
         trial.end()
+
+
+@pytest.mark.parametrize("clock", ["event", "processing"])
+def test_a_timer_that_sets_itself_to_what_has_passed_has_an_end(
+    clock: Literal["event", "processing"],
+) -> None:
+    class Endless(Process):
+        tick = timer(time=clock)
+
+        def on_row(self, row: Payment, state: Endless, out: Out) -> None:
+            state.tick = self.event_time if clock == "event" else self.now
+
+        def on_timer(self, at: datetime, state: Endless, out: Out) -> None:
+            state.tick = at - timedelta(hours=1)
+
+    trial = Trial(Endless, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
+    trial.row(k="a", v=7, at=at(0))
+    message = "test_trial.py:Endless: timer \"tick\" of the key 'a' came 100001 times while it was "
+    with pytest.raises(UserCodeError, match=re.escape(message)):
+        trial.watermark(at(600))
+        trial.clock("2026-01-01T00:00:01")
 
 
 def test_many_rows_at_once_come_apart_at_the_timers_of_their_key() -> None:

@@ -17,6 +17,11 @@ class Failing:
         self._code = code
         self._outs = outs
 
+    @property
+    def shown(self) -> str:
+        """How messages call the class."""
+        return self._code.shown
+
     def of_row(self, error: BaseException, key: object, row: dict[str, Any]) -> UserCodeError:
         """A row could not be handled."""
         return self._told(error, f"in the row {row} of the key {key!r}")

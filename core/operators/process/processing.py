@@ -98,6 +98,7 @@ class Processing(Timely):
         """Rows and timers that the watermark has passed are handled."""
         with blamed(self._around.step):
             yield from aside(self.held)
+            self._handling.go_on()
             state = self._place.state
             before_us = max(watermark_us, state.clock_us)
             timers = None if self._due is None else self._due.timers
@@ -123,6 +124,7 @@ class Processing(Timely):
         if self._waits is None:
             return
         with blamed(self._around.step):
+            self._handling.go_on()
             self._waits.call_up(now_us + 1)
             yield from self._fired(self._waits.timers, now_us + 1, self._moment_us(now_us))
             self._kept.forget(now_us, self._place.state.clock_us)

@@ -18,7 +18,7 @@ from headrace.core.operators.process.timers import Timers
 from headrace.core.operators.process.work import Work
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.process.process import moment
-from headrace.core.state import KEY
+from headrace.core.state import KEY, NO_CLOCK_US
 from headrace.core.types import TIMESTAMP, to_polars
 from headrace.core.user_code import UserCodeError
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 14
 """So many rows are objects at once."""
-MOST_AFTER_END = 100_000
-"""So often timers of one key may come behind the last row of all."""
+MOST = 100_000
+"""So often timers of one key may come at one time, and behind the last row of all."""
 ENDLESS = "a timer that sets itself again and again has no end here: leave it unset at some time"
 
 Call = Callable[[Any, Any, Any], object]
@@ -77,11 +77,18 @@ class RowByRow:
         """The timers that were handled since the last rows: when, and the cell."""
         self.failures: list[FailedRow] = []
         self._ended: dict[object, int] = {}
+        self._at_us = NO_CLOCK_US
+        self._at_once: dict[object, int] = {}
+        """How often timers of a key came while no time has passed."""
         self._rows = 0
 
     def begin(self) -> None:
         """No rows are handled next one by one, and timers alone."""
         self._rows, self.moments = 0, []
+
+    def go_on(self) -> None:
+        """Time goes on, be it by event time or by the wall clock."""
+        self._at_us, self._at_once = NO_CLOCK_US, {}
 
     def handle(self, rows: Came, timers: Timers | None) -> None:
         """Handle rows in their order, and before each the timers that come before it."""
@@ -155,7 +162,7 @@ class RowByRow:
         """Handle timers that have come.
 
         What they put out has their time, or `event_us` where they go by the wall clock. At the end
-        of all rows none may come for ever.
+        of all rows and at one time none may come for ever.
         """
         work, out = self._work, self._outs.out
         for at_us, cell, name in due:
@@ -167,8 +174,11 @@ class RowByRow:
                 self._call(cell, name, at_us, out)
             finally:
                 work.timer = work.cell = None
+            if at_us > self._at_us:
+                self._at_us, self._at_once = at_us, {}
+            self._count(self._at_once, cell, name, at_us)
             if is_end:
-                self._count(cell, name)
+                self._count(self._ended, cell, name, None)
 
     def _call(self, cell: Any, name: str, at_us: int, out: Any) -> None:
         call, at = self._on_timer, moment(at_us)
@@ -185,12 +195,13 @@ class RowByRow:
             told = self._failing.of_timer(error, cell._id, name, at)
             raise _Told(told.message, told.hint) from error
 
-    def _count(self, cell: Any, name: str) -> None:
-        """Behind the end timers that are set again and again would come for ever."""
-        times = self._ended[cell._id] = self._ended.get(cell._id, 0) + 1
-        if times > MOST_AFTER_END:
-            message = f'timer "{name}" of the key {cell._id!r} came {times} times at the end'
-            raise _Told(message, ENDLESS)
+    def _count(self, counted: dict[object, int], cell: Any, name: str, at_us: int | None) -> None:
+        """Timers that are set again and again would come for ever: at one time, or at the end."""
+        times = counted[cell._id] = counted.get(cell._id, 0) + 1
+        if times > MOST:
+            when = "at the end" if at_us is None else f"while it was {moment(at_us)}"
+            what = f'timer "{name}" of the key {cell._id!r}'
+            raise _Told(f"{self._failing.shown}: {what} came {times} times {when}", ENDLESS)
 
 
 class _Told(UserCodeError):

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headrace.core.pipeline.joins import Input, InputReading
-from headrace.core.pipeline.keyed import Key, length
+from headrace.core.pipeline.keyed import Key
+from headrace.core.pipeline.lengths import length
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.rule import Rule
 from headrace.core.pipeline.text import Text

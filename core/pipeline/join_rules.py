@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.core.pipeline.joins import Join
-from headrace.core.pipeline.keyed import SHAPES, Window
 from headrace.core.pipeline.rule import Rule
+from headrace.core.pipeline.windows import SHAPES, Window
 
 ONE = "say one of within, as_of, ttl and window"
 UNMATCHED = ("left", "right", "full", "semi", "anti")

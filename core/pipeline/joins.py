@@ -12,7 +12,8 @@ from pydantic import Field
 
 from headrace.core.pipeline.complaints import Gathered, wanted
 from headrace.core.pipeline.fields import attempt
-from headrace.core.pipeline.keyed import TimeToLive, moved
+from headrace.core.pipeline.keyed import TimeToLive
+from headrace.core.pipeline.lengths import moved
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (

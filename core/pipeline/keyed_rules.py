@@ -12,11 +12,12 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from headrace.core.pipeline import broadcast, join_rules
-from headrace.core.pipeline.keyed import SHAPES, Dedup, Evict, Trigger, Window
+from headrace.core.pipeline.keyed import Dedup
 from headrace.core.pipeline.model import StepKeys
 from headrace.core.pipeline.process import Process
 from headrace.core.pipeline.rule import Rule
 from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.windows import SHAPES, Evict, Trigger, Window
 from headrace.core.pipeline.written import in_units
 
 Data: TypeAlias = Mapping[Text, object]

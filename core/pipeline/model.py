@@ -37,7 +37,7 @@ from headrace.core.pipeline.formats import (
 )
 from headrace.core.pipeline.functions import Function, FunctionName
 from headrace.core.pipeline.joins import Join
-from headrace.core.pipeline.keyed import Aggregates, Apply, Dedup, Key, TimeToLive, Top, Windowed
+from headrace.core.pipeline.keyed import Aggregates, Apply, Dedup, Key, TimeToLive, Top
 from headrace.core.pipeline.lookup import Lookup, LookupKeys
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.process import Connect, Process
@@ -52,6 +52,7 @@ from headrace.core.pipeline.values import (
     choice,
     whole,
 )
+from headrace.core.pipeline.windows import Windowed
 from headrace.core.process.declared import Declared
 
 PARALLELISM = whole(1, MAX_KEY_GROUPS)

@@ -14,13 +14,14 @@ from headrace.core.pipeline.broadcast import Broadcast
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.formats import FORMATS, LATER_FORMATS, CsvOptions, JsonOptions
 from headrace.core.pipeline.joins import Join
-from headrace.core.pipeline.keyed import Apply, Dedup, PythonAggregate, Top, Ttl, Window
+from headrace.core.pipeline.keyed import Apply, Dedup, PythonAggregate, Top, Ttl
 from headrace.core.pipeline.later import LATER_CLAUSES
 from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
 from headrace.core.pipeline.part import Part, part_of, reading_of
 from headrace.core.pipeline.process import Connect, Process
 from headrace.core.pipeline.settings import LATER, NOT_ACTING, Settings
+from headrace.core.pipeline.windows import Window
 from headrace.core.pipeline.written import default_of
 
 INTRODUCTION = """\

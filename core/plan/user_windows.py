@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.core.pipeline import keyed as document
+from headrace.core.pipeline import windows as document
 from headrace.core.pipeline.functions import Function
 from headrace.core.pipeline.keyed import PythonAggregate
 from headrace.core.pipeline.python_classes import state_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from headrace.core.pipeline import keyed as document
+from headrace.core.pipeline import windows as document
 from headrace.core.pipeline.keyed_rules import shape_of
 from headrace.core.plan import windows
 from headrace.core.plan.nodes import Dedup, Keyed

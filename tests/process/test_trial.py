@@ -9,7 +9,8 @@ from typing import Literal
 import polars as pl
 import pytest
 
-from headrace.core.process import Out, Process, Row, list_of, map_of, timer, value
+from headrace.core.operators.process.processing import Processing
+from headrace.core.process import AllOut, AllState, Out, Process, Row, list_of, map_of, timer, value
 from headrace.core.testing import Trial
 from headrace.core.user_code import UserCodeError
 from tests.process.classes import ManySessions, Matched, Sessions, Totals, Waking
@@ -238,6 +239,39 @@ def test_a_timer_that_sets_itself_to_what_has_passed_has_an_end(
     with pytest.raises(UserCodeError, match=re.escape(message)):
         trial.watermark(at(600))
         trial.clock("2026-01-01T00:00:01")
+
+
+class Lately(Process):
+    n = value("bigint", ttl="10s", time="processing")
+
+    def on_row(self, row: Payment, state: Lately, out: Out) -> None:
+        out(row.k, state.n)
+        state.n = row.v
+
+
+class ManyLately(Process):
+    n = value("bigint", ttl="10s", time="processing")
+
+    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> None:
+        out(rows.select("k", n=state.n.get()))
+        state.n.set(rows["v"])
+
+
+@pytest.mark.parametrize("kind", [Lately, ManyLately])
+def test_what_goes_by_the_wall_clock_is_forgotten_and_freed(kind: type[Process]) -> None:
+    rows = {"k": "string", "v": "bigint"}
+    trial = Trial(kind, key="k", rows=rows, returns={"k": "string", "n": "bigint"})
+    for second in (0, 5, 20):
+        trial.clock(datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC))
+        trial.row(k="a", v=second)
+    assert [row["n"] for row in trial.out] == [None, 0, None]
+    operator = trial._operator
+    assert isinstance(operator, Processing)
+    operator.settle()
+    assert operator._kept.tables["n"].rows == 1
+    trial.clock("2026-01-01T00:01:00")
+    assert operator._kept.tables["n"].rows == 0
+    assert operator.due_us() is None
 
 
 def test_many_rows_at_once_come_apart_at_the_timers_of_their_key() -> None:

@@ -70,6 +70,17 @@ class Kept:
             if said.ttl_us is not None:
                 self.tables[name].forget(now_us if said.processing else clock_us)
 
+    def by_clock_us(self) -> int | None:
+        """How long the first of what goes by the wall clock is kept; None if there is nothing."""
+        ttls = [
+            said.ttl_us
+            for name, said in self._states.items()
+            if said.ttl_us is not None
+            and said.processing
+            and (self._touched or self.tables[name].rows)
+        ]
+        return min(ttls, default=None)
+
     def put_back(self) -> None:
         """Put the cells that were touched into the tables."""
         if not self._touched:

@@ -77,6 +77,9 @@ class Processing(Timely):
         self._waits = self._timers(WAITS, waits) if True in own else None
         self._held = self._holding(HELD, operation.columns) if operation.body.in_time else None
         self._newest_us = NO_CLOCK_US
+        self._look_us: int | None = None
+        """When to look for states whose time by the wall clock has passed."""
+        self._wake()
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Rows are held, or handled."""
@@ -113,20 +116,22 @@ class Processing(Timely):
             self._let_go()
 
     def due_us(self) -> int | None:
-        """When the first timer comes that goes by the wall clock."""
-        if self._waits is None or self._place.state.clock_us == FOREVER_US:
+        """When the first timer comes that goes by the wall clock, or a state has had its time."""
+        if self._place.state.clock_us == FOREVER_US:
             return None
-        found = self._waits.next_us
+        waits_us = NEVER_US if self._waits is None else self._waits.next_us
+        found = min(waits_us, NEVER_US if self._look_us is None else self._look_us)
         return None if found == NEVER_US else found
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """Timers that go by the wall clock are handled."""
-        if self._waits is None:
-            return
+        """Timers that go by the wall clock are handled, and states forgotten."""
         with blamed(self._around.step):
-            self._handling.go_on()
-            self._waits.call_up(now_us + 1)
-            yield from self._fired(self._waits.timers, now_us + 1, self._moment_us(now_us))
+            if self._waits is not None:
+                self._handling.go_on()
+                self._waits.call_up(now_us + 1)
+                yield from self._fired(self._waits.timers, now_us + 1, self._moment_us(now_us))
+            if self._look_us is not None and self._look_us <= now_us:
+                self._look_us = None
             self._kept.forget(now_us, self._place.state.clock_us)
             self._let_go()
 
@@ -249,8 +254,15 @@ class Processing(Timely):
         clock_us = self._place.state.clock_us
         return next((us for us in (clock_us, self._newest_us) if us != NO_CLOCK_US), now_us)
 
+    def _wake(self) -> None:
+        """Look again when what is kept has had its time by the wall clock."""
+        ttl_us = self._kept.by_clock_us() if self._look_us is None else None
+        if ttl_us is not None:
+            self._look_us = self._place.now_us() + ttl_us + 1
+
     def _let_go(self) -> None:
         """Keep no more cells at hand than there is room for."""
+        self._wake()
         if self._kept.is_full():
             for due in (self._due, self._waits):
                 if due is not None:

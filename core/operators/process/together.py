@@ -128,8 +128,10 @@ class ManyColumn:
         index = index.scatter(found[ASKED], pl.int_range(found.height, eager=True))
         of = index.gather(rows.of)
         values = found[VALUE].gather(of).alias(self._name)
-        if UNTIL in found.columns and not self._said.processing and rows.times is not None:
-            frame = pl.DataFrame({"v": values, "u": found[UNTIL].gather(of), "t": rows.times})
+        if UNTIL in found.columns:
+            now = pl.Series([self._now_us()], dtype=pl.Int64).new_from_index(0, len(of))
+            times = now if self._said.processing or rows.times is None else rows.times
+            frame = pl.DataFrame({"v": values, "u": found[UNTIL].gather(of), "t": times})
             over = pl.when(pl.col("u") < pl.col("t")).then(None).otherwise(pl.col("v"))
             values = frame.select(over.alias(self._name)).to_series()
         default = self._said.default

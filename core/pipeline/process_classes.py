@@ -22,6 +22,8 @@ from headrace.core.process.declaring import State, list_of, map_of, timer, value
 KINDS = {"value": value, "list_of": list_of, "map_of": map_of, "timer": timer}
 RESERVED = ("held", "held_right", "due", "waits")
 """What the states are called in which rows and timers wait."""
+ASKED = ("key", "event_time", "event_times", "watermark", "now", "timer")
+"""What `self` is asked for: a state of that name would hide it."""
 PLAIN = 'write it with plain words, as in value("bigint", ttl="1h")'
 KEY = "process.python"
 
@@ -135,6 +137,9 @@ def _shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Shape:
             match statement:
                 case ast.FunctionDef():
                     methods[statement.name] = _arguments(statement)
+                    if statement.name.startswith("on_") and _yields(statement):
+                        message = f'class "{node.name}": {statement.name} yields'
+                        problems.append((message, "what goes out is handed to out(...)"))
                 case ast.AsyncFunctionDef() if statement.name.startswith("on_"):
                     hint = "operators never wait: look things up in a step before"
                     problems.append((f'class "{node.name}": {statement.name} is async', hint))
@@ -155,6 +160,16 @@ def _line(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[a
             rest = {name: each for name, each in classes.items() if name != node.name}
             yield from _line(classes[base.id], rest)
     yield node
+
+
+def _yields(node: ast.AST) -> bool:
+    """Whether a function yields; those inside of it may."""
+    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    return any(
+        isinstance(each, ast.Yield | ast.YieldFrom)
+        or (not isinstance(each, inner) and _yields(each))
+        for each in ast.iter_child_nodes(node)
+    )
 
 
 def _arguments(method: ast.FunctionDef) -> int:
@@ -186,6 +201,8 @@ def _state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
     """What is declared, or what is wrong with it and what to do."""
     if name.startswith("_") or name in RESERVED:
         return "a state may not be called that", f"not {', '.join(RESERVED)}, and no _ before it"
+    if name in ASKED:
+        return "a state may not be called that", f"self.{name} is something else"
     try:
         words = [ast.literal_eval(word) for word in call.args]
         named = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords if k.arg}

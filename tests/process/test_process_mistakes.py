@@ -51,6 +51,7 @@ def of(kind: str, *more: str) -> str:
         ("Both", 'class "Both" has on_row and on_rows | one of them sees all rows'),
         ("Few", "on_row takes 1 arguments beside self | as in def on_row(self, row, state, out)"),
         ("Waiting", 'class "Waiting": on_row is async | operators never wait'),
+        ("Yielding", 'class "Yielding": on_row yields | what goes out is handed to out(...)'),
         ("Timers", 'class "Timers" has the timer "alarm" and no on_timer | as in def on_timer'),
     ],
 )
@@ -75,6 +76,8 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         '"held": a state may not be called that | '
         "not held, held_right, due, waits, and no _ before it",
         "\"i\": default: 'none' (str) is no int | ",
+        '"key": a state may not be called that | self.key is something else',
+        '"now": a state may not be called that | self.now is something else',
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -272,6 +273,48 @@ def test_what_goes_by_the_wall_clock_is_forgotten_and_freed(kind: type[Process])
     trial.clock("2026-01-01T00:01:00")
     assert operator._kept.tables["n"].rows == 0
     assert operator.due_us() is None
+
+
+class Returning(Process):
+    def on_row(self, row: Payment, state: Returning, out: Out) -> dict[str, object]:  # type: ignore[override]
+        return {"k": row.k}
+
+
+class Yielding(Process):
+    def on_row(self, row: Payment, state: Yielding, out: Out) -> Iterator[object]:  # type: ignore[override]
+        yield {"k": row.k}
+
+
+class ReturningMany(Process):
+    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> pl.DataFrame:  # type: ignore[override]
+        return rows.select("k")
+
+
+class ReturningLate(Process):
+    alarm = timer()
+
+    def on_row(self, row: Payment, state: ReturningLate, out: Out) -> None:
+        state.alarm = self.event_time
+
+    def on_timer(self, at: datetime, state: ReturningLate, out: Out) -> int:  # type: ignore[override]
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Returning, "Returning: on_row returned a dict (in the row {'k': 'a', 'v': 7"),
+        (Yielding, "Yielding: on_row yields (in the row {'k': 'a', 'v': 7"),
+        (ReturningMany, "ReturningMany: on_rows returned a DataFrame (in 1 rows)"),
+        (ReturningLate, 'ReturningLate: on_timer returned a int (in timer "alarm" at 2026'),
+    ],
+)
+def test_a_method_that_returns_something_is_told(kind: type[Process], message: str) -> None:
+    trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
+    trial.row(k="a", v=7, at=at(0))
+    with pytest.raises(UserCodeError, match=re.escape(message)) as raised:
+        trial.end()
+    assert raised.value.hint == "what goes out is handed to out(...); a method returns nothing"
 
 
 def test_many_rows_at_once_come_apart_at_the_timers_of_their_key() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from inspect import isgenerator
 from typing import Any
 
 from headrace.core.operators.map import FailedRow
 from headrace.core.operators.process.outs import Misfit, Outs
 from headrace.core.user_code import UserCode, UserCodeError, said, where
+
+RETURNED = "what goes out is handed to out(...); a method returns nothing"
 
 
 class Failing:
@@ -35,6 +38,11 @@ class Failing:
     def of_many(self, error: BaseException, rows: int) -> UserCodeError:
         """Rows could not be handled together."""
         return self._told(error, f"in {rows} rows")
+
+    def returned(self, found: object, method: str) -> UserCodeError:
+        """A method has returned something, which nobody takes."""
+        what = "yields" if isgenerator(found) else f"returned a {type(found).__name__}"
+        return UserCodeError(f"{self.shown}: {method} {what}", RETURNED)
 
     def of_making(self, error: BaseException) -> UserCodeError:
         """No object of the class could be made."""

@@ -119,7 +119,9 @@ class ProcessingMany(Processing):
         hidden = {*HIDDEN, *self._grouping.inside}
         shown = rows.drop(name for name in rows.columns if name in hidden)
         try:
-            self._process.on_rows(shown, self._states, self._outs_of_many.out)
+            found = self._process.on_rows(shown, self._states, self._outs_of_many.out)
+            if found is not None:
+                raise self._failing.returned(found, self.method)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:

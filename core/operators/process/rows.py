@@ -117,11 +117,13 @@ class RowByRow:
                 count(), rows.calls, rows.rows, rows.cells, strict=False
             ):
                 work.at = at
-                each(row, cell, out)
+                if (found := each(row, cell, out)) is not None:
+                    raise self._failing.returned(found, each.__name__)
             return
         for at, row, cell in zip(count(), rows.rows, rows.cells, strict=False):
             work.at = at
-            call(row, cell, out)
+            if (found := call(row, cell, out)) is not None:
+                raise self._failing.returned(found, call.__name__)
 
     def _in_time(self, rows: Came, times: list[int], timers: Timers) -> None:
         work, out, calls = self._work, self._outs.out, rows.calls
@@ -131,21 +133,24 @@ class RowByRow:
             if time_us > timers.next_us:
                 self.fire(timers.due(time_us))
             work.at = at
-            call(row, cell, out)
+            if (found := call(row, cell, out)) is not None:
+                raise self._failing.returned(found, call.__name__)
 
     def _carefully(self, rows: Came, timers: Timers | None) -> None:
-        work, out, times = self._work, self._outs.out, rows.times
+        work, times = self._work, rows.times
         for at, call, row, cell in zip(count(), rows.calls, rows.rows, rows.cells, strict=False):
             if timers is not None and times is not None and times[at] > timers.next_us:
                 self.fire(timers.due(times[at]))
             work.at = at
-            self._try(cell, partial(call, row, cell, out), partial(rows.shown, at))
+            self._try(cell, call, row, partial(rows.shown, at))
 
-    def _try(self, cell: Any, do: Callable[[], object], of: Callable[[], dict[str, Any]]) -> None:
+    def _try(self, cell: Any, call: Call, what: Any, of: Callable[[], dict[str, Any]]) -> None:
         """Do something to a cell, or nothing, and note what has failed."""
         saved, marked = self._cells.saved(cell), self._outs.marked()
         try:
-            do()
+            found = call(what, cell, self._outs.out)
+            if found is not None:
+                raise self._failing.returned(found, call.__name__)
             self._outs.check(marked)
         except Exception as error:
             self._cells.restore(cell, saved)
@@ -185,10 +190,11 @@ class RowByRow:
         assert call is not None, "only a class with on_timer may declare timers"
         if self._careful:
             row = {"key": cell._id, "timer": name, "at": at}
-            self._try(cell, lambda: call(at, cell, out), lambda: row)
+            self._try(cell, call, at, lambda: row)
             return
         try:
-            call(at, cell, out)
+            if (found := call(at, cell, out)) is not None:
+                raise self._failing.returned(found, "on_timer")
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 import pytest
@@ -175,7 +175,7 @@ def test_lists_and_maps_are_those_of_python() -> None:
         ("out(k=row.k, n='x')", "column \"n\" is declared bigint, and got 'x' (str)", ""),
         ("out(k=row.k, m=1)", "unexpected keyword argument 'm'", "its columns are k, n"),
         ("out.audit(k=1)", "'function' object has no attribute 'audit'", "outputs: {...}"),
-        ("state.cuont = 1", "no attribute 'cuont'", ""),
+        ("state.cuont = 1", 'no state "cuont": did you mean "count"?', ""),
         ("state.cuont", 'declares no state "cuont": did you mean "count"?', ""),
         ("row.amount", "no attribute 'amount'", ""),
         ("self.count", "state belongs to a key: read it as state.count", ""),
@@ -315,6 +315,40 @@ def test_a_method_that_returns_something_is_told(kind: type[Process], message: s
     with pytest.raises(UserCodeError, match=re.escape(message)) as raised:
         trial.end()
     assert raised.value.hint == "what goes out is handed to out(...); a method returns nothing"
+
+
+class Misspelt(Process):
+    count = value("bigint")
+
+    def on_row(self, row: Payment, state: Any, out: Out) -> None:
+        state.cuont = 5
+
+
+class OutLate(Process):
+    alarm = timer()
+
+    def on_row(self, row: Payment, state: OutLate, out: Out) -> None:
+        state.alarm = self.event_time
+
+    def on_timer(self, at: datetime, state: OutLate, out: Out) -> None:
+        out(5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (
+            Misspelt,
+            'AttributeError: the class declares no state "cuont": did you mean "count"? (in',
+        ),
+        (OutLate, "(int) (in timer \"alarm\" at 2026-01-31 08:00:00+00:00 of the key 'a')"),
+    ],
+)
+def test_what_is_misspelt_or_misfits_is_told(kind: type[Process], message: str) -> None:
+    trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
+    trial.row(k="a", v=7, at=at(0))
+    with pytest.raises(UserCodeError, match=re.escape(message)):
+        trial.end()
 
 
 def test_many_rows_at_once_come_apart_at_the_timers_of_their_key() -> None:

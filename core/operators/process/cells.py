@@ -10,7 +10,7 @@ the time that it is set to, and the time under which it stands in the heap (`tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
@@ -28,6 +28,10 @@ Cell: TypeAlias = Any
 States: TypeAlias = Mapping[str, Declared]
 
 
+CELL = "State"
+"""What the classes of cells are called."""
+
+
 class CellBase:
     """What all cells have."""
 
@@ -35,8 +39,13 @@ class CellBase:
 
     def __getattr__(self, name: str) -> Any:
         known = [each for each in type(self).__dict__ if not each.startswith("_")]
-        hint = did_you_mean(name, known) or f"it declares {', '.join(known) or 'none'}"
-        raise AttributeError(f'the class declares no state "{name}": {hint}')
+        raise AttributeError(undeclared(name, known))
+
+
+def undeclared(name: str, known: Sequence[str]) -> str:
+    """What is said of a state that a class does not declare."""
+    hint = did_you_mean(name, known) or f"it declares {', '.join(known) or 'none'}"
+    return f'the class declares no state "{name}": {hint}'
 
 
 class Cells:
@@ -66,7 +75,7 @@ class Cells:
             if said.kind in (Kind.LIST, Kind.MAP) or is_nested(said.types)
         }
         self._plain = tuple(name for name in slots if name not in self._mutable)
-        kind = type("State", (CellBase,), {"__slots__": tuple(slots), **namespace})
+        kind = type(CELL, (CellBase,), {"__slots__": tuple(slots), **namespace})
         for slot, beginning in begin:
             name = slot.removeprefix("_of_")
             if name in states and not hasattr(kind, name):

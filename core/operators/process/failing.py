@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import datetime
 from inspect import isgenerator
 from typing import Any
 
 from headrace.core.operators.map import FailedRow
+from headrace.core.operators.process.cells import CELL, undeclared
 from headrace.core.operators.process.outs import Misfit, Outs
 from headrace.core.user_code import UserCode, UserCodeError, said, where
 
 RETURNED = "what goes out is handed to out(...); a method returns nothing"
 
+UNDECLARED = re.compile(f"'{CELL}' object has no attribute '(\\w+)'$")
+"""What Python says where a state is set that there is not."""
+
 
 class Failing:
     """Says it for one class."""
 
-    def __init__(self, code: UserCode, outs: Outs) -> None:
+    def __init__(self, code: UserCode, outs: Outs, states: Iterable[str]) -> None:
+        """`states` are the names of those that the class declares."""
         self._code = code
+        self._states = tuple(states)
         self._outs = outs
 
     @property
@@ -62,4 +70,6 @@ class Failing:
         place = where(error, self._code.path)
         if isinstance(error, UserCodeError | Misfit):
             return error.message if place == self._code.path.name else f"{place}: {error.message}"
+        if isinstance(error, AttributeError) and (found := UNDECLARED.match(str(error))):
+            return f"{place}: AttributeError: {undeclared(found[1], self._states)}"
         return f"{place}: {said(error)}"

@@ -32,6 +32,7 @@ from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.plan.states import DUE, HELD, WAITS
 from headrace.core.process.declared import Kind
+from headrace.core.process.process import moment
 from headrace.core.state import NO_CLOCK_US
 from headrace.core.types import TIMESTAMP, Schema, to_polars
 
@@ -63,7 +64,7 @@ class Processing(Timely):
         self._kept = Kept(states, cells, place.state, self._keys, code.shown)
         outputs = {MAIN: operation.body.returns, **dict(operation.body.outputs)}
         self._outs = Outs(outputs, work)
-        self._failing = Failing(code, self._outs)
+        self._failing = Failing(code, self._outs, states)
         self._process = process = self._made(kind)
         process._stand(work)
         self._rows = self._making_rows()
@@ -237,8 +238,9 @@ class Processing(Timely):
             if misfit.at < piece.height:
                 key = self._work.cells[misfit.at]._id
                 raise self._failing.of_row(misfit, key, shown(misfit.at)) from None
-            _, cell = handling.moments[misfit.at - piece.height]
-            raise self._failing.of_timer(misfit, cell._id, "on_timer", None) from None
+            of = handling.moments[misfit.at - piece.height]
+            at = moment(of.at_us)
+            raise self._failing.of_timer(misfit, of.cell._id, of.timer, at) from None
         yield from found
 
     def _nothing(self) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
 from headrace.core.keygroups import groups_of
@@ -53,6 +53,16 @@ class Came:
         return self.each if self.call is None else repeat(self.call)
 
 
+class Moment(NamedTuple):
+    """A timer that was handled."""
+
+    event_us: int
+    """The time of what it puts out."""
+    cell: Any
+    timer: str
+    at_us: int
+
+
 class RowByRow:
     """Calls the methods of a class; what they put out is gathered for `Outs`."""
 
@@ -73,8 +83,8 @@ class RowByRow:
         self._outs = outs
         self._failing = failing
         self._careful = careful
-        self.moments: list[tuple[int, Any]] = []
-        """The timers that were handled since the last rows: when, and the cell."""
+        self.moments: list[Moment] = []
+        """The timers that were handled since the last rows."""
         self.failures: list[FailedRow] = []
         self._ended: dict[object, int] = {}
         self._at_us = NO_CLOCK_US
@@ -174,7 +184,7 @@ class RowByRow:
             work.cell, work.timer = cell, name
             work.moment_us = at_us if event_us is None else event_us
             work.at = self._rows + len(self.moments)
-            self.moments.append((work.moment_us, cell))
+            self.moments.append(Moment(work.moment_us, cell, name, at_us))
             try:
                 self._call(cell, name, at_us, out)
             finally:
@@ -224,7 +234,7 @@ class Gathering:
         self._ordered = ordered
 
     def frames(
-        self, came: pl.DataFrame, moments: list[tuple[int, Any]]
+        self, came: pl.DataFrame, moments: list[Moment]
     ) -> Iterator[tuple[str, pl.DataFrame]]:
         """The rows of each output. Raises Misfit."""
         import polars as pl
@@ -242,16 +252,16 @@ class Gathering:
             yield stream, timed(frame, pl.Series("of", origin, dtype=pl.UInt32), of)
 
 
-def _with_moments(hidden: pl.DataFrame, moments: list[tuple[int, Any]]) -> pl.DataFrame:
+def _with_moments(hidden: pl.DataFrame, moments: list[Moment]) -> pl.DataFrame:
     """The hidden columns of rows, and behind them those of timers: placed by time and key."""
     import polars as pl
 
     if not hidden.width:
         return hidden
-    times = pl.Series(EVENT_TIME, [at for at, _ in moments], dtype=pl.Int64)
+    times = pl.Series(EVENT_TIME, [each.event_us for each in moments], dtype=pl.Int64)
     columns = [times.cast(to_polars(TIMESTAMP))]
     if ORDER in hidden.columns:
-        keys = pl.Series(KEY, [cell._key for _, cell in moments], dtype=pl.String)
+        keys = pl.Series(KEY, [each.cell._key for each in moments], dtype=pl.String)
         numbers = groups_of(keys, 1 << 31).cast(pl.Int64)
         place = {"time": times, "at": numbers, "part": pl.repeat(0, len(times), eager=True)}
         columns.append(pl.DataFrame(place).to_struct(ORDER).cast(to_polars(ORDER_TYPE)))

@@ -21,7 +21,7 @@ from typing import Any
 
 from headrace.core.manifest import described
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import call_said, fingerprints, said
+from headrace.core.plan.fingerprint import call_said, fingerprints, said, ttl_said
 from headrace.core.snapshots import Manifest, RefusedSnapshot
 from headrace.core.types import quoted
 from headrace.core.upstream import upstream_changes
@@ -161,9 +161,18 @@ def _difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         return "has another lateness: of windows that are over nothing is left"
     for kind in ("calls", "columns"):
         for text, of in now[kind].items():
-            if was[kind].get(text, of) != of:
-                return f"has {text} of another type"
+            before = was[kind].get(text, of)
+            if before != of:
+                return f"has {text} of another {_other(before, of) if kind == 'calls' else 'type'}"
     return _mixed(was, now)
+
+
+def _other(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What of a call, or of a state of a class, is another one."""
+    before, after = ttl_said(was), ttl_said(now)
+    if was["of"] != now["of"] or before == after:
+        return "type"
+    return "ttl" if "ttl" in before + after else "time"
 
 
 def _mixed(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -226,4 +226,16 @@ def call_said(text: str, call: Mapping[str, Any]) -> str:
     >>> call_said("sum(price)", {"of": ["double"]}), call_said("count(*)", {"of": []})
     ('sum(price) of double', 'count(*)')
     """
-    return f"{text} of {', '.join(call['of'])}" if call["of"] else text
+    return f"{text} of {', '.join(call['of'])}{ttl_said(call)}" if call["of"] else text
+
+
+def ttl_said(call: Mapping[str, Any]) -> str:
+    """By which time a state of a class is forgotten.
+
+    >>> ttl_said({"keeps": [["value", "bigint"], ["until", "bigint"], ["by", "the wall clock"]]})
+    ' with ttl by the wall clock'
+    """
+    kept = dict(call.get("keeps", ()))
+    if "until" not in kept and "by" not in kept:
+        return ""
+    return f"{' with ttl' if 'until' in kept else ''} by {kept.get('by', 'event time')}"

@@ -63,6 +63,8 @@ OWN = SUMS.replace("sum(v)", f"{{python: '{USERS}:Total', of: v, returns: string
 APPLY = f"window: {{tumble: 9s}}, apply: {{python: '{USERS}:brief', returns: {{n: bigint}}}}"
 WATCHED = SUMS.replace("10s", f"10s, trigger: {{python: '{USERS}:EveryThree', of: v}}")
 EVICTED = SUMS.replace("10s", f"10s, evict: {{python: '{USERS}:small', of: v}}")
+CLASSES = Path(__file__).parent / "ageing.py"
+PROCESS = f"from: rows, key: k, process: {{python: '{CLASSES}:Kept', returns: {{n: bigint}}}}"
 
 OTHER = {
     "another class of the user's": (OWN, OWN.replace("Total", "Median"), "has another total"),
@@ -130,6 +132,11 @@ OTHER = {
         SUMS.replace("n: count(*), ", ""),
         SUMS.replace("n: count(*), ", "mean: sum(v) / count(*), "),
         "has sum(v) of all rows, and count(*) of none yet: mean is made of both",
+    ),
+    "a state of a class with a ttl": (
+        PROCESS,
+        PROCESS.replace("Kept", "Fading"),
+        "has n of another ttl",
     ),
     "a longer top": (TOP, TOP.replace("n: 3", "n: 4"), "is of something else"),
     "a top by something else": (TOP, TOP.replace("v desc", "v asc"), "is of something else"),

@@ -69,7 +69,8 @@ class HttpOptions(Part):
     """A call for each key: the answer is a JSON object, the fields of which are the columns.
 
     An array of one object is that object. 404, 204, `null` and an empty array say that there is
-    none. Other answers than 2xx are failures; of those, 408, 429 and 5xx are asked for again.
+    none. Redirects to another scheme, host or port are not followed. Other answers than 2xx are
+    failures; of those, 408, 429 and 5xx are asked for again.
     """
 
     origin = ("url",)

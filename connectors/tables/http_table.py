@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -13,6 +13,7 @@ from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.tables.extras import needed
 from headrace.connectors.tables.found import text
 from headrace.connectors.tables.http import PLACEHOLDER, HttpOptions
+from headrace.connectors.tables.urls import masked
 from headrace.core.contracts import FOUND_AT, ConnectorError
 from headrace.core.plan import nodes
 from headrace.core.types import Field, Schema
@@ -20,9 +21,13 @@ from headrace.core.types import Field, Schema
 if TYPE_CHECKING:
     import aiohttp
     import polars as pl
+    import yarl
 
 NOT_THERE = (204, 404, 410)
 MAY_PASS = (408, 425, 429)
+REDIRECT = (301, 302, 303, 307, 308)
+SHOWN = 10_000
+"""Of so many bytes the first are shown; a secret in them is whole."""
 LONGEST = 16 << 20
 """An answer of more bytes than this is none."""
 
@@ -49,13 +54,47 @@ class HttpTable:
         """Ask for the one key."""
         import aiohttp
 
-        url = self._url(keys.row(0, named=True))
+        from headrace.connectors.tables.http_trouble import said
+
         try:
-            async with self._opened().get(url) as response:
-                body = await self._body(response)
+            body = await self._asked(self._url(keys.row(0, named=True)))
         except aiohttp.ClientError as error:
-            raise ConnectorError(f"{self._host()}: {self._said(error)}") from error
+            final = isinstance(error, aiohttp.InvalidURL)
+            raise ConnectorError(f"{self._host()} {said(error)}", final=final) from None
         return self._frame(None if body is None else self._row(body))
+
+    async def _asked(self, url: yarl.URL) -> bytes | None:
+        """What is answered, there or where that server sends us on to within itself."""
+        from headrace.connectors.tables.http_trouble import REDIRECTS
+
+        for _ in range(REDIRECTS + 1):
+            async with self._opened().get(url, allow_redirects=False) as response:
+                to = response.headers.get("Location")
+                if response.status not in REDIRECT or to is None:
+                    return await self._body(response)
+            url = self._within(url, to)
+        message = f"{self._host()} sends us on more than {REDIRECTS} times"
+        raise ConnectorError(message, final=True)
+
+    def _within(self, url: yarl.URL, to: str) -> yarl.URL:
+        """Where we are sent on to. What lets us in here goes to no other server."""
+        from yarl import URL
+
+        try:
+            there = url.join(URL(to, encoded=True))
+            port, origin = there.port, there.origin()
+        except ValueError:
+            message = f"{self._host()} sends us on to what is no URL"
+            raise ConnectorError(message, final=True) from None
+        if origin == url.origin():
+            return there.with_user(url.user).with_password(url.password) if url.user else there
+        hint = "write the URL that answers"
+        if there.host == url.host and there.scheme == "https" and port == 443:
+            hint = "write https:// in url"
+        elif self._masked(str(origin)) == str(origin):
+            hint += f"; it begins with {origin}"
+        message = f"{self._host()} sends us on to another server, which is not followed"
+        raise ConnectorError(message, hint, final=True)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -77,27 +116,36 @@ class HttpTable:
             )
         return self._session
 
-    def _url(self, key: Mapping[str, object]) -> Any:
+    def _url(self, key: Mapping[str, object]) -> yarl.URL:
         from yarl import URL
 
         url = self._options.url.reveal()
         filled = PLACEHOLDER.sub(lambda found: quote(text(key[found[1]]), safe=""), url)
-        return URL(filled, encoded=True)
+        try:
+            return URL(filled, encoded=True)
+        except ValueError:  # it repeats what is wrong, which may be a password
+            message = f"{self._host()} cannot be asked: the URL is none"
+            raise ConnectorError(message, final=True) from None
 
     def _host(self) -> str:
-        return urlsplit(str(self._options.url)).netloc
+        return self._options.url.host or "the server"
 
-    def _said(self, error: Exception) -> str:
-        return self._options.url.without_password(str(error) or type(error).__name__)
+    def _masked(self, said: str) -> str:
+        """What the server says, without what lets us in."""
+        headers = (header.value.reveal() for header in self._options.headers or ())
+        words = {word for value in headers for word in (value, *value.split())}
+        return masked(said, words | self._options.url.secrets)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes | None:
         """The answer, or None where it says that there is no row."""
+        from headrace.connectors.tables.http_trouble import status_said
+
         status = response.status
         if status in NOT_THERE:
             return None
         if not 200 <= status < 300:
             final = status < 500 and status not in MAY_PASS
-            message = f"{self._host()} answered {status} {response.reason or ''}".rstrip()
+            message = f"{self._host()} answered {status_said(status)}"
             raise ConnectorError(message, final=final)
         body = bytearray()
         async for piece in response.content.iter_chunked(1 << 16):
@@ -111,7 +159,7 @@ class HttpTable:
         try:
             said = orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            shown = body[:60].decode(errors="replace")
+            shown = self._masked(body[:SHOWN].decode(errors="replace"))[:60]
             raise ConnectorError(f"{self._host()} answered no JSON: {error}", shown) from None
         if self._options.row is not None:
             said = inside(said, self._options.row.reveal())
@@ -133,7 +181,8 @@ class HttpTable:
             picked = {f.field.name: inside(row, f.column) for f in self._lookup.add}
             frame, bad = self._decoder.decode(orjson.dumps(picked) + b"\n", 0)
         for each in bad:
-            raise ConnectorError(f"{self._host()}: {each.error}", each.raw[:100], final=True)
+            message = f"{self._host()}: {self._masked(each.error)}"
+            raise ConnectorError(message, self._masked(each.raw)[:100], final=True)
         at = pl.int_range(frame.height, dtype=pl.UInt32, eager=True).alias(FOUND_AT)
         return frame.insert_column(0, at)
 
@@ -155,12 +204,15 @@ def inside(said: object, name: str) -> object:
 async def look(lookup: nodes.Lookup) -> str:
     """Whether somebody listens there."""
     table = HttpTable(lookup)
+
+    from headrace.connectors.tables.http_trouble import reason
+
     at = urlsplit(table._options.url.reveal())
     port = at.port or (443 if at.scheme == "https" else 80)
     try:
         _, writer = await asyncio.open_connection(at.hostname, port)
         writer.close()
     except OSError as error:
-        message = f"cannot reach {table._host()}: {(error.strerror or str(error)).lower()}"
+        message = f"cannot reach {table._host()}: {reason(error)}"
         raise ConnectorError(message) from None
     return f"{table._options.url}, somebody answers there"

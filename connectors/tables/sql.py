@@ -28,7 +28,7 @@ class SqlOptions(Part):
 
     url: Annotated[Url, url_such_as("postgresql+psycopg://user:password@host/database")] = Field(
         description="The database, as SQLAlchemy writes it; `sqlite:///customers.db` is a file, "
-        "relative to the pipeline's. It is shown without its password."
+        "relative to the pipeline's. Only its host and path are shown."
     )
     table: Words = Field(description="The table, or a view.")
     schema_: Words | None = Field(

@@ -20,6 +20,7 @@ from headrace.connectors.tables.extras import needed
 from headrace.connectors.tables.found import found_rows
 from headrace.connectors.tables.sql import SqlOptions
 from headrace.connectors.tables.threads import in_thread
+from headrace.connectors.tables.urls import masked
 from headrace.core.contracts import ConnectorError, Surroundings
 from headrace.core.plan import nodes
 from headrace.core.problems import did_you_mean
@@ -189,7 +190,7 @@ class SqlTable:
                 finally:
                     query.over = True
         except sa.exc.SQLAlchemyError as error:
-            raise self._told(error) from error
+            raise self._told(error) from None
         finally:
             if self._closed:  # whoever closed it could not close what was in use
                 pool.dispose()
@@ -212,7 +213,11 @@ class SqlTable:
         except sa.exc.SQLAlchemyError as error:
             told = self._told(error)
             told.final, told.exit_status = True, 2
-            raise told from error
+            raise told from None
+        except ValueError:  # it repeats what stands for the port, which may be a password
+            message = "the URL has something else than a number behind its host and a colon"
+            hint = "what is no letter or digit in a password is percent-encoded: %40 for @"
+            raise ConnectorError(message, hint, exit_status=2, final=True) from None
         return self._engine
 
     def _of_file(self, url: sa.URL) -> sa.URL:
@@ -222,7 +227,8 @@ class SqlTable:
             return url
         path = os.path.join(self.surroundings.folder, name)
         if not os.path.isfile(path):
-            raise ConnectorError(f"there is no file {name}", exit_status=2)
+            shown = masked(name, self.options.url.secrets)
+            raise ConnectorError(f"there is no file {shown}", exit_status=2)
         read_only = {"mode": "ro", "uri": "true", **url.query}
         return url.set(database=f"file:{path}", query=read_only)
 
@@ -231,7 +237,7 @@ class SqlTable:
         import sqlalchemy as sa
 
         said = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
-        line = self.options.url.without_password(said.splitlines()[0])
+        line = masked(said.splitlines()[0], self.options.url.secrets)
         final = isinstance(error, sa.exc.ProgrammingError | sa.exc.ArgumentError)
         return ConnectorError(f"the database says: {line}", final=final)
 

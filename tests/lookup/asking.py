@@ -35,6 +35,7 @@ steps:
     {more}
 sinks:
   out: {{from: found, memory: {{data: out}}}}
+  {sinks}
 """
 
 
@@ -46,6 +47,7 @@ class Asking:
     lookup: str
     schema: str
     more: str = ""
+    sinks: str = ""
     memory: Memory = field(default_factory=Memory)
 
     @property
@@ -56,7 +58,7 @@ class Asking:
     def plan(self) -> Plan:
         """The plan of it."""
         lookup = indent(self.lookup.strip("\n"), " " * 6)
-        text = PIPELINE.format(lookup=lookup, schema=self.schema, more=self.more)
+        text = PIPELINE.format(lookup=lookup, schema=self.schema, more=self.more, sinks=self.sinks)
         return plan_of(self.folder, text, self.connectors)
 
     def run(self, *happenings: Happening) -> tuple[Outcome, PartCounts]:

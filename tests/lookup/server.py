@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 Answer = tuple[int, object]
-"""Status, and what is answered: bytes as they are, anything else as JSON."""
+"""Status, and what is answered: bytes as they are, anything else as JSON.
+
+Of a redirect, what is answered is where to; of no status at all, the bytes are all there is.
+"""
 
 
 @dataclass(slots=True)
@@ -62,9 +65,16 @@ def serving(answer: Callable[[str], Answer]) -> Iterator[Site]:
 
         def do_GET(self) -> None:
             status, said = site.came(self.path, dict(self.headers))
+            if not status:
+                assert isinstance(said, bytes)
+                self.wfile.write(said)
+                self.close_connection = True
+                return
             body = said if isinstance(said, bytes) else json.dumps(said).encode()
             body = b"" if status == 204 else body
             self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("Location", str(said))
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

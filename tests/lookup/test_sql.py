@@ -139,13 +139,25 @@ def test_a_value_that_does_not_fit_fails_its_row_alone(tmp_path: Path, url: str)
 def test_a_password_is_never_shown(tmp_path: Path, postgres: Server) -> None:
     job = asking(tmp_path, postgres.url)
     for text in (explain(job.plan()), job.look()):
-        assert "tester:****@127.0.0.1" in text
+        assert "://****@127.0.0.1" in text
         assert "cret" not in text
     wrong = postgres.url.replace("se%40cret", "guessed")
     error = asking(tmp_path, wrong).refusal(IDS)
     assert "password authentication failed" in error.message
     assert "guessed" not in error.message
     assert PASSWORD not in error.message
+
+
+@pytest.mark.parametrize("url", ["me:se/same@host/db", "me:se?same@host/db", "me:se#same@h/db"])
+def test_a_password_with_signs_in_it_is_not_shown_either(tmp_path: Path, url: str) -> None:
+    job = asking(tmp_path, f"postgresql+psycopg://{url}")
+    assert "(url postgresql+psycopg://****, table customers)" in explain(job.plan())
+
+
+def test_a_port_that_is_none_is_told_without_what_stands_there(tmp_path: Path) -> None:
+    error = asking(tmp_path, "postgresql+psycopg://me:sesame/db").refusal(IDS)
+    assert "number" in error.message
+    assert "sesame" not in f"{error.message} {error.hint}"
 
 
 def test_a_query_that_takes_too_long_is_broken_off_in_the_database(

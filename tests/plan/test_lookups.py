@@ -162,7 +162,7 @@ def test_a_plan_tells_of_its_lookups_and_of_no_password(tmp_path: Path) -> None:
     assert "hidden" not in shown + explain(plan, "json")
     assert dedent("""\
         from a
-        lookup in sql (url postgresql://me:****@h/db, table c)
+        lookup in sql (url postgresql://****@h/db, table c)
         lookup on k = upper( name ), adds x int
         rows without a match: dropped
         calls: 10 at a time, 10s each, 3 retries, rows go on as they are answered
@@ -171,7 +171,7 @@ def test_a_plan_tells_of_its_lookups_and_of_no_password(tmp_path: Path) -> None:
     before, _ = clauses(plan.part("s"))
     assert before == [
         "from a",
-        "lookup in sql url postgresql://me:****@h/db, table c",
+        "lookup in sql url postgresql://****@h/db, table c",
         "lookup k = upper(name)",
         "x int from x",
         "on_miss drop",

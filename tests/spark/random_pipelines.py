@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHAINS = 4
-JOINS = 3
+JOINS = 2
 SOURCES = ("rows", "more")
 SOURCE = """\
   {name}:

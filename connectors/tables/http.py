@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -57,7 +58,7 @@ class HeadersReading(Reading):
 
 
 def _one_line(text: Text) -> Text:
-    if "\n" in text.reveal() or "\r" in text.reveal():
+    if any(sign in text.reveal() for sign in "\n\r\0"):
         raise wrong(text, "a header is one line")
     return text
 
@@ -92,7 +93,7 @@ class HttpOptions(Part):
 def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
     """Whether the URL has a place for each part of the key, and for nothing else."""
     assert isinstance(options, HttpOptions)
-    url = options.url.text
+    url = options.url.place
     named = PLACEHOLDER.findall(url.reveal())
     for name in dict.fromkeys(named):
         if name not in keys:
@@ -102,8 +103,24 @@ def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
         if name not in named:
             message = f'url: "{name}" of on has no place in it'
             yield Misfit(message, url, f"write {{{name}}} where it belongs")
-    if not re.match(r"https?://", url.reveal()):
+    if not re.match(r"https?://", url.reveal(), re.IGNORECASE):
         yield Misfit("url: wanted http:// or https://", url)
+    elif not _has_host(url.reveal()):
+        hint = "what is no letter or digit in a password is percent-encoded: %2F for /"
+        yield Misfit("url: wanted a host, and behind a colon the number of its port", url, hint)
+    says = next((h for h in options.headers or () if h.name.lower() == "authorization"), None)
+    if says is not None and options.url.user:
+        message = "url has a user, and headers has Authorization: each says who asks"
+        yield Misfit(message, url, "remove one of them")
+
+
+def _has_host(url: str) -> bool:
+    """Whether it can be asked at all; parts of a key may stand for any of it."""
+    try:
+        at = urlsplit(PLACEHOLDER.sub("1", url))
+        return bool(at.hostname) and (at.port is None or at.port > 0)
+    except ValueError:
+        return False
 
 
 def _open(lookup: nodes.Lookup, surroundings: Surroundings) -> Table:

@@ -125,6 +125,16 @@ HTTP = "{{http: {{url: 'http://h/{}'}}, on: {{id: id}}, add: [x]}}"
             "{http: {url: 'ftp://h/{id}'}, on: [id], add: [x]}",
             "url: wanted http:// or https://",
         ),
+        (
+            "{http: {url: 'http://me:se@h/{id}', headers: {authorization: x}}, on: [id], add: [x]}",
+            "url has a user, and headers has Authorization: each says who asks "
+            "[remove one of them]",
+        ),
+        (
+            "{http: {url: 'http://me:se/same@h/{id}'}, on: [id], add: [x]}",
+            "url: wanted a host, and behind a colon the number of its port "
+            "[what is no letter or digit in a password is percent-encoded: %2F for /]",
+        ),
     ],
 )
 def test_what_is_wrong_is_told(tmp_path: Path, lookup: str, said: str) -> None:
@@ -132,6 +142,7 @@ def test_what_is_wrong_is_told(tmp_path: Path, lookup: str, said: str) -> None:
     lines = [f"{p.message} [{p.hint}]" if p.hint else p.message for p in problems]
     assert said in lines
     assert all(problem.subject == 'step "s"' for problem in problems)
+    assert not any("me:se" in str(problem.place) for problem in problems)
 
 
 def test_a_stream_of_changes_is_not_looked_up(tmp_path: Path) -> None:

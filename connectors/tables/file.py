@@ -17,7 +17,7 @@ from headrace.connectors.files.options import location
 from headrace.connectors.tables.index import Index, indexed
 from headrace.core.connector import Connector, LookupSide, Misfit
 from headrace.core.contracts import ConnectorError, Surroundings
-from headrace.core.lookup.asked import twice
+from headrace.core.lookup.asked import ONE_ROW, twice
 from headrace.core.messages import Split
 from headrace.core.pipeline.formats import CsvOptions, JsonOptions
 from headrace.core.pipeline.part import Part
@@ -149,11 +149,8 @@ class FileTable:
         frame = frame.drop_nulls(names)
         keys = frame.select(names)
         if keys.is_duplicated().any():
-            again = keys.filter(keys.is_duplicated()).head(1)
-            found = again[[0, 0]].with_columns(__at=0)
-            error = twice(again, found)
-            error.message = f"{self._options.path}: {error.message}"
-            raise error
+            again = keys.filter(keys.is_duplicated()).row(0, named=True)
+            raise ConnectorError(f"{self._options.path}: {twice(again)}", ONE_ROW, final=True)
         added = {found.column: found.field.name for found in self._lookup.add}
         return indexed(keys, frame.select(pl_column(c, n) for c, n in added.items()))
 

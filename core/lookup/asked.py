@@ -8,8 +8,9 @@ nobody: whoever waits for one may go away, and `close` ends them all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from headrace.core.bench import until_done
@@ -137,9 +138,9 @@ class Asked:
         error: BaseException | None = None
         try:
             answers = await self._tried(call.keys)
-            whole = answers[ERROR].null_count() == answers.height
-            if whole:
-                self._cache.remember(values, answers, _now())
+            sound = answers[ERROR].is_null()
+            known = values if sound.all() else list(compress(values, sound))
+            self._cache.remember(known, answers.filter(sound), _now())
         except asyncio.CancelledError:
             raise
         except BaseException as caught:
@@ -176,9 +177,7 @@ class Asked:
 
                 waited = duration_said(timedelta(microseconds=self._lookup.timeout_us))
                 raise ConnectorError(f"no answer within {waited}") from None
-        if found[FOUND_AT].is_duplicated().any():
-            raise twice(keys, found)
-        return answered(keys.height, found, self._lookup)
+        return answered(keys.height, once_each(keys, found), self._lookup)
 
     async def close(self) -> None:
         """End all calls, and let go of the table."""
@@ -189,13 +188,28 @@ class Asked:
         await until_done(asyncio.create_task(self.table.close()))
 
 
-def twice(keys: pl.DataFrame, found: pl.DataFrame) -> ConnectorError:
+ONE_ROW = "a lookup needs one row a key"
+
+
+def once_each(keys: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """One row for each key that was found; of one with several, the row is an error."""
+    import polars as pl
+
+    again = found[FOUND_AT].is_duplicated()
+    if not again.any():
+        return found
+    if ERROR not in found.columns:
+        found = found.with_columns(pl.lit(None, dtype=pl.String).alias(ERROR))
+    several = found.filter(again).unique(FOUND_AT, keep="first", maintain_order=True)
+    why = [f"{twice(keys.row(at, named=True))}: {ONE_ROW}" for at in several[FOUND_AT]]
+    several = several.with_columns(pl.Series(ERROR, why, dtype=pl.String))
+    return pl.concat([found.filter(~again), several])
+
+
+def twice(key: Mapping[str, object]) -> str:
     """The error of a table that has several rows for a key."""
-    at = int(found.filter(found[FOUND_AT].is_duplicated())[FOUND_AT][0])
-    key = ", ".join(f"{name} = {value}" for name, value in keys.row(at, named=True).items())
-    return ConnectorError(
-        f"the table has several rows for {key}", "a lookup needs one row a key", final=True
-    )
+    said = ", ".join(f"{name} = {value}" for name, value in key.items())
+    return f"the table has several rows for {said}"
 
 
 def _listener(

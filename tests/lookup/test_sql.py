@@ -106,6 +106,27 @@ def test_several_rows_for_a_key_are_told(tmp_path: Path, url: str) -> None:
     assert outcome.failure.message.startswith("the table has several rows for land = DE")
 
 
+@pytest.mark.parametrize("keys_per_query", [1, 500])
+def test_several_rows_for_a_key_fail_the_rows_of_that_key_alone(
+    tmp_path: Path, url: str, keys_per_query: int
+) -> None:
+    lookup = f"""
+sql: {{url: "{url}", table: rates, keys_per_query: {keys_per_query}}}
+on: {{land: l}}
+add: {{rate: double}}
+cache: {{rows: 10, ttl: 1m}}
+"""
+    job = Asking(tmp_path, lookup, "{l: string}", "on_error: {to: bad}")
+    job.sinks = "dead: {from: bad, memory: {data: dead}}"
+    rows = pl.DataFrame({"l": ["FR", "DE", "IT", "DE", "FR"]})
+    outcome, counts = job.run(rows, rows)
+    assert outcome.failure is None, outcome.failure
+    assert job.rows() == [("FR", 3.5), ("IT", None), ("FR", 3.5)] * 2
+    assert counts.bad == 4
+    dead = str(pl.concat(job.memory.outputs["dead"]).rows())
+    assert dead.count("the table has several rows for land = DE: a lookup needs one row a key") == 4
+
+
 def test_what_is_not_there_is_told_at_the_start(tmp_path: Path, url: str) -> None:
     error = asking(tmp_path, url, table="customer").refusal(IDS)
     assert error.message == 'there is no table "customer"'

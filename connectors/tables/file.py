@@ -16,7 +16,7 @@ from pydantic import Field
 from headrace.connectors.files.options import location
 from headrace.connectors.tables.index import Index, indexed
 from headrace.core.connector import Connector, LookupSide, Misfit
-from headrace.core.contracts import ConnectorError, Surroundings
+from headrace.core.contracts import Chunk, ConnectorError, Surroundings
 from headrace.core.lookup.asked import ONE_ROW, twice
 from headrace.core.messages import Split
 from headrace.core.pipeline.formats import CsvOptions, JsonOptions
@@ -25,10 +25,12 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import choice
 from headrace.core.plan import nodes
 from headrace.core.types import Field as Column
-from headrace.core.types import Schema
+from headrace.core.types import Schema, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from headrace.connectors.files.rows import AnyReader
 
 FileFormat = Literal["json", "csv", "parquet"]
 SUFFIXES: dict[str, FileFormat] = {
@@ -169,15 +171,27 @@ class FileTable:
             if format_of(self._options) == "parquet"
             else FileReader(self._folder, decoder(source), BLOCK)
         )
-        frames = []
-        for chunk in reader.read(Split(self._lookup.connector, str(self._options.path)), 0):
+        if format_of(self._options) == "csv" and not self._look()[1]:
+            # One without rows has a header still; this one is being written, or is none.
+            raise ConnectorError(f"{self._options.path} is empty, without a header", exit_status=2)
+        frames = [pl.DataFrame(schema={f.name: to_polars(f.type) for f in source.schema})]
+        for chunk in self._chunks(reader):
             for bad in chunk.bad:
                 at = f"{self._options.path}, position {bad.position}"
                 raise ConnectorError(f"{at}: {bad.error}", f"it reads: {bad.raw[:100]}")
             frames.append(chunk.frame)
-        if not frames:
-            raise ConnectorError(f"{self._options.path} has no rows", exit_status=2)
         return pl.concat(frames)
+
+    def _chunks(self, reader: AnyReader) -> Iterator[Chunk]:
+        """What is read of the file; its name stands before what is wrong with it as a whole."""
+        try:
+            yield from reader.read(Split(self._lookup.connector, str(self._options.path)), 0)
+        except ConnectorError as error:
+            if self._options.path not in error.message:
+                error.message = f"{self._options.path}: {error.message}"
+            if error.hint.startswith("csv: {header: false}"):
+                error.hint = "its first line names the columns"
+            raise
 
     def _source(self) -> nodes.Source:
         """The file as what a reader knows."""

@@ -78,7 +78,9 @@ def test_a_file_that_has_changed_is_read_anew_and_else_is_not(tmp_path: Path) ->
     assert asyncio.run(found()) == [(0, "Bob"), (1, "Eve")]
     path.write_text("id,name\n")
     os.utime(path, (1, 1))
-    with pytest.raises(ConnectorError, match="has no rows"):
+    assert asyncio.run(found()) == []
+    path.write_text("")
+    with pytest.raises(ConnectorError, match="is empty"):
         asyncio.run(found())
     path.unlink()
     with pytest.raises(ConnectorError, match="no such file") as raised:
@@ -113,7 +115,31 @@ def test_a_file_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:
 def test_a_column_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("id,nam,since\n4,Ann,2020-01-31\n")
     error = asking(tmp_path, "c.csv").refusal(IDS)
-    assert '"name"' in error.message
+    assert error.message == 'c.csv: the CSV header has no column "name"'
+
+
+def test_a_header_that_is_none_is_told_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text('"id"x,name,since\n')
+    error = asking(tmp_path, "c.csv").refusal(IDS)
+    assert error.message == "c.csv: a quote of the CSV header is out of place"
+    assert error.hint == "its first line names the columns"
+    (tmp_path / "c.csv").write_text("")
+    error = asking(tmp_path, "c.csv").refusal(IDS)
+    assert error.message == "c.csv is empty, without a header"
+
+
+@pytest.mark.parametrize("name", ["c.csv", "c.jsonl", "c.parquet"])
+def test_of_a_table_without_rows_every_row_misses(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("id,name,since\n" if name.endswith("csv") else "")
+    if name.endswith("parquet"):
+        schema = {"id": pl.Int64, "name": pl.String, "since": pl.Date}
+        pl.DataFrame(schema=schema).write_parquet(path)
+    job = asking(tmp_path, name)
+    outcome, _ = job.run(IDS)
+    assert outcome.failure is None
+    assert [row[2:] for row in job.rows()] == [(None, None)] * 4
+    assert job.look() == f"{name}, 0 rows"
 
 
 def test_a_value_that_is_none_of_its_type_is_told_at_the_start(tmp_path: Path) -> None:

@@ -79,6 +79,10 @@ STEPS = [
 ]
 
 
+ALONE = pipelines.pipelines(one_split=True).filter(lambda text: "from: made" not in text)
+"""Pipelines of one step: rows come to that one here."""
+
+
 def disturbed(whole: Plan, chance: random.Random, length: int, times: int = 1) -> None:
     """Hold subtasks that are begun anew again and again against one that is not.
 
@@ -116,7 +120,7 @@ def test_begun_anew_a_step_goes_on_whenever_that_is(step: str) -> None:
 
 
 @settings(max_examples=10, deadline=None)
-@given(pipelines.pipelines(one_split=True), st.integers(0, 99))
+@given(ALONE, st.integers(0, 99))
 def test_begun_anew_a_random_step_goes_on(text: str, seed: int) -> None:
     disturbed(planned(text), random.Random(seed), 12)
 

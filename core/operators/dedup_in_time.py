@@ -23,7 +23,7 @@ from headrace.core.operators.place import Place
 from headrace.core.operators.ranking import place as in_place
 from headrace.core.operators.waiting import Waiting
 from headrace.core.plan.nodes import Dedup
-from headrace.core.state import ASKED, KEY, NO_CLOCK_US
+from headrace.core.state import ASKED, KEY
 from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
@@ -42,14 +42,7 @@ class InTime(Forgetting, ABC):
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Rows wait for their time; those for which it is over are late."""
-        import polars as pl
-
-        clock_us = self._state.clock_us
-        if clock_us != NO_CLOCK_US:
-            is_late = frame[EVENT_TIME].cast(pl.Int64) < clock_us
-            if is_late.any():
-                yield from self._place.left_out(self._operation.late_to, frame.filter(is_late))
-                frame = frame.filter(~is_late)
+        frame = yield from self._place.in_time(frame, self._operation.late_to)
         if frame.height:
             yield from aside(self._waiting.owed)
             kept = [name for name in frame.columns if self._operation.keeps(name)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.core.elements import EVENT_TIME
 from headrace.core.operators.operator import Output
 from headrace.core.state import StepState
 
@@ -25,6 +26,16 @@ class Place:
     """Whether its rows must carry their place in the order of all rows."""
     read: frozenset[str]
     """The streams that somebody reads."""
+
+    def in_time(
+        self, frame: pl.DataFrame, late_to: str | None
+    ) -> Generator[Output, None, pl.DataFrame]:
+        """The rows that the clock has not passed; the others came too late, and are left out."""
+        late = frame[EVENT_TIME].to_physical() < self.state.clock_us
+        if not late.any():
+            return frame
+        yield from self.left_out(late_to, frame.filter(late))
+        return frame.filter(~late)
 
     def left_out(self, late_to: str | None, rows: pl.DataFrame) -> Iterator[Output]:
         """Count rows that came too late, and hand them to whoever reads them."""

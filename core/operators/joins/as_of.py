@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.elements import FOREVER_US
 from headrace.core.operators.joins.pairs import Pairs
-from headrace.core.operators.joins.sides import LEFT, Sided
+from headrace.core.operators.joins.sides import LEFT, RIGHT, Sided
 from headrace.core.operators.joins.versions import AT, Versions
 from headrace.core.operators.operator import MOST_ROWS, Output, Timely, aside
 from headrace.core.operators.place import Place
@@ -46,10 +46,7 @@ class AsOfJoin(Timely):
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Left rows wait for the watermark."""
         yield from aside(self._waiting.owed(asking=False))
-        in_time, late = self._parted(frame)
-        if late is not None:
-            yield from self._place.left_out(self._late_to[0], late)
-        rows = self._side.rows(in_time)
+        rows = self._side.rows((yield from self._place.in_time(frame, self._late_to[LEFT])))
         if self._is_inner and (lacks := self._side.lacks_key(rows)) is not None:
             rows = rows.filter(~lacks)
         self._waiting.add(rows.rename({self._side.time: SLOT}))
@@ -57,10 +54,7 @@ class AsOfJoin(Timely):
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """So do right rows."""
         yield from aside(self._versions.owed(asking=False))
-        in_time, late = self._parted(frame)
-        if late is not None:
-            yield from self._place.left_out(self._late_to[1], late)
-        self._versions.add(in_time)
+        self._versions.add((yield from self._place.in_time(frame, self._late_to[RIGHT])))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """The left rows that the watermark has passed go out."""
@@ -90,13 +84,6 @@ class AsOfJoin(Timely):
     def held(self) -> int:
         """The rows that wait."""
         return self._waiting.rows + self._versions.rows
-
-    def _parted(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-        """The rows that are in time, and those that are too late, if any are."""
-        import polars as pl
-
-        late = frame[EVENT_TIME].cast(pl.Int64) < self._state.clock_us
-        return (frame.filter(~late), frame.filter(late)) if late.any() else (frame, None)
 
     def _beside(self, rows: pl.DataFrame, due: pl.DataFrame | None) -> Iterator[Output]:
         """These rows, sorted by time, each beside the version that it meets."""

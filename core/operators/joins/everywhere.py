@@ -70,11 +70,7 @@ class EverywhereJoin(Timely):
         if not self._matching.in_time:
             yield from self._met(self._left.rows(frame), self._holding(self._rules))
             return
-        times = frame[EVENT_TIME].to_physical()
-        late = times < self._place.state.clock_us
-        if late.any():
-            yield from self._place.left_out(self._operation.late_to[LEFT], frame.filter(late))
-            frame = frame.filter(~late)
+        frame = yield from self._place.in_time(frame, self._operation.late_to[LEFT])
         if frame.height:
             self._waiting.append(self._left.rows(frame))
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.elements import FOREVER_US
 from headrace.core.operators.joins.beside import Beside, without
 from headrace.core.operators.joins.bounds import Bounds, before, goes_alone
 from headrace.core.operators.joins.kept import Kept
@@ -27,7 +27,7 @@ from headrace.core.operators.operator import Output, aside
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
 from headrace.core.plan.matching import Within
-from headrace.core.state import NO_CLOCK_US, SLOT
+from headrace.core.state import SLOT
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,15 +50,16 @@ class WithinJoin:
         self._bounds: Bounds | None = None
         if matching.least_us is not None and matching.most_us is not None:
             self._bounds = Bounds(matching.least_us, matching.most_us, operation.type)
-        by_event = self._bounds is not None and not matching.processing
+        self._by_event = self._bounds is not None and not matching.processing
         self._kept = tuple(
-            Kept(operation, which, place, "slot" if by_event else "kept") for which in (LEFT, RIGHT)
+            Kept(operation, which, place, "slot" if self._by_event else "kept")
+            for which in (LEFT, RIGHT)
         )
         self._alone_of = [w for w in (LEFT, RIGHT) if goes_alone(operation.type, w)]
         """The sides whose rows go out if they met none."""
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
         self.behind_us = 0
-        if by_event and self._bounds is not None:
+        if self._by_event and self._bounds is not None:
             self.behind_us = self._bounds.behind_us
         elif operation.type != "inner":
             self.behind_us = AGES_US
@@ -106,10 +107,8 @@ class WithinJoin:
         """Tell apart the rows that are too late, and those that can meet none."""
         if self._processing:
             yield from self._reach(self._place.now_us())
-        late = self._late(frame)
-        if late is not None:
-            yield from self._place.left_out(self._late_to[which], frame.filter(late))
-            frame = frame.filter(~late)
+        if self._by_event:
+            frame = yield from self._place.in_time(frame, self._late_to[which])
         rows = self._kept[which].of(frame, self._slot())
         lacks = self._kept[which].side.lacks_key(rows)
         if lacks is not None:
@@ -120,15 +119,6 @@ class WithinJoin:
             owed = self._kept[1 - which].owed(rows.height)
             yield from aside(owed + self._kept[which].runs.owed(asking=False))
             yield from self._meet(which, rows)
-
-    def _late(self, frame: pl.DataFrame) -> pl.Series | None:
-        import polars as pl
-
-        clock_us = self._state.clock_us
-        if self._processing or self._bounds is None or clock_us == NO_CLOCK_US:
-            return None
-        late = frame[EVENT_TIME].cast(pl.Int64) < clock_us
-        return late if late.any() else None
 
     def _slot(self) -> pl.Expr | None:
         """Under what rows are filed that come now; None: under their event time."""

@@ -91,10 +91,7 @@ class Processing(Timely):
                 yield from self._handled(self._keyed(frame), None)
                 self._let_go()
                 return
-            early = frame[EVENT_TIME].to_physical() < self._place.state.clock_us
-            if early.any():
-                yield from self._place.left_out(self._operation.late_to, frame.filter(early))
-                frame = frame.filter(~early)
+            frame = yield from self._place.in_time(frame, self._operation.late_to)
             if frame.height:
                 self._held.hold(self._keyed(frame))
 

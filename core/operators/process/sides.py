@@ -60,10 +60,7 @@ class ProcessingTwo(Processing):
                 yield from self._handled((None, self._keyed_right(frame)), None)
                 self._let_go()
                 return
-            early = frame[EVENT_TIME].to_physical() < self._place.state.clock_us
-            if early.any():
-                yield from self._place.left_out(self._late_right, frame.filter(early))
-                frame = frame.filter(~early)
+            frame = yield from self._place.in_time(frame, self._late_right)
             if frame.height:
                 self._held_right.hold(self._keyed_right(frame))
 

@@ -192,6 +192,8 @@ class Spread(StrEnum):
     """Each has all of them."""
     BROADCAST = "broadcast"
     """All had the same, and each has those."""
+    GROUPS = "groups"
+    """Each has those of who had its first key group: as far as the clock of its groups has come."""
 
 
 @dataclass(frozen=True, slots=True)

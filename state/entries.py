@@ -45,6 +45,10 @@ def dealt(name: str, restored: Sequence[Frozen], owner: Owner) -> pl.DataFrame |
 
     ordered = sorted((each for each in restored if name in each.names), key=_first)
     spread = ordered[0].shape(name).spread
+    if spread is Spread.GROUPS:
+        # Where a subtask had ended, nothing is kept of its groups: they go with their neighbour's.
+        before = [each for each in ordered if each.groups.start <= owner.groups.start]
+        return (before[-1] if before else ordered[0]).entries(name)
     kept = [rows for each in ordered if (rows := each.entries(name)) is not None and rows.height]
     if not kept:
         return None

@@ -126,7 +126,7 @@ def _dealt(entries: Iterable[pl.DataFrame | None], frozen: Frozen, name: str) ->
 
     kept = [rows for rows in entries if rows is not None]
     match frozen.shape(name).spread:
-        case Spread.BROADCAST:
+        case Spread.BROADCAST | Spread.GROUPS:
             return kept[:1]
         case Spread.UNION if kept:
             return [pl.concat(kept).unique(maintain_order=True)]

@@ -70,6 +70,8 @@ def found(
         (Spread.LIST, [[], [1]], [[1], [], []]),
         (Spread.UNION, [[1, 2, 3], [4, 5]], [[1, 2, 3, 4, 5]] * 3),
         (Spread.BROADCAST, [[7, 8], [7, 8]], [[7, 8]] * 3),
+        (Spread.GROUPS, [[1], [2, 3]], [[1], [1], [2, 3]]),
+        (Spread.GROUPS, [[1], []], [[1], [1], []]),
     ],
 )
 def test_entries_are_dealt_out(

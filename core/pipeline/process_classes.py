@@ -9,10 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
-from headrace.core.pipeline import python_files
+from headrace.core.pipeline import class_files, python_files
 from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.functions import Function
 from headrace.core.problems import did_you_mean
@@ -57,15 +56,15 @@ def check(
     """
     path, text = function.path(folder), function.text
     place = text.locate(len(text) - len(function.name))
-    shapes = _shapes(path)
-    shape = (shapes or {}).get(function.name)
-    if shapes is None:
+    classes = class_files.classes(path)
+    if classes is None:  # the file is missing, or is not Python: that is said as for a function
         python_files.check(function, folder, KEY, subject, findings)
-    elif shape is None:
-        message, hint = _missing(function, path, list(shapes))
-        findings.add(message, place, hint, subject)
-    if shape is None:
         return {}
+    if function.name not in classes:
+        missing = class_files.missing(function, path, classes)
+        findings.add(f"{KEY}: {missing.message}", place, _hint(missing), subject)
+        return {}
+    shape = _shape(classes[function.name], classes)
     for message, hint in (*shape.problems, *_method_problems(shape, methods)):
         findings.add(f"{KEY}: {message}", place, hint, subject)
     if careful and "on_rows" in shape.methods:
@@ -74,18 +73,10 @@ def check(
     return dict(shape.states)
 
 
-def _missing(function: Function, path: Path, classes: list[str]) -> tuple[str, str]:
-    names = python_files.defined(path)
-    what = dict(names.others).get(function.name)
-    if function.name in names.functions:
-        what = "a function"
-    listed = f"it has {', '.join(classes[:8])}" if classes else "it has no class at its top level"
-    if what:
-        return f'{KEY}: wanted a class, but "{function.name}" is {what}', listed
-    hint = did_you_mean(function.name, classes) or listed
-    if what == "":
-        hint = "the class itself stands in the file that the pipeline names"
-    return f'{KEY}: "{function.file}" has no class "{function.name}"', hint
+def _hint(missing: class_files.Missing) -> str:
+    if missing.what == "":
+        return "the class itself stands in the file that the pipeline names"
+    return missing.listed if missing.what else missing.near or missing.listed
 
 
 def _method_problems(shape: Shape, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -108,36 +99,18 @@ def _method_problems(shape: Shape, wanted: Sequence[str]) -> Iterator[tuple[str,
         yield f'class "{shape.name}" has the timer "{timers[0]}" and no on_timer', hint
 
 
-def _shapes(path: Path) -> Mapping[str, Shape] | None:
-    """The classes of a file; None if it cannot be read."""
-    try:
-        if python_files.defined(path).problem:
-            return None
-        found = path.stat()
-    except (OSError, ValueError):
-        return None
-    return _read(path, found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=64)
-def _read(path: Path, changed: int, size: int) -> Mapping[str, Shape]:
-    tree = ast.parse(path.read_bytes())
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    return {name: _shape(node, classes) for name, node in classes.items()}
-
-
 def _shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Shape:
     """The class, with what it has of others in its file."""
     methods, derived = dict[str, int](), bool(node.decorator_list)
     states, problems = dict[str, Declared](), list[tuple[str, str]]()
     for each in _line(node, classes):
-        bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in each.bases}
+        bases = class_files.bases(each)
         derived = derived or bool(bases - {"Process", "object", "Generic", *classes})
         for statement in each.body:
             match statement:
                 case ast.FunctionDef():
                     methods[statement.name] = _arguments(statement)
-                    if statement.name.startswith("on_") and _yields(statement):
+                    if statement.name.startswith("on_") and python_files.yields(statement.body):
                         message = f'class "{node.name}": {statement.name} yields'
                         problems.append((message, "what goes out is handed to out(...)"))
                 case ast.AsyncFunctionDef() if statement.name.startswith("on_"):
@@ -160,16 +133,6 @@ def _line(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[a
             rest = {name: each for name, each in classes.items() if name != node.name}
             yield from _line(classes[base.id], rest)
     yield node
-
-
-def _yields(node: ast.AST) -> bool:
-    """Whether a function yields; those inside of it may."""
-    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    return any(
-        isinstance(each, ast.Yield | ast.YieldFrom)
-        or (not isinstance(each, inner) and _yields(each))
-        for each in ast.iter_child_nodes(node)
-    )
 
 
 def _arguments(method: ast.FunctionDef) -> int:

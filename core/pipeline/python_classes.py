@@ -6,15 +6,13 @@ The file is read, not run: so `state` is told only where it stands in the class 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
-from headrace.core.pipeline import python_files
+from headrace.core.pipeline import class_files, python_files
 from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.functions import Function
-from headrace.core.problems import did_you_mean
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import Field, Schema
 
@@ -47,14 +45,18 @@ def check(
     """Note what is wrong with a reference to a class that is to have these methods."""
     text = function.text
     place = text.locate(len(text) - len(function.name))
-    shapes = _shapes(function.path(folder))
-    if shapes is None:  # the file is missing, or is not Python: that is said as for a function
+    path = function.path(folder)
+    classes = class_files.classes(path)
+    if classes is None:  # the file is missing, or is not Python: that is said as for a function
         python_files.check(function, folder, key, subject, findings)
         return
-    shape = shapes.get(function.name)
-    if shape is None:
-        _not_there(function, folder, key, subject, findings, list(shapes))
+    if function.name not in classes:
+        found = class_files.missing(function, path, classes)
+        if found.what != "":  # what a file imports or computes may be a class
+            hint = found.near or found.listed
+            findings.add(f"{key}: {found.message}", place, hint, subject)
         return
+    shape = _shape(classes[function.name])
     missing = [name for name in methods if name not in shape.methods]
     if missing and not shape.derived:
         message = f'{key}: class "{shape.name}" has no {" and no ".join(missing)}'
@@ -65,62 +67,21 @@ def check(
         findings.add(message, place, f"as in {LITERAL}", subject)
 
 
-def _not_there(
-    function: Function,
-    folder: Path,
-    key: str,
-    subject: str,
-    findings: Findings,
-    classes: list[str],
-) -> None:
-    """It is no class; what a file imports or computes may be one."""
-    names = python_files.defined(function.path(folder))
-    others = dict(names.others)
-    if others.get(function.name) == "":
-        return
-    what = "a function" if function.name in names.functions else others.get(function.name)
-    message = f'{key}: "{function.file}" has no class "{function.name}"'
-    if what:
-        message = f'{key}: wanted a class, but "{function.name}" is {what}'
-    shown = ", ".join(classes[:8])
-    listed = f"it has {shown}" if shown else "it has no class at its top level"
-    hint = did_you_mean(function.name, classes) or listed
-    place = function.text.locate(len(function.text) - len(function.name))
-    findings.add(message, place, hint, subject)
-
-
 def is_class(function: Function, folder: Path) -> bool:
     """Whether it is a class that stands in the file."""
-    return function.name in (_shapes(function.path(folder)) or {})
+    return function.name in (class_files.classes(function.path(folder)) or {})
 
 
 def state_of(path: Path, name: str) -> Schema | None:
     """The columns that a class says it keeps; None if it says nothing, or cannot be read."""
-    shape = (_shapes(path) or {}).get(name)
-    return shape.state if shape else None
-
-
-def _shapes(path: Path) -> Mapping[str, Shape] | None:
-    """The classes of a file; None if it cannot be read."""
-    try:
-        if python_files.defined(path).problem:
-            return None
-        found = path.stat()
-    except (OSError, ValueError):
-        return None
-    return _read(path, found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=64)
-def _read(path: Path, changed: int, size: int) -> Mapping[str, Shape]:
-    tree = ast.parse(path.read_bytes())
-    return {node.name: _shape(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+    found = (class_files.classes(path) or {}).get(name)
+    return _shape(found).state if found else None
 
 
 def _shape(node: ast.ClassDef) -> Shape:
     methods = [n.name for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
-    derived = bool(bases - {"Aggregate", "Trigger", "object", "Generic"} or node.decorator_list)
+    inherited = class_files.bases(node) - {"Aggregate", "Trigger", "object", "Generic"}
+    derived = bool(inherited or node.decorator_list)
     values = [*_assigned(node.body)]
     if not values:
         return Shape(node.name, tuple(methods), derived)

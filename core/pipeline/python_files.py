@@ -82,6 +82,18 @@ def defined(path: Path) -> Names:
     return _defined(path, found.st_mtime_ns, found.st_size)
 
 
+def yields(body: Iterable[ast.AST]) -> bool:
+    """Whether a yield stands there, and not in a function inside."""
+    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+    left = list(body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        left += () if isinstance(node, inner) else ast.iter_child_nodes(node)
+    return False
+
+
 @lru_cache(maxsize=64)
 def _defined(path: Path, changed: int, size: int) -> Names:
     if size > MAX_BYTES:
@@ -127,19 +139,7 @@ def _unfit(function: ast.FunctionDef, most: int) -> str:
         return f'"{function.name}" needs {" and ".join(needed)}'
     if not names and not taken.vararg:
         return f'"{function.name}" takes none'
-    return f'"{function.name}" yields, and does not return' if _yields(function.body) else ""
-
-
-def _yields(body: Iterable[ast.AST]) -> bool:
-    """Whether a yield stands there, and not in a function inside."""
-    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-    left = list(body)
-    while left:
-        node = left.pop()
-        if isinstance(node, ast.Yield | ast.YieldFrom):
-            return True
-        left += () if isinstance(node, inner) else ast.iter_child_nodes(node)
-    return False
+    return f'"{function.name}" yields, and does not return' if yields(function.body) else ""
 
 
 def _names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:

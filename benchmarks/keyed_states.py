@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from headrace.core.keygroups import encoded
-from headrace.core.state import KEY, Frozen, Owner, StepState, Table
+from headrace.core.owner import Owner
+from headrace.core.state import KEY, Frozen, StepState, Table
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.local import LocalStore
 from headrace.state.storage.local_disk import LocalDisk

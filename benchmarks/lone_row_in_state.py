@@ -22,9 +22,9 @@ from headrace.core.expressions.typed import Column, Span
 from headrace.core.operators.keyed import keyed_operator
 from headrace.core.operators.operator import ASIDE, Operator
 from headrace.core.operators.place import Place
+from headrace.core.owner import Owner
 from headrace.core.plan.nodes import Aggregate, Aggregated, Computed
 from headrace.core.plan.windows import Count, Session, Trigger, Tumble, Window
-from headrace.core.state import Owner
 from headrace.core.types import BIGINT, Field, Schema
 from headrace.state.memory import MemoryBackend
 

@@ -16,8 +16,9 @@ from benchmarks.keyed_states import GROUPS, backend, parts, put, rows, store, ta
 from benchmarks.state_full import copied_s, some
 from headrace.core.assembly import TOGETHER
 from headrace.core.keygroups import groups_of, owned
+from headrace.core.owner import Owner
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import KEY, Document, Frozen, Owner
+from headrace.core.state import KEY, Document, Frozen
 from headrace.state.storage.local import LocalStore
 
 FROM = 2

@@ -21,9 +21,10 @@ from headrace.core.operators.operator import Chain, Operator, Output, TwoSided
 from headrace.core.operators.place import Place
 from headrace.core.operators.route import Route
 from headrace.core.ordinals import numbers, placed
+from headrace.core.owner import Owner
 from headrace.core.plan import nodes
 from headrace.core.plan.matching import Connected, Everywhere
-from headrace.core.state import Counts, Frozen, Owner, StateBackend, StepState
+from headrace.core.state import Counts, Frozen, StateBackend, StepState
 from headrace.core.user_code import UserCode
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.core.owner import Owner
 from headrace.core.sizes import Size
-from headrace.core.state import Frozen, Owner, Spread
+from headrace.core.state import Frozen, Spread
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from headrace.core.owner import Owner, shared
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import (
-    KEY,
-    NO_CLOCK_US,
-    SLOT,
-    UNTIL,
-    Counts,
-    Document,
-    Owner,
-    Shape,
-    shared,
-)
+from headrace.core.state import KEY, NO_CLOCK_US, SLOT, UNTIL, Counts, Document, Shape
 from headrace.state.entries import FrozenEntries, dealt
 from headrace.state.framing import FrameBlobs
 from headrace.state.log import FrozenTable, joined

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.core.owner import Owner
 from headrace.core.sizes import Size, sizes_of
 from headrace.core.snapshots import RefusedSnapshot, SnapshotStore
-from headrace.core.state import Document, Owner, RunsLayout, Spread
+from headrace.core.state import Document, RunsLayout, Spread
 from headrace.state.entries import MemoryEntries
 from headrace.state.framing import FrameBlobs
 from headrace.state.frozen import Kept, MemoryFrozen, thawed, unopened

@@ -7,8 +7,9 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from headrace.core.owner import Owner
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import Document, Frozen, Owner
+from headrace.core.state import Document, Frozen
 from headrace.state.framing import FrameBlobs
 from headrace.state.frozen import thawed
 from headrace.state.rocks.budget import FOR_BLOCKS, Budget, Gate

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.keygroups import key_group
+from headrace.core.owner import shared
 from headrace.core.snapshots import Blob, SnapshotStore
-from headrace.core.state import Counts, Document, Shape, shared
+from headrace.core.state import Counts, Document, Shape
 from headrace.state.entries import FrozenEntries
 from headrace.state.framing import FrameBlobs
 from headrace.state.frozen import Kept, MemoryFrozen, Unopened

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.core.owner import Owner
 from headrace.core.sizes import Size, sizes_of
-from headrace.core.state import KEY, SLOT, UNTIL, Owner, RunsLayout, Spread
+from headrace.core.state import KEY, SLOT, UNTIL, RunsLayout, Spread
 from headrace.state.entries import FrozenEntries, MemoryEntries
 from headrace.state.framing import FrameBlobs
 from headrace.state.frozen import Unopened, unopened

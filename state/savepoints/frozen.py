@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.core.owner import shared
 from headrace.core.snapshots import DamagedSnapshot, SnapshotStore
-from headrace.core.state import NO_CLOCK_US, UNTIL, Counts, Document, Shape, shared
+from headrace.core.state import NO_CLOCK_US, UNTIL, Counts, Document, Shape
 from headrace.state.framing import FrameBlobs
 from headrace.state.savepoints.columns import GROUP, unpacked
 from headrace.state.savepoints.document import (

@@ -15,21 +15,12 @@ from headrace.core.operators.joins.make import join_operator
 from headrace.core.operators.keyed import keyed_operator
 from headrace.core.operators.place import Place
 from headrace.core.ordinals import placed
+from headrace.core.owner import Owner
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import keyed_operation, two_sided
 from headrace.core.plan.states import kept_by
 from headrace.core.sizes import Size
-from headrace.core.state import (
-    Counts,
-    Entries,
-    Frozen,
-    Owner,
-    Runs,
-    RunsLayout,
-    Spread,
-    StepState,
-    Table,
-)
+from headrace.core.state import Counts, Entries, Frozen, Runs, RunsLayout, Spread, StepState, Table
 from headrace.state.memory import MemoryBackend
 from tests.plan.pipelines import SOURCE, over_orders, plan_of
 

@@ -20,9 +20,10 @@ from headrace.core.expressions.typed import to_expr
 from headrace.core.keygroups import partition
 from headrace.core.operators.operator import Chain, Output
 from headrace.core.ordinals import numbers, placed
+from headrace.core.owner import Owner
 from headrace.core.pipeline.load import load
 from headrace.core.plan import Plan, build, nodes
-from headrace.core.state import NO_CLOCK_US, SLOT, Frozen, Owner, RunsLayout
+from headrace.core.state import NO_CLOCK_US, SLOT, Frozen, RunsLayout
 from headrace.state.memory import MemoryBackend, MemoryState
 from headrace.state.runs import MemoryRuns
 from tests.reference import pipelines

@@ -14,9 +14,10 @@ from headrace.core.expressions import type_expression
 from headrace.core.operators.operator import Operator, Output
 from headrace.core.operators.place import Place
 from headrace.core.ordinals import placed
+from headrace.core.owner import Owner
 from headrace.core.plan.nodes import Aggregate, Aggregated, Computed, Filter
 from headrace.core.plan.windows import Ttl
-from headrace.core.state import Owner, StepState
+from headrace.core.state import StepState
 from headrace.core.type_parser import parse_type
 from headrace.core.types import Field, Schema
 from headrace.state.memory import MemoryBackend

@@ -7,9 +7,10 @@ from headrace.core.keygroups import key_group, owned
 from headrace.core.operators.divided import Divided
 from headrace.core.operators.keyed import keyed_operator
 from headrace.core.operators.place import Place
+from headrace.core.owner import Owner
 from headrace.core.plan.nodes import Aggregate
 from headrace.core.plan.windows import Session, Ttl, Window
-from headrace.core.state import Frozen, Owner, StepState
+from headrace.core.state import Frozen, StepState
 from headrace.state.memory import MemoryBackend
 from tests.runtime.changing import aggregate as running
 from tests.runtime.changing import computed as column

@@ -17,9 +17,10 @@ from headrace.core.operators.operator import Operator, Output
 from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START
 from headrace.core.operators.place import Place
 from headrace.core.ordinals import ORDER_TYPE
+from headrace.core.owner import Owner
 from headrace.core.plan import nodes
 from headrace.core.plan.windows import Window
-from headrace.core.state import Owner, StepState
+from headrace.core.state import StepState
 from headrace.core.types import BIGINT, STRING, TIMESTAMP, Field, Schema, to_polars
 from headrace.state.memory import MemoryBackend
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.core.keygroups import encoded, key_group, owned
+from headrace.core.owner import Owner
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import (
     ASKED,
@@ -23,7 +24,6 @@ from headrace.core.state import (
     SLOT,
     UNTIL,
     Frozen,
-    Owner,
     Runs,
     RunsLayout,
     StateBackend,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.core.keygroups import encoded, key_group, owned
+from headrace.core.owner import Owner
 from headrace.core.snapshots import Manifest
-from headrace.core.state import KEY, UNTIL, Document, Owner, RunsLayout, Spread, StateBackend
+from headrace.core.state import KEY, UNTIL, Document, RunsLayout, Spread, StateBackend
 from headrace.state.storage.disk import Disk
 from headrace.state.storage.home import Home
 from headrace.state.storage.local import LocalStore

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from headrace.core.keygroups import owned
-from headrace.core.state import Document, Owner, Shape, Spread, StateBackend
+from headrace.core.owner import Owner
+from headrace.core.state import Document, Shape, Spread, StateBackend
 from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.local import LocalStore

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import settings
 
 from headrace.core.keygroups import group_of_no_key, key_group
-from headrace.core.state import KEY, SLOT, UNTIL, Owner, RunsLayout
+from headrace.core.owner import Owner
+from headrace.core.state import KEY, SLOT, UNTIL, RunsLayout
 from headrace.state.memory import MemoryBackend
 from headrace.state.storage.local import LocalStore
 from headrace.state.storage.memory_disk import MemoryDisk

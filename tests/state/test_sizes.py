@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from headrace.core.owner import Owner
 from headrace.core.sizes import Size
-from headrace.core.state import KEY, Owner, Spread, StateBackend
+from headrace.core.state import KEY, Spread, StateBackend
 from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.local import LocalStore

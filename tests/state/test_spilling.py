@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 
 from headrace.core.keygroups import encoded, owned
+from headrace.core.owner import Owner
 from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot, StoreError
-from headrace.core.state import KEY, SLOT, UNTIL, Document, Owner, RunsLayout
+from headrace.core.state import KEY, SLOT, UNTIL, Document, RunsLayout
 from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.rocks.budget import FOR_FRAMES, Budget

@@ -8,8 +8,9 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
+from headrace.core.owner import Owner
 from headrace.core.snapshots import DamagedSnapshot, blobs_in
-from headrace.core.state import KEY, SLOT, UNTIL, Document, Owner, RunsLayout, Shape
+from headrace.core.state import KEY, SLOT, UNTIL, Document, RunsLayout, Shape
 from headrace.state.framing import decoded, encoded
 from headrace.state.memory import MemoryBackend, MemoryState
 from headrace.state.storage.local import LocalStore

@@ -15,9 +15,10 @@ from headrace.core.operators.joins.make import join_operator
 from headrace.core.operators.operator import Output, TwoSided
 from headrace.core.operators.place import Place
 from headrace.core.ordinals import placed
+from headrace.core.owner import Owner
 from headrace.core.plan.matching import Matching
 from headrace.core.plan.nodes import Computed, Filter, Join, JoinType, Side
-from headrace.core.state import Frozen, Owner, StateBackend, StepState
+from headrace.core.state import Frozen, StateBackend, StepState
 from headrace.core.types import Field, Schema, to_polars
 from headrace.state.memory import MemoryBackend
 from tests.runtime.changing import Clock, computed

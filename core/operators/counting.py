@@ -16,7 +16,7 @@ from headrace.core.elements import EVENT_TIME
 from headrace.core.operators.folds import AT
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.numbered import ROWS, Numbered
-from headrace.core.operators.operator import Output, Timely, aside
+from headrace.core.operators.operator import Clockless, Output, Timely, aside
 from headrace.core.operators.outgoing import Outgoing
 from headrace.core.operators.place import Place
 from headrace.core.operators.windows.make import fold_of
@@ -45,7 +45,7 @@ Beside a number it makes joins find NaN: Polars does not where one sorted column
 """
 
 
-class Counting(Timely):
+class Counting(Clockless, Timely):
     """The operator of `window: {count: ...}`.
 
     ROWS is how many rows of a key have come, or stand in a pane.
@@ -74,14 +74,6 @@ class Counting(Timely):
         self._panes = state.table(PANES, panes, grouping.inside)
 
     held = 0
-
-    def due_us(self) -> int | None:
-        """Nothing waits for a clock."""
-        return None
-
-    def tick(self, now_us: int) -> Iterator[Output]:
-        """Nothing waits for a clock."""
-        return iter(())
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Time changes nothing: rows of windows that do not fill are counted as they come."""

@@ -78,21 +78,21 @@ class TwoSided(Operator, Protocol):
         ...
 
 
-class Timely:
+class Filed:
+    """An operator that keeps nothing beside its state."""
+
+    def settle(self) -> None:
+        """All is filed as it comes."""
+
+
+class Timely(Filed):
     """An operator whose rows are never older than the watermark; all that it keeps is state."""
 
     behind_us = 0
 
-    def settle(self) -> None:
-        """All is filed."""
 
-
-class Stateless(Timely):
-    """What operators without state have in common: time means nothing to them."""
-
-    def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Nothing waits for time."""
-        return iter(())
+class Clockless:
+    """An operator to which the wall clock means nothing."""
 
     def due_us(self) -> int | None:
         """Nothing waits for a clock."""
@@ -100,6 +100,14 @@ class Stateless(Timely):
 
     def tick(self, now_us: int) -> Iterator[Output]:
         """Nothing waits for a clock."""
+        return iter(())
+
+
+class Stateless(Clockless, Timely):
+    """What operators without state have in common: time means nothing to them."""
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Nothing waits for time."""
         return iter(())
 
     @property

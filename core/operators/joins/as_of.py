@@ -14,7 +14,7 @@ from headrace.core.elements import FOREVER_US
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.sides import LEFT, RIGHT, Sided
 from headrace.core.operators.joins.versions import AT, Versions
-from headrace.core.operators.operator import MOST_ROWS, Output, Timely, aside
+from headrace.core.operators.operator import MOST_ROWS, Clockless, Output, Timely, aside
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
 from headrace.core.plan.matching import AsOf
@@ -28,7 +28,7 @@ WAITING = "left"
 ROW = "__row"
 
 
-class AsOfJoin(Timely):
+class AsOfJoin(Clockless, Timely):
     """The operator of a join with `as_of`, inner or left."""
 
     def __init__(self, operation: nodes.Join, matching: AsOf, place: Place) -> None:
@@ -71,14 +71,6 @@ class AsOfJoin(Timely):
         if rows is not None:
             yield from self._beside(rows.rename({SLOT: self._side.time}), due)
         self._versions.keep(due)
-
-    def due_us(self) -> int | None:
-        """The wall clock means nothing to it."""
-        return None
-
-    def tick(self, now_us: int) -> Iterator[Output]:
-        """The wall clock means nothing to it."""
-        return iter(())
 
     @property
     def held(self) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from headrace.core.elements import DELETE
 from headrace.core.frames import added
 from headrace.core.operators.forgetting import Forgetting
+from headrace.core.operators.joins.both_sides import BothSides
 from headrace.core.operators.joins.differing import Differing, lots
 from headrace.core.operators.joins.meeting import beside
 from headrace.core.operators.joins.pairs import Pairs
@@ -36,7 +37,7 @@ LAST = "__last"
 """The greatest event time of a key, of either side."""
 
 
-class ChangingJoin(Forgetting):
+class ChangingJoin(BothSides, Forgetting):
     """The operator of a join whose inputs are both changes."""
 
     def __init__(self, operation: nodes.Join, matching: Changing, place: Place) -> None:
@@ -50,14 +51,6 @@ class ChangingJoin(Forgetting):
         self._differing = Differing(operation, (left, right), self._pairs)
         rows = {each.rows_of: each.type for each in self._sides}
         self.open({**rows, LAST: to_polars(TIMESTAMP)})
-
-    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Left rows change."""
-        yield from self._take(LEFT, frame)
-
-    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Right rows change."""
-        yield from self._take(RIGHT, frame)
 
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
         yield from self.ahead()

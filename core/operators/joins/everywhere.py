@@ -16,7 +16,7 @@ from headrace.core.elements import DELETE, EVENT_TIME, ORDER
 from headrace.core.expressions.typed import to_expr
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.sides import LEFT, NUMBERS, RIGHT, TIMES, Sided
-from headrace.core.operators.operator import MOST_ROWS, Output, Timely
+from headrace.core.operators.operator import MOST_ROWS, Clockless, Output, Timely
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
 from headrace.core.plan.matching import Everywhere
@@ -39,7 +39,7 @@ UNTIL = "__held_until"
 ROW = "__row"
 
 
-class EverywhereJoin(Timely):
+class EverywhereJoin(Clockless, Timely):
     """The operator of a `broadcast`."""
 
     def __init__(self, operation: nodes.Join, matching: Everywhere, place: Place) -> None:
@@ -121,14 +121,6 @@ class EverywhereJoin(Timely):
         if rules is not None:
             holds = pl.col(UNTIL).is_null() | (pl.col(UNTIL) > state.clock_us)
             self._rules = rules.filter(holds).drop(UNTIL)
-
-    def due_us(self) -> int | None:
-        """Nothing waits for a clock."""
-        return None
-
-    def tick(self, now_us: int) -> Iterator[Output]:
-        """Nothing waits for a clock."""
-        return iter(())
 
     def settle(self) -> None:
         """All that waits, and all that holds."""

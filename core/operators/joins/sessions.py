@@ -13,32 +13,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.elements import FOREVER_US
 from headrace.core.frames import together
-from headrace.core.operators.joins.beside import Beside, without
-from headrace.core.operators.joins.bounds import goes_alone
-from headrace.core.operators.joins.pairs import Pairs
-from headrace.core.operators.joins.probing import Probe
+from headrace.core.operators.joins.both_sides import BothSides
 from headrace.core.operators.joins.sides import LEFT, RIGHT
 from headrace.core.operators.joins.spans import WAS, Spans, pieces_of
-from headrace.core.operators.operator import Output, aside
+from headrace.core.operators.joins.whole import Whole
+from headrace.core.operators.operator import Clockless, Filed, Output, aside
 from headrace.core.operators.place import Place
 from headrace.core.operators.sessions.pieces import END, START, continued, joined
 from headrace.core.plan import nodes
 from headrace.core.plan.windows import Session, Window
 from headrace.core.state import NO_CLOCK_US, SLOT
-from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class SessionJoin:
+class SessionJoin(BothSides, Clockless, Filed):
     """The operator of a join over sessions."""
 
     def __init__(self, operation: nodes.Join, window: Window, place: Place) -> None:
+        import polars as pl
+
         assert isinstance(window.shape, Session)
-        self._type = operation.type
         self._late_to = operation.late_to
         self._place, self._state = place, place.state
         self._gap_us, self._lateness_us = window.shape.gap_us, window.lateness_us
@@ -47,9 +45,12 @@ class SessionJoin:
             for which in (LEFT, RIGHT)
         )
         self._key = self._spans[LEFT].key
-        self._alone_of = [which for which in (LEFT, RIGHT) if goes_alone(operation.type, which)]
-        ordered = place.ordered
-        self._pairs = Pairs(operation, place.stream, ordered=ordered, bounds=nodes.BOUNDS)
+        bounds = pl.col(START), pl.col(END) + self._gap_us
+        self._whole = Whole(operation, place, self._spans, (*self._key, START), bounds)
+        self._new: pl.Expr | None = None
+        """Which pairs have rows that were not in one session when that went out."""
+        if self._lateness_us:
+            self._new = ~(pl.col(WAS[LEFT]) == pl.col(WAS[RIGHT])).fill_null(False)
         self.behind_us = 1 + self._lateness_us
 
     @property
@@ -57,31 +58,12 @@ class SessionJoin:
         """The rows that are kept."""
         return sum(spans.rows for spans in self._spans)
 
-    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Left rows wait for the end of their sessions."""
-        yield from self._take(LEFT, frame)
-
-    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """So do right rows."""
-        yield from self._take(RIGHT, frame)
-
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Sessions close whose gap has passed."""
         self._state.clock_us = max(self._state.clock_us, watermark_us)
         yield from self._close(watermark_us)
         for spans in self._spans:
             spans.drop(watermark_us)
-
-    def due_us(self) -> int | None:
-        """The wall clock means nothing to it."""
-        return None
-
-    def tick(self, now_us: int) -> Iterator[Output]:
-        """The wall clock means nothing to it."""
-        return iter(())
-
-    def settle(self) -> None:
-        """All is filed as it comes."""
 
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
         """Keep the rows that are not too late; what they reach of sessions that closed, again."""
@@ -93,8 +75,8 @@ class SessionJoin:
             rows = rows.filter(~late)
             lacks = None if lacks is None else lacks.filter(~late)
         if lacks is not None:
-            if which in self._alone_of:
-                yield from self._out(which, pieces_of(own, rows.filter(lacks), all=True))
+            if which in self._whole.alone_of:
+                yield from self._whole.out(which, pieces_of(own, rows.filter(lacks), all=True))
             rows = rows.filter(~lacks)
         if not rows.height:
             return
@@ -147,17 +129,17 @@ class SessionJoin:
         yield from aside(sum(spans.owed(asking=True) for spans in self._spans))
         due = [spans.due(until_us) for spans in self._spans]
         pieces = [pieces_of(spans, rows) for spans, rows in zip(self._spans, due, strict=True)]
-        whole = self._whole(together(pieces), until_us)
+        whole = self._sessions(together(pieces), until_us)
         closed, start = [], 0
         for spans, rows in zip(self._spans, due, strict=True):
             found = rows.hstack(whole.slice(start, rows.height))
             start += rows.height
             closed.append(spans.closed(found, until_us))
-        yield from self._fired((closed[LEFT], closed[RIGHT]))
+        yield from self._whole.fired((closed[LEFT], closed[RIGHT]), self._new)
         for spans, rows in zip(self._spans, closed, strict=True):
             spans.show(rows, self._state.clock_us)
 
-    def _whole(self, pieces: pl.DataFrame, until_us: int) -> pl.DataFrame:
+    def _sessions(self, pieces: pl.DataFrame, until_us: int) -> pl.DataFrame:
         """The start and the end of the session that each of the pieces is in."""
         import polars as pl
 
@@ -170,42 +152,3 @@ class SessionJoin:
             numbered += [each.with_columns(none) for each in later]
         whole = joined(together(numbered), self._key, self._gap_us)
         return whole.drop_nulls("__row").sort("__row").select(START, END)
-
-    def _fired(self, sides: tuple[pl.DataFrame, pl.DataFrame]) -> Iterator[Output]:
-        """What goes out of whole sessions."""
-        asked = self._asked(LEFT, sides)
-        if self._type == "semi":
-            yield from self._out(LEFT, sides[LEFT][asked.met()])
-        elif self._type != "anti":
-            for pairs in asked.rows():
-                yield from self._pairs.rows(self._new(pairs))
-        for which in self._alone_of:
-            met = (asked if which == LEFT else self._asked(RIGHT, sides)).met()
-            yield from self._out(which, without(sides[which], met))
-
-    def _new(self, pairs: pl.DataFrame) -> pl.DataFrame:
-        """The pairs whose rows were not in the same session when that went out."""
-        import polars as pl
-
-        if not self._lateness_us:
-            return pairs
-        same = pl.col(WAS[LEFT]) == pl.col(WAS[RIGHT])
-        return pairs.filter(~same.fill_null(False))
-
-    def _asked(self, which: int, sides: tuple[pl.DataFrame, pl.DataFrame]) -> Beside:
-        own, other = sides[which], sides[1 - which]
-        there = self._spans[1 - which].shown(other)
-        probe = Probe(own, other, (*self._key, START))
-        return Beside(self._pairs, probe, self._shown(which, own), there)
-
-    def _out(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        return self._pairs.rows(self._shown(which, rows))
-
-    def _shown(self, which: int, rows: pl.DataFrame) -> pl.DataFrame:
-        """What goes out of rows in whole sessions."""
-        import polars as pl
-
-        stamp, end = to_polars(TIMESTAMP), pl.col(END) + self._gap_us
-        start_and_end = zip(nodes.BOUNDS, (pl.col(START), end), strict=True)
-        bounds = [at.cast(stamp).alias(name) for name, at in start_and_end]
-        return self._spans[which].shown(rows, *bounds, (end - 1).alias(EVENT_TIME))

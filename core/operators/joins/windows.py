@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.core.elements import FOREVER_US
 from headrace.core.frames import sorted_by
-from headrace.core.operators.joins.beside import Beside, without
-from headrace.core.operators.joins.bounds import goes_alone
+from headrace.core.operators.joins.both_sides import BothSides
 from headrace.core.operators.joins.kept import Kept
-from headrace.core.operators.joins.pairs import Pairs
-from headrace.core.operators.joins.probing import Probe
 from headrace.core.operators.joins.sides import LEFT, RIGHT
-from headrace.core.operators.operator import Output, aside
+from headrace.core.operators.joins.whole import Whole
+from headrace.core.operators.operator import Clockless, Filed, Output, aside
 from headrace.core.operators.place import Place
 from headrace.core.operators.windows.grid import grid_of
 from headrace.core.operators.windows.rows import Clock
@@ -29,44 +27,35 @@ from headrace.core.operators.windows.windows import behind_us
 from headrace.core.plan import nodes
 from headrace.core.plan.windows import Window
 from headrace.core.state import SLOT
-from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class WindowJoin:
+class WindowJoin(BothSides, Clockless, Filed):
     """The operator of a join over windows of time, or over one window of all rows."""
 
     def __init__(self, operation: nodes.Join, window: Window, place: Place) -> None:
-        self._type = operation.type
+        import polars as pl
+
         self._late_to = operation.late_to
         self._place, self._window = place, window
         self._grid = grid_of(window.shape)
         self._clock = Clock(window, place)
-        self._bounded = window.bounded
         self._kept = tuple(
             Kept(operation, which, place, "lost" if window.bounded else "kept")
             for which in (LEFT, RIGHT)
         )
         self._on = (*self._kept[LEFT].key, SLOT)
-        self._alone_of = [which for which in (LEFT, RIGHT) if goes_alone(operation.type, which)]
-        bounds = nodes.BOUNDS if window.bounded else ()
-        self._pairs = Pairs(operation, place.stream, ordered=place.ordered, bounds=bounds)
+        end = pl.col(SLOT)
+        bounds = (self._grid.start(end), end) if window.bounded else None
+        self._whole = Whole(operation, place, self._kept, self._on, bounds)
         self.behind_us = behind_us(window)
 
     @property
     def held(self) -> int:
         """The rows that are kept."""
         return sum(kept.rows for kept in self._kept)
-
-    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Left rows wait for the end of their windows."""
-        yield from self._take(LEFT, frame)
-
-    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """So do right rows."""
-        yield from self._take(RIGHT, frame)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Put out the windows that have ended, and forget what is in no other."""
@@ -86,17 +75,6 @@ class WindowJoin:
         for kept in self._kept:
             kept.runs.drop(closed_us)
 
-    def due_us(self) -> int | None:
-        """The wall clock means nothing to it."""
-        return None
-
-    def tick(self, now_us: int) -> Iterator[Output]:
-        """The wall clock means nothing to it."""
-        return iter(())
-
-    def settle(self) -> None:
-        """All is filed as it comes."""
-
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
         """File the rows that are not too late."""
         import polars as pl
@@ -112,7 +90,7 @@ class WindowJoin:
             rows = rows.filter(~late)
         lacks = kept.side.lacks_key(rows)
         if lacks is not None:
-            if which in self._alone_of:
+            if which in self._whole.alone_of:
                 yield from self._keyless(which, rows.filter(lacks))
             rows = rows.filter(~lacks)
         if rows.height:
@@ -126,13 +104,13 @@ class WindowJoin:
 
         grid, pane = self._grid, pl.col(SLOT)
         if grid.one_to_one:
-            yield from self._out(which, rows)
+            yield from self._whole.out(which, rows)
             return
         windows = (grid.last(pane) - grid.first(pane)) // grid.every_us + 1
         most = int(rows.select(windows.max()).item())
         for part in rows.iter_slices(max(1, PIECE_ROWS // most)):
             lowest = grid.first(self._clock.over_us + 1)
-            yield from self._out(which, expanded(grid, part, lowest, FOREVER_US))
+            yield from self._whole.out(which, expanded(grid, part, lowest, FOREVER_US))
 
     def _again(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         """Put out the pairs of rows that have come late with those that are there."""
@@ -158,7 +136,7 @@ class WindowJoin:
 
         if self._grid.one_to_one:
             ends = pl.col(SLOT).is_between(after, until, closed="right")
-            yield from self._fired((lefts.filter(ends), rights.filter(ends)))
+            yield from self._whole.fired((lefts.filter(ends), rights.filter(ends)))
             return
         lefts, rights = sorted_by(lefts, SLOT), sorted_by(rights, SLOT)
         slots = lefts[SLOT].append(rights[SLOT]).sort()
@@ -166,38 +144,7 @@ class WindowJoin:
             start = self._grid.start(first)
             both = (between(lefts, start, last), between(rights, start, last))
             left, right = (expanded(self._grid, each, first, last) for each in both)
-            yield from self._fired((left, right))
-
-    def _fired(self, sides: tuple[pl.DataFrame, pl.DataFrame]) -> Iterator[Output]:
-        """What goes out of whole windows; SLOT is their end."""
-        asked = self._asked(LEFT, sides)
-        if self._type == "semi":
-            yield from self._out(LEFT, sides[LEFT][asked.met()])
-        elif self._type != "anti":
-            for pairs in asked.rows():
-                yield from self._pairs.rows(pairs)
-        for which in self._alone_of:
-            met = (asked if which == LEFT else self._asked(RIGHT, sides)).met()
-            yield from self._out(which, without(sides[which], met))
-
-    def _asked(self, which: int, sides: tuple[pl.DataFrame, pl.DataFrame]) -> Beside:
-        own, other = sides[which], sides[1 - which]
-        there = self._kept[1 - which].shown(other)
-        return Beside(self._pairs, Probe(own, other, self._on), self._shown(which, own), there)
-
-    def _out(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        return self._pairs.rows(self._shown(which, rows))
-
-    def _shown(self, which: int, rows: pl.DataFrame) -> pl.DataFrame:
-        """What goes out of rows in windows whose end is SLOT."""
-        import polars as pl
-
-        if not self._bounded:
-            return self._kept[which].shown(rows)
-        end, stamp = pl.col(SLOT), to_polars(TIMESTAMP)
-        start_and_end = zip(nodes.BOUNDS, (self._grid.start(end), end), strict=True)
-        bounds = [at.cast(stamp).alias(name) for name, at in start_and_end]
-        return self._kept[which].shown(rows, *bounds, (end - 1).alias(EVENT_TIME))
+            yield from self._whole.fired((left, right))
 
     def _both(
         self, left: pl.DataFrame | None, right: pl.DataFrame | None

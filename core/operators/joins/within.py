@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.operators.joins.beside import Beside, without
+from headrace.core.operators.joins.both_sides import BothSides
 from headrace.core.operators.joins.bounds import Bounds, before, goes_alone
 from headrace.core.operators.joins.kept import Kept
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.probing import Probe
 from headrace.core.operators.joins.sides import LEFT, RIGHT
-from headrace.core.operators.operator import Output, aside
+from headrace.core.operators.operator import Filed, Output, aside
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
 from headrace.core.plan.matching import Within
@@ -39,7 +40,7 @@ SELDOM = 64
 """The wall clock is looked at so many times while a row is kept."""
 
 
-class WithinJoin:
+class WithinJoin(BothSides, Filed):
     """The operator of a join with `within`, with `ttl`, or with neither."""
 
     def __init__(self, operation: nodes.Join, matching: Within, place: Place) -> None:
@@ -69,14 +70,6 @@ class WithinJoin:
         """The rows that are kept."""
         return sum(kept.rows for kept in self._kept)
 
-    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Left rows meet right ones."""
-        yield from self._take(LEFT, frame)
-
-    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Right rows meet left ones."""
-        yield from self._take(RIGHT, frame)
-
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """The watermark has come this far; by the wall clock only the very end means something."""
         if not self._processing or watermark_us == FOREVER_US:
@@ -99,9 +92,6 @@ class WithinJoin:
         """The wall clock has come this far."""
         if self._processing:
             yield from self._reach(now_us)
-
-    def settle(self) -> None:
-        """All is filed as it comes."""
 
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
         """Tell apart the rows that are too late, and those that can meet none."""

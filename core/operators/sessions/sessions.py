@@ -18,7 +18,7 @@ from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
 from headrace.core.operators.folds import AT
 from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.numbered import ROWS
-from headrace.core.operators.operator import Output, aside
+from headrace.core.operators.operator import Filed, Output, aside
 from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START, Outgoing
 from headrace.core.operators.place import Place
 from headrace.core.operators.sessions.opened import Opened
@@ -37,7 +37,7 @@ ROW = "__row"
 """The number of a row in its batch."""
 
 
-class Sessions:
+class Sessions(Filed):
     """The operator of `window: {session: ...}`."""
 
     def __init__(self, operation: Windowed, place: Place, types: Mapping[str, pl.DataType]) -> None:
@@ -107,9 +107,6 @@ class Sessions:
                 self._shown.drop(now_us)
         if self._rings.rings(now_us):
             yield from self._show(self._open.all())
-
-    def settle(self) -> None:
-        """All is filed as it comes."""
 
     def _joined(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows, each with the start and end of the session it is part of among these."""

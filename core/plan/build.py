@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headrace.core.connector import Outgoing
 from headrace.core.pipeline.inputs import called
@@ -31,8 +31,16 @@ from headrace.core.plan.loops import check_loops
 from headrace.core.plan.operations import Operations
 from headrace.core.plan.order import circles, in_order, missing
 from headrace.core.plan.ordering import with_order
-from headrace.core.plan.processes import connected, named_outputs
+from headrace.core.plan.processes import connected
 from headrace.core.plan.pushdown import push_down
+from headrace.core.plan.streams import (
+    FAILED,
+    dead_letters,
+    declared,
+    late_streams,
+    outputs,
+    streams_of_rows,
+)
 from headrace.core.plan.unions import united_columns
 from headrace.core.problems import Problem, nearest, sort_problems
 
@@ -86,7 +94,7 @@ class Builder:
     def _owners(self) -> Mapping[str, str]:
         """The part that each stream comes out of; a name that two parts give is reported."""
         owners: dict[str, str] = {}
-        for part, stream in _declared(self.pipeline):
+        for part, stream in declared(self.pipeline):
             self.report.about = _subject(part)
             of_a_part = stream != part.name and stream in self._parts()
             if stream in owners or of_a_part:
@@ -147,15 +155,13 @@ class Builder:
         known = source_columns(source, self.report)
         check_event_time(source, known, self.report)
         part = source_part(source, known, self.pipeline.settings.parallelism)
-        self._opens(part.outputs, known)
+        self._opens((s, FAILED if s.schema is DEAD_LETTERS else known) for s in part.outputs)
         return part
 
-    def _opens(self, streams: tuple[nodes.Stream, ...], known: Known) -> None:
-        for stream in streams:
+    def _opens(self, streams: Iterable[tuple[nodes.Stream, Known]]) -> None:
+        for stream, known in streams:
             self.streams[stream.name] = stream
-            self.known[stream.name] = (
-                Known(DEAD_LETTERS) if stream.schema is DEAD_LETTERS else known
-            )
+            self.known[stream.name] = known
 
     def _step(self, step: Step) -> nodes.Step:
         self.report.about = _subject(step)
@@ -163,47 +169,36 @@ class Builder:
         inputs = [(name, self._input(name)) for name in step.reads]
         of_time = step.reads[:1] if step.broadcast else step.reads  # rows keep theirs beside rules
         timed = all(self.streams[n].timed for n in of_time if n in self.streams)
-        begins: tuple[nodes.Operation, ...] = ()
-        if step.connect is not None:
-            sides = [(str(name), *self._of_input((name, known))) for name, known in inputs]
-            known, begins = connected(step, sides, self.report)
-        elif step.join is not None or step.broadcast is not None:
-            known, begins = self._joined(step, inputs)
-        else:
-            known = united_columns(inputs, self.report)
+        known, begins = self._began(step, inputs)
         operations = Operations(step, known, timed, self.report, begins)
         done = operations.build()
         unresolved(operations.known, step, self.report)
         kind, done = self._kind(step, done)
-        names = [str(name) for name in _outputs(step)]
-        schema = operations.known.schema
-        named = named_outputs(step, operations.timed)
-        names = [name for name in names if name not in {stream.name for stream in named}]
-        rows = [nodes.Stream(name, schema, kind, operations.timed) for name in names]
-        came = [
-            (known, timed) if of is None else self._of_input(inputs[of]) for _, of in _late(step)
-        ]
-        late = [
-            nodes.Stream(str(name), each.schema, nodes.Append(), is_timed)
-            for (name, _), (each, is_timed) in zip(_late(step), came, strict=True)
-        ]
+        rows = streams_of_rows(step, operations.known, kind, timed=operations.timed)
+        sources = [(known, timed), *map(self._of_input, inputs)]
+        asides = [*late_streams(step, sources), *dead_letters(step)]
+        self._opens((*rows, *asides))
         to = step.on_error.to
-        failed = [nodes.Stream(str(to), DEAD_LETTERS, nodes.Append(), False)] if to else []
-        part = nodes.Step(
+        return nodes.Step(
             name=str(step.name),
             inputs=tuple(map(str, step.reads)),
             operations=done,
             on_error=str(to) if to else step.on_error.action,
-            outputs=(*rows, *named, *late, *failed),
+            outputs=tuple(stream for stream, _ in (*rows, *asides)),
             parallelism=step.parallelism or self.pipeline.settings.parallelism,
-            asides=frozenset(stream.name for stream in (*late, *failed)),
+            asides=frozenset(stream.name for stream, _ in asides),
         )
-        self._opens((*rows, *failed), Known(schema, operations.known.broken, operations.known.open))
-        for stream in named:
-            self._opens((stream,), Known(stream.schema))
-        for stream, (each, _) in zip(late, came, strict=True):
-            self._opens((stream,), each)
-        return part
+
+    def _began(
+        self, step: Step, inputs: Sequence[tuple[Text, Known]]
+    ) -> tuple[Known, tuple[nodes.Operation, ...]]:
+        """What is known of the rows that come, and the operation that puts two inputs together."""
+        if step.connect is not None:
+            sides = [(str(came[0]), *self._of_input(came)) for came in inputs]
+            return connected(step, sides, self.report)
+        if step.join is not None or step.broadcast is not None:
+            return self._joined(step, inputs)
+        return united_columns(inputs, self.report), ()
 
     def _of_input(self, came: tuple[Text, Known]) -> tuple[Known, bool]:
         """What is known of an input, and whether its rows have an event time."""
@@ -307,66 +302,19 @@ class Builder:
             *(n for step in steps for n in step.reads),
             *(sink.from_ for sink in sinks),
         }
-        for part, stream in _declared(self.pipeline):
+        for part, stream in declared(self.pipeline):
             if stream in read or (isinstance(part, Step) and does_nothing(part, part.keys_at)):
                 continue
             self.report.about = _subject(part)
             named = isinstance(part, Step) and stream.startswith(f"{part.name}.")
             of_rows = named or stream == part.name
-            siblings = _outputs(part) if isinstance(part, Step) and of_rows else ()
+            siblings = outputs(part) if isinstance(part, Step) and of_rows else ()
             if any(name in read for name in siblings):
                 message = f'nothing reads "{stream}": its rows are dropped'
                 self.report.warn(message, stream.locate())
             elif not named or stream.endswith(".else"):
                 hint = f"add a sink with from: {stream}"
                 self.report.add(f'nothing reads "{stream}"', stream.locate(), hint)
-
-
-def _outputs(step: Step) -> Iterator[Text]:
-    """The names of the streams that a step's rows come out of, at the place that names them."""
-    for name, _ in (step.process.outputs or ()) if step.process else ():
-        yield _placed(f"{step.name}.{name}", name)
-    if step.route is None:
-        yield step.name
-        return
-    for branch in step.route:
-        yield _placed(f"{step.name}.{branch.name}", branch.name)
-    yield _placed(f"{step.name}.else", step.keys_at["route"])
-
-
-def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
-    """The streams of rows that come too late, or that a table has nothing for, each with the input
-    that they came by, if by one."""
-    found: list[tuple[Text | None, int | None]] = []
-    if step.join is not None and step.join.late_to is not None:
-        found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
-    elif step.connect is not None:
-        late = step.connect.late_to
-        found = [] if late is None else [(late.left, 0), (late.right, 1)]
-    elif step.broadcast is not None:
-        found = [(step.broadcast.late_to, 0)]
-    elif by_time := step.window or step.dedup or step.process:
-        found = [(by_time.late_to, None)]
-    if step.lookup is not None:
-        found.append((step.lookup.on_miss.to, None))
-    return tuple((name, of) for name, of in found if name is not None)
-
-
-def _placed(name: str, at: Text) -> Text:
-    """A name of our making that stands where another text stands."""
-    return Text(name, at.scalar)
-
-
-def _declared(pipeline: Pipeline) -> Iterator[tuple[Source | Step, Text]]:
-    """Every stream with the part it comes out of, in the order of the file."""
-    parts: list[Source | Step] = [*pipeline.sources.values(), *pipeline.steps.values()]
-    for part in parts:
-        for name in _outputs(part) if isinstance(part, Step) else (part.name,):
-            yield part, name
-        for name, _ in _late(part) if isinstance(part, Step) else ():
-            yield part, name
-        if part.on_error.to is not None:
-            yield part, part.on_error.to
 
 
 def _subject(part: Source | Step | Sink) -> str:

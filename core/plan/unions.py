@@ -21,7 +21,7 @@ FLOW = set(",[]{}:#&*!|>'\"%@`")
 """What cannot stand everywhere in a YAML mapping of one line without quotes."""
 
 
-def united_columns(inputs: list[tuple[Text, Known]], report: Report) -> Known:
+def united_columns(inputs: Sequence[tuple[Text, Known]], report: Report) -> Known:
     """The columns of the union; all in which an input differs from the first is reported."""
     if any(not known.whole for _, known in inputs):
         return inputs[0][1] if len(inputs) == 1 else UNKNOWN

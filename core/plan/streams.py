@@ -1,0 +1,99 @@
+"""The streams that come out of a part: what they are called, and what is known of them.
+
+A step puts out its rows, and *asides*: the rows that came too late for it, or that a table had
+nothing for, each as it came, and the dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from headrace.core.pipeline.model import Pipeline, Source, Step
+from headrace.core.pipeline.text import Text
+from headrace.core.plan import nodes
+from headrace.core.plan.columns import Known
+from headrace.core.plan.ends import DEAD_LETTERS
+from headrace.core.plan.processes import named_outputs
+
+FAILED = Known(DEAD_LETTERS)
+
+
+def streams_of_rows(
+    step: Step, known: Known, kind: nodes.Kind, *, timed: bool
+) -> list[tuple[nodes.Stream, Known]]:
+    """Those of the rows that its operations put out; named outputs have columns of their own."""
+    named = named_outputs(step, timed)
+    others = {stream.name for stream in named}
+    names = [str(name) for name in outputs(step) if name not in others]
+    rows = [nodes.Stream(name, known.schema, kind, timed) for name in names]
+    of_rows = Known(known.schema, known.broken, known.open)
+    return [
+        *((stream, of_rows) for stream in rows),
+        *((stream, Known(stream.schema)) for stream in named),
+    ]
+
+
+def late_streams(
+    step: Step, came: Sequence[tuple[Known, bool]]
+) -> Iterator[tuple[nodes.Stream, Known]]:
+    """Those of the rows that come too late.
+
+    `came` is what is known of the rows, and whether they have an event time: of all of them, and
+    then of each input.
+    """
+    for name, of in _late(step):
+        known, timed = came[0 if of is None else of + 1]
+        yield nodes.Stream(str(name), known.schema, nodes.Append(), timed), known
+
+
+def dead_letters(step: Step) -> Iterator[tuple[nodes.Stream, Known]]:
+    """The stream of the rows on which it fails, if they go anywhere."""
+    if step.on_error.to:
+        yield nodes.Stream(str(step.on_error.to), DEAD_LETTERS, nodes.Append(), False), FAILED
+
+
+def outputs(step: Step) -> Iterator[Text]:
+    """The names of the streams that a step's rows come out of, at the place that names them."""
+    for name, _ in (step.process.outputs or ()) if step.process else ():
+        yield _placed(f"{step.name}.{name}", name)
+    if step.route is None:
+        yield step.name
+        return
+    for branch in step.route:
+        yield _placed(f"{step.name}.{branch.name}", branch.name)
+    yield _placed(f"{step.name}.else", step.keys_at["route"])
+
+
+def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
+    """The streams of rows that come too late, or that a table has nothing for, each with the input
+    that they came by, if by one."""
+    found: list[tuple[Text | None, int | None]] = []
+    if step.join is not None and step.join.late_to is not None:
+        found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
+    elif step.connect is not None:
+        late = step.connect.late_to
+        found = [] if late is None else [(late.left, 0), (late.right, 1)]
+    elif step.broadcast is not None:
+        found = [(step.broadcast.late_to, 0)]
+    elif by_time := step.window or step.dedup or step.process:
+        found = [(by_time.late_to, None)]
+    if step.lookup is not None:
+        found.append((step.lookup.on_miss.to, None))
+    return tuple((name, of) for name, of in found if name is not None)
+
+
+def _placed(name: str, at: Text) -> Text:
+    """A name of our making that stands where another text stands."""
+    return Text(name, at.scalar)
+
+
+def declared(pipeline: Pipeline) -> Iterator[tuple[Source | Step, Text]]:
+    """Every stream with the part it comes out of, in the order of the file."""
+    parts: list[Source | Step] = [*pipeline.sources.values(), *pipeline.steps.values()]
+    for part in parts:
+        for name in outputs(part) if isinstance(part, Step) else (part.name,):
+            yield part, name
+        for name, _ in _late(part) if isinstance(part, Step) else ():
+            yield part, name
+        if part.on_error.to is not None:
+            yield part, part.on_error.to

@@ -14,6 +14,7 @@ Nothing depends on it but what people are shown: it may change where the meaning
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -26,6 +27,7 @@ from headrace.core.plan.matching import Connected, SameWindow
 from headrace.core.plan.states import kept_by, read_of_rows
 from headrace.core.plan.windows import Window
 from headrace.core.readable.joined import described_join
+from headrace.core.types import Field, Type
 
 
 def readings(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
@@ -34,48 +36,65 @@ def readings(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 
 
 def _of(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
+    assert isinstance(step, nodes.Step), "nothing else keeps anything"
     keyed, join = keyed_operation(step), two_sided(step)
     if join is not None and isinstance(join.matching, Connected):
-        nothing: dict[str, Any] = {"columns": {}, "of": {}, "top": None, "window": None}
-        key = [column.name for column in join.left.key]
-        return {"key": key, "timed": join.timed, **nothing, "process": _states(join.matching.body)}
+        return _of_connected(join, join.matching.body)
     if join is not None:
-        assert isinstance(step, nodes.Step), "nothing else has two inputs"
-        same = join.matching.window if isinstance(join.matching, SameWindow) else None
-        return {
-            "key": [column.name for column in join.left.key],
-            "join": described_join(step, join, plan),
-            "window": _window(same) if same else None,
-        }
-    assert isinstance(step, nodes.Step) and keyed is not None, "it keeps something"
+        return _of_join(step, join, plan)
+    assert keyed is not None, "it keeps something"
+    return _of_keyed(step, keyed, plan)
+
+
+def _of_connected(join: nodes.Join, body: nodes.Body) -> dict[str, Any]:
+    nothing: dict[str, Any] = {"columns": {}, "of": {}, "top": None, "window": None}
+    key = [column.name for column in join.left.key]
+    return {"key": key, "timed": join.timed, **nothing, "process": _states(body)}
+
+
+def _of_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict[str, Any]:
+    same = join.matching.window if isinstance(join.matching, SameWindow) else None
+    return {
+        "key": [column.name for column in join.left.key],
+        "join": described_join(step, join, plan),
+        "window": _window(same) if same else None,
+    }
+
+
+def _of_keyed(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str, Any]:
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
-    columns, of, top = dict[str, str](), dict[str, str](), None
-    users = {}
-    if isinstance(keyed, nodes.Aggregate):
-        users = {c.name: call for c in keyed.columns if (call := _user(c)) is not None}
-        columns = {c.name: str(c.text) for c in keyed.columns if c.name not in users}
-        of = {name: str(type) for name, type in read_of_rows(keyed).items()}
-    elif isinstance(keyed, nodes.Apply):
-        of = {name: str(type) for name, type in read_of_rows(keyed).items()}
-    elif isinstance(keyed, nodes.Dedup):
-        kept = kept_of_rows(step, keyed, plan) if keyed.in_time else ()
-        of = {field.name: str(field.type) for field in kept}
-    elif isinstance(keyed, nodes.Process):
-        held = keyed.columns if keyed.body.in_time else ()
-        of = {field.name: str(field.type) for field in held}
-    elif isinstance(keyed, nodes.Top):
-        of = {field.name: str(field.type) for field in kept_of_rows(step, keyed, plan)}
-        top = {"rows": keyed.rows, "by": [str(ranking.text) for ranking in keyed.by]}
+    aggregates = keyed.columns if isinstance(keyed, nodes.Aggregate) else ()
+    users = {c.name: call for c in aggregates if (call := _user(c)) is not None}
     return {
         "key": [column.name for column in keyed.key],
         "timed": any(stream.timed for stream in step.rows),
-        "columns": columns,
+        "columns": {c.name: str(c.text) for c in aggregates if c.name not in users},
         "users": users,
-        "of": of,
-        "top": top,
+        "of": {name: str(type) for name, type in _read_or_kept(step, keyed, plan)},
+        "top": _top(keyed) if isinstance(keyed, nodes.Top) else None,
         "window": _window(window) if window else None,
         "process": _states(keyed.body) if isinstance(keyed, nodes.Process) else None,
     }
+
+
+def _read_or_kept(
+    step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan
+) -> Iterable[tuple[str, Type]]:
+    """The columns that aggregates or users' code read, or those of the rows that are kept."""
+    match keyed:
+        case nodes.Aggregate() | nodes.Apply():
+            return read_of_rows(keyed).items()
+        case nodes.Top():
+            kept: Iterable[Field] = kept_of_rows(step, keyed, plan)
+        case nodes.Dedup():
+            kept = kept_of_rows(step, keyed, plan) if keyed.in_time else ()
+        case nodes.Process():
+            kept = keyed.columns if keyed.body.in_time else ()
+    return ((field.name, field.type) for field in kept)
+
+
+def _top(keyed: nodes.Top) -> dict[str, Any]:
+    return {"rows": keyed.rows, "by": [str(ranking.text) for ranking in keyed.by]}
 
 
 def _user(column: nodes.Aggregated) -> dict[str, Any] | None:
@@ -90,9 +109,12 @@ def _user(column: nodes.Aggregated) -> dict[str, Any] | None:
 
 
 def _states(body: nodes.Body) -> dict[str, Any]:
-    """By name: what kind of state it is, its types, whether it is forgotten."""
+    """By name: what kind of state it is, its types, whether it is forgotten; and if it is shared."""
     return {
-        name: [str(said.kind), list(map(str, said.types)), said.ttl_us is not None]
+        name: [
+            *(str(said.kind), list(map(str, said.types)), said.ttl_us is not None),
+            *(["shared"] if said.shared else []),
+        ]
         for name, said in body.states
     }
 

@@ -22,6 +22,7 @@ from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
 if TYPE_CHECKING:
+    from headrace.core.checkpoints import Rhythm
     from headrace.core.keeping import Keeping
     from headrace.core.manifest import Checkpoint
     from headrace.core.pipeline.settings import Settings
@@ -139,17 +140,10 @@ def _keeping(
     tell: Callable[[News], None],
 ) -> Keeping:
     from headrace.cli.version import installed_version
-    from headrace.core.checkpoints import Rhythm
     from headrace.core.keeping import Keeping
     from headrace.core.restart import Restarts
 
     checkpoint = settings.checkpoint
-    rhythm = Rhythm(
-        checkpoint.every.total_seconds() if checkpoint.every else None,
-        checkpoint.min_pause.total_seconds(),
-        checkpoint.timeout.total_seconds(),
-        checkpoint.tolerable_failures,
-    )
 
     def finish() -> None:
         cabinet.finish({"time": now()})
@@ -159,7 +153,7 @@ def _keeping(
     return Keeping(
         store,
         Restarts(settings.restart),
-        rhythm,
+        _rhythm(settings),
         checkpoint.retain,
         checkpoint.mode == "aligned",
         installed_version(),
@@ -170,6 +164,18 @@ def _keeping(
         cabinet.noted,
         cabinet.notes,
         now_us=lambda: time_ns() // 1000,
+    )
+
+
+def _rhythm(settings: Settings) -> Rhythm:
+    from headrace.core.checkpoints import Rhythm
+
+    checkpoint = settings.checkpoint
+    return Rhythm(
+        checkpoint.every.total_seconds() if checkpoint.every else None,
+        checkpoint.min_pause.total_seconds(),
+        checkpoint.timeout.total_seconds(),
+        checkpoint.tolerable_failures,
     )
 
 

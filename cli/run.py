@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.core.news import News
     from headrace.core.pipeline.settings import Buffer, Settings
     from headrace.core.plan import Plan
+    from headrace.core.signals import Signals
 
 
 @click.command()
@@ -123,15 +124,9 @@ def run(
     signals = ctx.ensure_object(ExitStack).enter_context(Signals())
     check_options(ctx)
     _check_beginnings(fresh, from_checkpoint, from_savepoint, ctx)
-    with _nothing_collected():
-        from headrace.cli.run_report import report_for
-
-        if parallelism is not None:
-            overrides = (*overrides, f"settings.parallelism={parallelism}")
-        report = report_for(pipeline, log, quiet=quiet)
-        checked = check(pipeline, overrides)
-        for problem in checked.problems:
-            report.problem(problem)
+    if parallelism is not None:
+        overrides = (*overrides, f"settings.parallelism={parallelism}")
+    checked, report = _checked(pipeline, overrides, log, quiet=quiet)
     if checked.plan is None or not checked.ok:
         ctx.exit(2)
     if batch:
@@ -154,9 +149,7 @@ def run(
         [from_checkpoint, from_savepoint, reset_state, allow_lost_state, resume_drained, take_over]
     ):
         raise click.UsageError("nothing is kept of a run with --limit, or of standard input", ctx)
-    buffer = checked.pipeline.settings.buffer
-    how = _how(buffer, Path(pipeline).parent, limit, report)
-    how = replace(how, signals=signals)
+    how = _how(checked.pipeline.settings.buffer, Path(pipeline).parent, limit, signals, report)
     if http is not None:
         how = _monitored(how, http, report, ctx)
     ctx.exit(_run(checked.plan, checked, how, report, start))
@@ -172,6 +165,20 @@ def _check_beginnings(
         other = "--fresh" if fresh else "--from-checkpoint"
         message = f"wanted one thing to begin with, got --from-savepoint and {other}"
         raise click.UsageError(message, ctx)
+
+
+def _checked(
+    pipeline: str, overrides: Sequence[str], log: str, *, quiet: bool
+) -> tuple[Checked, Report]:
+    """The pipeline, and who tells of it; what is wrong with it has been told."""
+    with _nothing_collected():
+        from headrace.cli.run_report import report_for
+
+        report = report_for(pipeline, log, quiet=quiet)
+        checked = check(pipeline, overrides)
+        for problem in checked.problems:
+            report.problem(problem)
+    return checked, report
 
 
 def _replays(plan: Plan) -> bool:
@@ -199,7 +206,9 @@ def _check_kept(plan: Plan, names: Sequence[str], ctx: click.Context) -> None:
             raise click.UsageError(f"{message}: {hint}", ctx)
 
 
-def _how(buffer: Buffer, folder: Path, limit: int | None, report: Report) -> Launch:
+def _how(
+    buffer: Buffer, folder: Path, limit: int | None, signals: Signals, report: Report
+) -> Launch:
     from headrace.core.channel import Bounds
     from headrace.core.launch import Launch
     from headrace.core.news import Noticed
@@ -210,6 +219,7 @@ def _how(buffer: Buffer, folder: Path, limit: int | None, report: Report) -> Lau
         bounds,
         limit,
         (_watcher(report),),
+        signals=signals,
         asked=report.stopping,
         tell=lambda line: report.news(Noticed(line)),
     )

@@ -109,12 +109,9 @@ def _user(column: nodes.Aggregated) -> dict[str, Any] | None:
 
 
 def _states(body: nodes.Body) -> dict[str, Any]:
-    """By name: what kind of state it is, its types, whether it is forgotten; and if it is shared."""
+    """By name: what kind of state it is, its types, whether it is forgotten."""
     return {
-        name: [
-            *(str(said.kind), list(map(str, said.types)), said.ttl_us is not None),
-            *(["shared"] if said.shared else []),
-        ]
+        name: [str(said.kind), list(map(str, said.types)), said.ttl_us is not None]
         for name, said in body.states
     }
 

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from datetime import datetime, timedelta
 
 import polars as pl
 import pytest
 
-from headrace.core.operators.process.processing import Processing
-from headrace.core.process import AllOut, AllState, Out, Process, Row, list_of, map_of, timer, value
+from headrace.core.process import Out, Process, list_of, map_of, timer, value
 from headrace.core.testing import Trial
-from headrace.core.user_code import UserCodeError
-from tests.process.classes import ManySessions, Matched, Sessions, Totals, Waking
-
-ROWS = {"k": "string", "v": "bigint", "at": "timestamp"}
-RETURNS = {"k": "string", "n": "bigint", "total": "bigint"}
-START = datetime(2026, 1, 31, 8, tzinfo=UTC)
-
-
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
-
-
-class Payment(Row):
-    k: str
-    v: int
+from tests.process.classes import ManySessions, Matched, Sessions, Totals
+from tests.process.trials import ROWS, Payment, at
 
 
 class Fraud(Process):
@@ -92,62 +75,6 @@ def test_rows_wait_until_the_watermark_is_behind_them_and_are_handled_in_time_or
     assert seen == [1, 2, 2, 3]
 
 
-def test_a_row_at_the_time_of_a_timer_comes_before_it() -> None:
-    said: list[str] = []
-
-    class Telling(Process):
-        stop = timer()
-
-        def on_row(self, row: Payment, state: Telling, out: Out) -> None:
-            said.append(f"row {row.v}")
-            if state.stop is None:
-                state.stop = self.event_time + timedelta(seconds=2)
-
-        def on_timer(self, at: datetime, state: Telling, out: Out) -> None:
-            assert state.stop is None and self.timer == "stop" and self.event_time == at
-            said.append(f"timer {(at - START).seconds}")
-
-    trial = Trial(Telling, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
-    trial.rows(*({"k": "a", "v": v, "at": at(v)} for v in (0, 1, 2, 3)))
-    trial.watermark(at(2))
-    assert said == ["row 0", "row 1"]
-    trial.watermark(at(2.5))
-    assert said == ["row 0", "row 1", "row 2", "timer 2"]
-    trial.end()
-    assert said[4:] == ["row 3", "timer 5"]
-
-
-def test_timers_by_the_wall_clock() -> None:
-    rows = {"k": "bigint", "s": "string", "v": "bigint"}
-    returns = {"k": "bigint", "n": "bigint", "total": "bigint"}
-    trial = Trial(Waking, key="k", rows=rows, returns=returns)
-    trial.row(k=1)
-    assert trial.timers(1) == {"wake": datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC)}
-    trial.clock("2026-01-01T00:00:01")
-    trial.row(k=1)
-    assert [row["total"] for row in trial.out] == [1, 2]
-    trial.clock("2026-01-01T00:00:05")
-    assert trial.out[2:] == [{"k": 1, "n": 0, "total": 2}]
-    trial.row(k=1)
-    assert trial.out[-1]["total"] == 1
-
-
-def test_a_timer_set_to_what_has_passed_comes_at_once() -> None:
-    class Hasty(Process):
-        now_or_never = timer()
-
-        def on_row(self, row: Payment, state: Hasty, out: Out) -> None:
-            state.now_or_never = self.event_time - timedelta(days=1)
-
-        def on_timer(self, at: datetime, state: Hasty, out: Out) -> None:
-            out(at)
-
-    trial = Trial(Hasty, key="k", rows=ROWS, event_time="at", returns={"at": "timestamp"})
-    trial.row(k="a", v=1, at=at(5))
-    trial.watermark(at(6))
-    assert trial.out == [{"at": at(5)}]
-
-
 def test_lists_and_maps_are_those_of_python() -> None:
     class Keeping(Process):
         all = list_of("bigint")
@@ -167,188 +94,6 @@ def test_lists_and_maps_are_those_of_python() -> None:
         {"best": [2, 1], "latest": 3},
         {"best": [3, 2], "latest": 5},
     ]
-
-
-@pytest.mark.parametrize(
-    ("body", "message", "hint"),
-    [
-        ("out(k=row.k, n='x')", "column \"n\" is declared bigint, and got 'x' (str)", ""),
-        ("out(k=row.k, m=1)", "unexpected keyword argument 'm'", "its columns are k, n"),
-        ("out.audit(k=1)", "'function' object has no attribute 'audit'", "outputs: {...}"),
-        ("state.cuont = 1", 'no state "cuont": did you mean "count"?', ""),
-        ("state.cuont", 'declares no state "cuont": did you mean "count"?', ""),
-        ("row.amount", "no attribute 'amount'", ""),
-        ("self.count", "state belongs to a key: read it as state.count", ""),
-        ("1 / 0", "ZeroDivisionError: division by zero", ""),
-    ],
-)
-def test_what_is_wrong_is_told_with_the_row_and_the_key(body: str, message: str, hint: str) -> None:
-    scope: dict[str, type] = {"Process": Process, "value": value}  # type: ignore[dict-item]
-    exec(
-        "class Wrong(Process):\n    __module__ = 'tests.process.test_trial'\n"
-        f"    count = value('bigint')\n    def on_row(self, row, state, out): {body}\n",
-        scope,
-    )
-    trial = Trial(
-        scope["Wrong"],
-        key="k",
-        rows=ROWS,
-        event_time="at",
-        returns={"k": "string", "n": "bigint"},
-    )
-    trial.row(k="a", v=7, at=at(0))
-    with pytest.raises(UserCodeError) as raised:
-        trial.end()
-    assert message in raised.value.message
-    assert "'v': 7" in raised.value.message and "of the key 'a'" in raised.value.message
-    assert hint in raised.value.hint
-
-
-def test_a_timer_that_sets_itself_for_ever_has_an_end() -> None:
-    class Endless(Process):
-        tick = timer()
-
-        def on_row(self, row: Payment, state: Endless, out: Out) -> None:
-            state.tick = self.event_time
-
-        def on_timer(self, at: datetime, state: Endless, out: Out) -> None:
-            state.tick = at + timedelta(minutes=1)
-
-    trial = Trial(Endless, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
-    trial.row(k="a", v=7, at=at(0))
-    trial.watermark(at(600))
-    with pytest.raises(UserCodeError, match="timer \"tick\" of the key 'a' came 100001 times"):
-        trial.end()
-
-
-@pytest.mark.parametrize("clock", ["event", "processing"])
-def test_a_timer_that_sets_itself_to_what_has_passed_has_an_end(
-    clock: Literal["event", "processing"],
-) -> None:
-    class Endless(Process):
-        tick = timer(time=clock)
-
-        def on_row(self, row: Payment, state: Endless, out: Out) -> None:
-            state.tick = self.event_time if clock == "event" else self.now
-
-        def on_timer(self, at: datetime, state: Endless, out: Out) -> None:
-            state.tick = at - timedelta(hours=1)
-
-    trial = Trial(Endless, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
-    trial.row(k="a", v=7, at=at(0))
-    message = "test_trial.py:Endless: timer \"tick\" of the key 'a' came 100001 times while it was "
-    with pytest.raises(UserCodeError, match=re.escape(message)):
-        trial.watermark(at(600))
-        trial.clock("2026-01-01T00:00:01")
-
-
-class Lately(Process):
-    n = value("bigint", ttl="10s", time="processing")
-
-    def on_row(self, row: Payment, state: Lately, out: Out) -> None:
-        out(row.k, state.n)
-        state.n = row.v
-
-
-class ManyLately(Process):
-    n = value("bigint", ttl="10s", time="processing")
-
-    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> None:
-        out(rows.select("k", n=state.n.get()))
-        state.n.set(rows["v"])
-
-
-@pytest.mark.parametrize("kind", [Lately, ManyLately])
-def test_what_goes_by_the_wall_clock_is_forgotten_and_freed(kind: type[Process]) -> None:
-    rows = {"k": "string", "v": "bigint"}
-    trial = Trial(kind, key="k", rows=rows, returns={"k": "string", "n": "bigint"})
-    for second in (0, 5, 20):
-        trial.clock(datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC))
-        trial.row(k="a", v=second)
-    assert [row["n"] for row in trial.out] == [None, 0, None]
-    operator = trial._operator
-    assert isinstance(operator, Processing)
-    operator.settle()
-    assert operator._kept.tables["n"].rows == 1
-    trial.clock("2026-01-01T00:01:00")
-    assert operator._kept.tables["n"].rows == 0
-    assert operator.due_us() is None
-
-
-class Returning(Process):
-    def on_row(self, row: Payment, state: Returning, out: Out) -> dict[str, object]:  # type: ignore[override]
-        return {"k": row.k}
-
-
-class Yielding(Process):
-    def on_row(self, row: Payment, state: Yielding, out: Out) -> Iterator[object]:  # type: ignore[override]
-        yield {"k": row.k}
-
-
-class ReturningMany(Process):
-    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> pl.DataFrame:  # type: ignore[override]
-        return rows.select("k")
-
-
-class ReturningLate(Process):
-    alarm = timer()
-
-    def on_row(self, row: Payment, state: ReturningLate, out: Out) -> None:
-        state.alarm = self.event_time
-
-    def on_timer(self, at: datetime, state: ReturningLate, out: Out) -> int:  # type: ignore[override]
-        return 1
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        (Returning, "Returning: on_row returned a dict (in the row {'k': 'a', 'v': 7"),
-        (Yielding, "Yielding: on_row yields (in the row {'k': 'a', 'v': 7"),
-        (ReturningMany, "ReturningMany: on_rows returned a DataFrame (in 1 rows)"),
-        (ReturningLate, 'ReturningLate: on_timer returned a int (in timer "alarm" at 2026'),
-    ],
-)
-def test_a_method_that_returns_something_is_told(kind: type[Process], message: str) -> None:
-    trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
-    trial.row(k="a", v=7, at=at(0))
-    with pytest.raises(UserCodeError, match=re.escape(message)) as raised:
-        trial.end()
-    assert raised.value.hint == "what goes out is handed to out(...); a method returns nothing"
-
-
-class Misspelt(Process):
-    count = value("bigint")
-
-    def on_row(self, row: Payment, state: Any, out: Out) -> None:
-        state.cuont = 5
-
-
-class OutLate(Process):
-    alarm = timer()
-
-    def on_row(self, row: Payment, state: OutLate, out: Out) -> None:
-        state.alarm = self.event_time
-
-    def on_timer(self, at: datetime, state: OutLate, out: Out) -> None:
-        out(5)
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        (
-            Misspelt,
-            'AttributeError: the class declares no state "cuont": did you mean "count"? (in',
-        ),
-        (OutLate, "(int) (in timer \"alarm\" at 2026-01-31 08:00:00+00:00 of the key 'a')"),
-    ],
-)
-def test_what_is_misspelt_or_misfits_is_told(kind: type[Process], message: str) -> None:
-    trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
-    trial.row(k="a", v=7, at=at(0))
-    with pytest.raises(UserCodeError, match=re.escape(message)):
-        trial.end()
 
 
 def test_many_rows_at_once_come_apart_at_the_timers_of_their_key() -> None:
@@ -371,19 +116,6 @@ def test_many_rows_at_once_come_apart_at_the_timers_of_their_key() -> None:
     trial.end()
     shown = sorted((row["k"], row["n"]) for row in trial.out)
     assert shown == [(1, 1), (1, 2), (2, 3)]
-
-
-def test_rows_of_a_class_have_its_columns_only() -> None:
-    class Alien(Row):
-        amuont: float
-
-    class Wrong(Process):
-        def on_row(self, row: Alien, state: object, out: Out) -> None: ...
-
-    # Names inside of a function are not found: so it is said here.
-    Wrong.on_row.__annotations__["row"] = Alien
-    with pytest.raises(UserCodeError, match='row class Alien has "amuont", and rows have not'):
-        Trial(Wrong, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
 
 
 @pytest.mark.parametrize("kind", [Totals, Sessions])

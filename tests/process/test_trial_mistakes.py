@@ -1,0 +1,179 @@
+"""What a class of a user does wrong while it runs is told with the class, the row and the key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import polars as pl
+import pytest
+
+from headrace.core.process import AllOut, AllState, Out, Process, Row, timer, value
+from headrace.core.testing import Trial
+from headrace.core.user_code import UserCodeError
+from tests.process.trials import ROWS, Payment, at
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "hint"),
+    [
+        ("out(k=row.k, n='x')", "column \"n\" is declared bigint, and got 'x' (str)", ""),
+        ("out(k=row.k, m=1)", "unexpected keyword argument 'm'", "its columns are k, n"),
+        ("out.audit(k=1)", "'function' object has no attribute 'audit'", "outputs: {...}"),
+        ("state.cuont = 1", 'no state "cuont": did you mean "count"?', ""),
+        ("state.cuont", 'declares no state "cuont": did you mean "count"?', ""),
+        ("row.amount", "no attribute 'amount'", ""),
+        ("self.count", "state belongs to a key: read it as state.count", ""),
+        ("1 / 0", "ZeroDivisionError: division by zero", ""),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_row_and_the_key(body: str, message: str, hint: str) -> None:
+    scope: dict[str, type] = {"Process": Process, "value": value}  # type: ignore[dict-item]
+    exec(
+        f"class Wrong(Process):\n    __module__ = '{__name__}'\n"
+        f"    count = value('bigint')\n    def on_row(self, row, state, out): {body}\n",
+        scope,
+    )
+    trial = Trial(
+        scope["Wrong"],
+        key="k",
+        rows=ROWS,
+        event_time="at",
+        returns={"k": "string", "n": "bigint"},
+    )
+    trial.row(k="a", v=7, at=at(0))
+    with pytest.raises(UserCodeError) as raised:
+        trial.end()
+    assert message in raised.value.message
+    assert "'v': 7" in raised.value.message and "of the key 'a'" in raised.value.message
+    assert hint in raised.value.hint
+
+
+def test_a_timer_that_sets_itself_for_ever_has_an_end() -> None:
+    class Endless(Process):
+        tick = timer()
+
+        def on_row(self, row: Payment, state: Endless, out: Out) -> None:
+            state.tick = self.event_time
+
+        def on_timer(self, at: datetime, state: Endless, out: Out) -> None:
+            state.tick = at + timedelta(minutes=1)
+
+    trial = Trial(Endless, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
+    trial.row(k="a", v=7, at=at(0))
+    trial.watermark(at(600))
+    with pytest.raises(UserCodeError, match="timer \"tick\" of the key 'a' came 100001 times"):
+        trial.end()
+
+
+@pytest.mark.parametrize("clock", ["event", "processing"])
+def test_a_timer_that_sets_itself_to_what_has_passed_has_an_end(
+    clock: Literal["event", "processing"],
+) -> None:
+    class Endless(Process):
+        tick = timer(time=clock)
+
+        def on_row(self, row: Payment, state: Endless, out: Out) -> None:
+            state.tick = self.event_time if clock == "event" else self.now
+
+        def on_timer(self, at: datetime, state: Endless, out: Out) -> None:
+            state.tick = at - timedelta(hours=1)
+
+    trial = Trial(Endless, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
+    trial.row(k="a", v=7, at=at(0))
+    times = "timer \"tick\" of the key 'a' came 100001 times while it was "
+    message = f"test_trial_mistakes.py:Endless: {times}"
+    with pytest.raises(UserCodeError, match=re.escape(message)):
+        trial.watermark(at(600))
+        trial.clock("2026-01-01T00:00:01")
+
+
+class Returning(Process):
+    def on_row(self, row: Payment, state: Returning, out: Out) -> dict[str, object]:  # type: ignore[override]
+        return {"k": row.k}
+
+
+class Yielding(Process):
+    def on_row(self, row: Payment, state: Yielding, out: Out) -> Iterator[object]:  # type: ignore[override]
+        yield {"k": row.k}
+
+
+class ReturningMany(Process):
+    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> pl.DataFrame:  # type: ignore[override]
+        return rows.select("k")
+
+
+class ReturningLate(Process):
+    alarm = timer()
+
+    def on_row(self, row: Payment, state: ReturningLate, out: Out) -> None:
+        state.alarm = self.event_time
+
+    def on_timer(self, at: datetime, state: ReturningLate, out: Out) -> int:  # type: ignore[override]
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Returning, "Returning: on_row returned a dict (in the row {'k': 'a', 'v': 7"),
+        (Yielding, "Yielding: on_row yields (in the row {'k': 'a', 'v': 7"),
+        (ReturningMany, "ReturningMany: on_rows returned a DataFrame (in 1 rows)"),
+        (ReturningLate, 'ReturningLate: on_timer returned a int (in timer "alarm" at 2026'),
+    ],
+)
+def test_a_method_that_returns_something_is_told(kind: type[Process], message: str) -> None:
+    trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
+    trial.row(k="a", v=7, at=at(0))
+    with pytest.raises(UserCodeError, match=re.escape(message)) as raised:
+        trial.end()
+    assert raised.value.hint == "what goes out is handed to out(...); a method returns nothing"
+
+
+class Misspelt(Process):
+    count = value("bigint")
+
+    def on_row(self, row: Payment, state: Any, out: Out) -> None:
+        state.cuont = 5
+
+
+class OutLate(Process):
+    alarm = timer()
+
+    def on_row(self, row: Payment, state: OutLate, out: Out) -> None:
+        state.alarm = self.event_time
+
+    def on_timer(self, at: datetime, state: OutLate, out: Out) -> None:
+        out(5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (
+            Misspelt,
+            'AttributeError: the class declares no state "cuont": did you mean "count"? (in',
+        ),
+        (OutLate, "(int) (in timer \"alarm\" at 2026-01-31 08:00:00+00:00 of the key 'a')"),
+    ],
+)
+def test_what_is_misspelt_or_misfits_is_told(kind: type[Process], message: str) -> None:
+    trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
+    trial.row(k="a", v=7, at=at(0))
+    with pytest.raises(UserCodeError, match=re.escape(message)):
+        trial.end()
+
+
+def test_rows_of_a_class_have_its_columns_only() -> None:
+    class Alien(Row):
+        amuont: float
+
+    class Wrong(Process):
+        def on_row(self, row: Alien, state: object, out: Out) -> None: ...
+
+    # Names inside of a function are not found: so it is said here.
+    Wrong.on_row.__annotations__["row"] = Alien
+    with pytest.raises(UserCodeError, match='row class Alien has "amuont", and rows have not'):
+        Trial(Wrong, key="k", rows=ROWS, event_time="at", returns={"k": "string"})

@@ -1,0 +1,103 @@
+"""When the timers of a class come, and when what it keeps is forgotten: by either clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from headrace.core.operators.process.processing import Processing
+from headrace.core.process import AllOut, AllState, Out, Process, timer, value
+from headrace.core.testing import Trial
+from tests.process.classes import Waking
+from tests.process.trials import ROWS, START, Payment, at
+
+
+def test_a_row_at_the_time_of_a_timer_comes_before_it() -> None:
+    said: list[str] = []
+
+    class Telling(Process):
+        stop = timer()
+
+        def on_row(self, row: Payment, state: Telling, out: Out) -> None:
+            said.append(f"row {row.v}")
+            if state.stop is None:
+                state.stop = self.event_time + timedelta(seconds=2)
+
+        def on_timer(self, at: datetime, state: Telling, out: Out) -> None:
+            assert state.stop is None and self.timer == "stop" and self.event_time == at
+            said.append(f"timer {(at - START).seconds}")
+
+    trial = Trial(Telling, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
+    trial.rows(*({"k": "a", "v": v, "at": at(v)} for v in (0, 1, 2, 3)))
+    trial.watermark(at(2))
+    assert said == ["row 0", "row 1"]
+    trial.watermark(at(2.5))
+    assert said == ["row 0", "row 1", "row 2", "timer 2"]
+    trial.end()
+    assert said[4:] == ["row 3", "timer 5"]
+
+
+def test_timers_by_the_wall_clock() -> None:
+    rows = {"k": "bigint", "s": "string", "v": "bigint"}
+    returns = {"k": "bigint", "n": "bigint", "total": "bigint"}
+    trial = Trial(Waking, key="k", rows=rows, returns=returns)
+    trial.row(k=1)
+    assert trial.timers(1) == {"wake": datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC)}
+    trial.clock("2026-01-01T00:00:01")
+    trial.row(k=1)
+    assert [row["total"] for row in trial.out] == [1, 2]
+    trial.clock("2026-01-01T00:00:05")
+    assert trial.out[2:] == [{"k": 1, "n": 0, "total": 2}]
+    trial.row(k=1)
+    assert trial.out[-1]["total"] == 1
+
+
+def test_a_timer_set_to_what_has_passed_comes_at_once() -> None:
+    class Hasty(Process):
+        now_or_never = timer()
+
+        def on_row(self, row: Payment, state: Hasty, out: Out) -> None:
+            state.now_or_never = self.event_time - timedelta(days=1)
+
+        def on_timer(self, at: datetime, state: Hasty, out: Out) -> None:
+            out(at)
+
+    trial = Trial(Hasty, key="k", rows=ROWS, event_time="at", returns={"at": "timestamp"})
+    trial.row(k="a", v=1, at=at(5))
+    trial.watermark(at(6))
+    assert trial.out == [{"at": at(5)}]
+
+
+class Lately(Process):
+    n = value("bigint", ttl="10s", time="processing")
+
+    def on_row(self, row: Payment, state: Lately, out: Out) -> None:
+        out(row.k, state.n)
+        state.n = row.v
+
+
+class ManyLately(Process):
+    n = value("bigint", ttl="10s", time="processing")
+
+    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> None:
+        out(rows.select("k", n=state.n.get()))
+        state.n.set(rows["v"])
+
+
+@pytest.mark.parametrize("kind", [Lately, ManyLately])
+def test_what_goes_by_the_wall_clock_is_forgotten_and_freed(kind: type[Process]) -> None:
+    rows = {"k": "string", "v": "bigint"}
+    trial = Trial(kind, key="k", rows=rows, returns={"k": "string", "n": "bigint"})
+    for second in (0, 5, 20):
+        trial.clock(datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC))
+        trial.row(k="a", v=second)
+    assert [row["n"] for row in trial.out] == [None, 0, None]
+    operator = trial._operator
+    assert isinstance(operator, Processing)
+    operator.settle()
+    assert operator._kept.tables["n"].rows == 1
+    trial.clock("2026-01-01T00:01:00")
+    assert operator._kept.tables["n"].rows == 0
+    assert operator.due_us() is None

@@ -8,7 +8,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from headrace.core.keygroups import key_group, owned, partition
+from headrace.core.keygroups import encoded, groups_of, key_group, owned, partition
 
 
 def groups(**columns: object) -> list[int]:
@@ -66,6 +66,21 @@ def test_rows_that_all_go_one_way_are_handed_on_as_they_are() -> None:
     frame = pl.DataFrame({"k": [5] * 100})
     ((_, part),) = partition(frame, frame, 128, 3)
     assert part is frame
+
+
+@pytest.mark.parametrize("length", [0, 254, 255, 256, 3000])
+@pytest.mark.parametrize("values", [[], ["k"], ["", None, "k", "größe"]])
+def test_a_key_is_found_where_rows_of_it_went_however_long_it_is(
+    length: int, values: list[str | None]
+) -> None:
+    texts = [None if value is None else value + "x" * length for value in values]
+    frame = pl.DataFrame({"a": texts, "b": [0.0 * at for at in range(len(texts))]})
+    frame = frame.cast({"a": pl.String, "b": pl.Float64})
+    for keys in (frame.select("a"), frame):
+        groups = groups_of(encoded(keys), 128)
+        parts = dict(partition(frame, keys, 128, 128))
+        went = {(key, group) for group, part in parts.items() for key in part.rows()}
+        assert went == set(zip(frame.rows(), groups, strict=True))
 
 
 def test_golden_values() -> None:

@@ -8,6 +8,7 @@ than to compute the columns of a few rows, and many times as long on a busy mach
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -62,9 +63,7 @@ def sorted_by(frame: pl.DataFrame, column: str) -> pl.DataFrame:
 
 def up_to(values: pl.Series, value: int) -> int:
     """How many of these sorted numbers are at most so great."""
-    if values.len() < FEW_ROWS:
-        return int((values <= value).sum())
-    return int(values.search_sorted(value, side="right"))
+    return bisect_right(values, value)  # `search_sorted` takes twenty times as long to begin
 
 
 def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

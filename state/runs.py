@@ -208,7 +208,11 @@ class MemoryRuns:
     def _folded(self, run: Run) -> Run:
         if not run.is_waste:
             return run
-        return self._run(compacted(run.frame().gather_every(1)), run)
+        import polars as pl
+
+        frame = run.frame()
+        rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
+        return self._run(compacted(frame[rows]), run)
 
     def _can_find(self, keys: int) -> bool:
         """Whether so few keys are better found than looked for in every row."""

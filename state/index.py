@@ -13,6 +13,7 @@ told apart by their owner, who has the rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -23,8 +24,21 @@ FREE, GONE = -1, -2
 
 LEAST_SLOTS = 1024
 
+FEW_KEYS = 64
+"""So few go on one by one: calls of Polars for each step of theirs would take longer."""
+
 Same: TypeAlias = "Callable[[pl.Series, pl.Series], pl.Series]"
 """Whether keys, given by their number, are those of rows, given by theirs."""
+
+
+@dataclass(slots=True)
+class Probe:
+    """One key on its way through slots: which it is, and where."""
+
+    key: int
+    hash: int
+    at: int
+    step: int
 
 
 class Index:
@@ -47,7 +61,7 @@ class Index:
 
         found = pl.Series([None], dtype=pl.UInt32).new_from_index(0, len(hashes))
         asked, at, step = _count(len(hashes)), self._home(hashes), 0
-        while len(asked):
+        while len(asked) > FEW_KEYS:
             rows = self._rows[at]
             hit = (self._hashes[at] == hashes) & (rows >= 0)
             if hit.any():
@@ -59,6 +73,9 @@ class Index:
             going_on = (rows != FREE) & ~hit
             asked, hashes = asked.filter(going_on), hashes.filter(going_on)
             at, step = self._next(at.filter(going_on), step + 1), step + 1
+        self._find_few(
+            [Probe(*each, step) for each in zip(asked, hashes, at, strict=True)], same, found
+        )
         return found
 
     def rows(self, slots: pl.Series) -> pl.Series:
@@ -109,7 +126,7 @@ class Index:
 
     def _insert(self, hashes: pl.Series, rows: pl.Series) -> None:
         at, step = self._home(hashes), 0
-        while len(at):
+        while len(at) > FEW_KEYS:
             free = self._rows[at] == FREE
             self._rows.scatter(at.filter(free), rows.filter(free))
             # Several may have wanted the same slot: one of them has it now.
@@ -117,6 +134,45 @@ class Index:
             self._hashes.scatter(at.filter(won), hashes.filter(won))
             hashes, rows = hashes.filter(~won), rows.filter(~won)
             at, step = self._next(at.filter(~won), step + 1), step + 1
+        slots = self._free([Probe(*each, step) for each in zip(rows, hashes, at, strict=True)])
+        self._rows.scatter(slots, rows)
+        self._hashes.scatter(slots, hashes)
+
+    def _find_few(self, probes: list[Probe], same: Same, found: pl.Series) -> None:
+        """Let these go on until they find the slots of their keys."""
+        import polars as pl
+
+        while hits := [each for each in probes if self._reaches(each)]:
+            asked = pl.Series([each.key for each in hits], dtype=pl.UInt32)
+            at = pl.Series([each.at for each in hits], dtype=pl.UInt32)
+            right = same(asked, self._rows[at])
+            found.scatter(asked.filter(right), at.filter(right))
+            probes = [each for each, is_right in zip(hits, right, strict=True) if not is_right]
+            for each in probes:
+                self._step(each)
+
+    def _free(self, probes: list[Probe]) -> pl.Series:
+        """A free slot for each of these, another one for each."""
+        import polars as pl
+
+        taken: dict[int, None] = {}
+        for each in probes:
+            while each.at in taken or self._rows[each.at] != FREE:
+                self._step(each)
+            taken[each.at] = None
+        return pl.Series([*taken], dtype=pl.UInt32)
+
+    def _reaches(self, probe: Probe) -> bool:
+        """Let it go on to the first row of its hash, if there is any."""
+        while (row := self._rows[probe.at]) != FREE:
+            if row >= 0 and self._hashes[probe.at] == probe.hash:
+                return True
+            self._step(probe)
+        return False
+
+    def _step(self, probe: Probe) -> None:
+        probe.step += 1
+        probe.at = (probe.at + probe.step) & (len(self._rows) - 1)
 
     def _rebuild(self, keys: int) -> None:
         """Slots for so many keys, a quarter to a half of them taken, without those of the gone."""
@@ -132,7 +188,11 @@ class Index:
         return (hashes & (len(self._rows) - 1)).cast(pl.UInt32)
 
     def _next(self, at: pl.Series, step: int) -> pl.Series:
-        return (at + step) & (len(self._rows) - 1)
+        import polars as pl
+
+        # With numbers of Python's each of both takes longer than both together.
+        more, mask = (pl.Series([each], dtype=at.dtype) for each in (step, len(self._rows) - 1))
+        return (at + more) & mask
 
 
 def _slots(count: int) -> tuple[pl.Series, pl.Series]:

@@ -10,13 +10,15 @@ import pytest
 from headrace.state.index import Index
 
 
-@pytest.mark.parametrize("bits", [1, 5, 63])
-def test_keys_are_found_where_they_were_put_however_few_hashes_there_are(bits: int) -> None:
+@pytest.mark.parametrize(("bits", "most"), [(1, 40), (5, 40), (63, 40), (3, 200), (63, 200)])
+def test_keys_are_found_where_they_were_put_however_few_hashes_there_are(
+    bits: int, most: int
+) -> None:
     luck = random.Random(bits)
     index, model = Index(), dict[int, int]()
     log: list[int] = []
     for _ in range(150):
-        keys = luck.sample(range(300), luck.randint(1, 40))
+        keys = luck.sample(range(300), luck.randint(1, most))
         column = pl.Series(keys)
         hashes = ((column * 7919 + 13) & ((1 << bits) - 1)).cast(pl.UInt64)
         rows = pl.Series(log, dtype=pl.Int64)

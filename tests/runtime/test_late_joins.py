@@ -10,29 +10,20 @@ from __future__ import annotations
 
 import random
 import sys
-from collections import Counter
 from collections.abc import Iterable
-from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import polars as pl
-from hypothesis import Phase, given, seed, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import Happening
-from headrace.core.checkpoints import Rhythm
-from headrace.core.job import Outcome
-from headrace.state.rocks.backend import RocksBackend
 from tests.reference import joined, pipelines
-from tests.reference.interpreter import interpret
-from tests.runtime.outputs import ended, shown
+from tests.runtime import meant
+from tests.runtime.meant import Splits
 from tests.runtime.running import cut
-from tests.runtime.surviving import Fate, FlakyMemory, Life, live
+from tests.runtime.surviving import FlakyMemory
 
 LIVES = 5
-Splits = list[list[dict[str, Any]]]
 
 LATE = "late_to: {left: late_left, right: late_right}"
 NEAR = joined.WITHIN.filter(lambda text: "type" not in text)
@@ -90,8 +81,7 @@ def survive(data: st.DataObject) -> None:
         idle = data.draw(st.sampled_from(["", ", idle: 1s", ", idle: 4s"])) if may_idle else ""
         time = f"event_time: at, watermark: {{delay: {delay}s{idle}}}"
         sources += f"  {name}: {{memory: {{data: {of}}}, schema: {pipelines.SCHEMA}, {time}}}\n"
-    parallelism = data.draw(st.sampled_from([1, 2, 3]))
-    text = f"settings: {{parallelism: {parallelism}}}\nsources:\n{sources}steps:\n{text}"
+    text = meant.in_parallel(data, f"sources:\n{sources}steps:\n{text}")
     sides = [_numbered(data.draw(pipelines.SPLITS)) for _ in range(2)]
     chance = random.Random(data.draw(st.integers(0, 9999)))
     run(text, sides, chance, chance.randrange(LIVES))
@@ -101,21 +91,7 @@ def run(text: str, sides: list[Splits], chance: random.Random, lives: int) -> No
     """Live through so much, and compare."""
     left, right = sides
     memory = FlakyMemory({"left": paced(left, chance), "right": paced(right, chance)})
-    with TemporaryDirectory() as folder:
-        rhythm = Rhythm(every_s=chance.choice([0.3, 1.0, 3.0]), tolerable=1000)
-        life = Life(Path(folder), text, memory, rhythm)
-        if chance.random() < 0.3:
-            life.backend = partial(RocksBackend, f"{folder}/state", chance.choice([1, 1 << 20]))
-        outcome = live(life, [Fate.drawn(chance) for _ in range(lives)], chance)
-    assert outcome.failure is None, outcome.failure
-    assert life.finished
-    compare(life, outcome, left, right)
-
-
-def compare(life: Life, outcome: Outcome, left: Splits, right: Splits) -> None:
-    """Hold what came out to what the plan means of the rows that were not late."""
-    assert life.job is not None
-    memory, plan = life.memory, life.job.plan
+    plan, outcome = meant.survived(text, memory, chance, lives)
     late = [_numbers(memory.outputs.get(name, [])) for name in ("late_left", "late_right")]
     in_time = [
         [[row for row in rows if row["v"] not in gone] for rows in side]
@@ -124,12 +100,7 @@ def compare(life: Life, outcome: Outcome, left: Splits, right: Splits) -> None:
     assert all(len(gone) == len({*gone}) for gone in late), "a row was late twice"
     step = "met" if "met" in outcome.parts else "step"
     assert (outcome.parts[step].late or 0) == sum(map(len, late))
-    wanted = interpret(plan, dict(zip("ab", in_time, strict=True)))["out"]
-    stream = plan.streams["step"]
-    names = stream.schema.names
-    assert ended(memory, stream.kind, names) == Counter(
-        shown(row.values[name] for name in names) for row in wanted
-    )
+    meant.compare(plan, memory, dict(zip("ab", in_time, strict=True)))
 
 
 def paced(splits: Splits, chance: random.Random) -> dict[str, list[Happening]]:
@@ -153,13 +124,5 @@ def _numbers(frames: Iterable[pl.DataFrame]) -> list[int]:
     return [number for frame in frames for number in frame["v"]]
 
 
-def more(examples: int, from_seed: int) -> None:
-    """As many examples as that, a hundred a seed."""
-    for at in range(from_seed, from_seed + examples // 100):
-        print(f"seed {at}", flush=True)
-        some = settings(max_examples=100, deadline=None, phases=[Phase.generate, Phase.shrink])
-        seed(at)(some(given(st.data())(survive)))()
-
-
 if __name__ == "__main__":
-    more(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    meant.more(survive, sys.argv[1:])

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import Happening, Memory
-from headrace.core.checkpoints import Rhythm
+from tests.runtime import meant
 from tests.runtime.running import simulated
-from tests.runtime.surviving import Fate, FlakyMemory, Life, live
+from tests.runtime.surviving import FlakyMemory
 
 BEGIN = datetime(2026, 1, 31, 8, tzinfo=UTC)
 Row: TypeAlias = tuple[Any, ...]
@@ -108,15 +108,10 @@ class TestIdle:
         assert [row[:2] for _, row in written(memory, "late")] == [(1, 101)]
 
 
-def survived(
-    folder: Path, text: str, left: Splits, right: Splits, seed: int
-) -> tuple[FlakyMemory, int]:
+def survived(text: str, left: Splits, right: Splits, seed: int) -> tuple[FlakyMemory, int]:
     """What comes out through kills, failures and rescales, and how many rows were late."""
-    chance = random.Random(seed)
     memory = FlakyMemory({"left": dict(left), "right": dict(right)})
-    life = Life(folder, text, memory, Rhythm(every_s=0.3, tolerable=1000))
-    outcome = live(life, [Fate.drawn(chance) for _ in range(4)], chance)
-    assert outcome.failure is None
+    _, outcome = meant.survived(text, memory, random.Random(seed), 4, every_s=[0.3])
     return memory, outcome.parts["step"].late or 0
 
 
@@ -138,29 +133,25 @@ PAIRS = [*((0, 0, 100), (0, 3, 100), (1, 1, 101), (1, 4, 101))]
 
 @both
 @seeds
-def test_one_side_may_have_ended_long_before_the_other(
-    tmp_path: Path, parallelism: int, seed: int
-) -> None:
+def test_one_side_may_have_ended_long_before_the_other(parallelism: int, seed: int) -> None:
     step = f"join: {{left: a, right: b, on: a.k = b.k, within: 4s, type: full}}, {BOTH}"
     text = text_of(step, f"{TIMED}}}", f"{TIMED}}}", parallelism)
     few: Splits = {"0": [rows((0, 100, 0), (1, 101, 1))]}
     alone: list[tuple[int, int, int | None]] = [(2, 2, None), (2, 5, None)]
     alone += [(0, 6, None), (1, 7, None)]
-    assert came(survived(tmp_path, text, slowly(EIGHT), few, seed)[0]) == Counter([*PAIRS, *alone])
+    assert came(survived(text, slowly(EIGHT), few, seed)[0]) == Counter([*PAIRS, *alone])
 
 
 @both
 @seeds
-def test_rules_without_event_time_hold_from_when_they_come(
-    tmp_path: Path, parallelism: int, seed: int
-) -> None:
+def test_rules_without_event_time_hold_from_when_they_come(parallelism: int, seed: int) -> None:
     """Behind the broadcast there are windows: time goes by the rows, and not by the rules."""
     rules: Splits = {"0": [rows((0, 50, 0), (0, 100, 0), (1, 101, 0)), 100.0]}
     left: Splits = {"0": [20.0, *slowly(EIGHT)["0"]]}
     join = "{rules: b, on: a.k = b.k, keep: {key: k}, order: arrival, type: left}"
     step = f"from: a, broadcast: {join}, {BOTH}"
     text = text_of(step, f"{TIMED}}}", SCHEMA, parallelism)
-    memory, late = survived(tmp_path, text, left, rules, seed)
+    memory, late = survived(text, left, rules, seed)
     alone = [(2, 2, None), (2, 5, None)]
     assert came(memory) == Counter([*PAIRS, (0, 6, 100), (1, 7, 101), *alone])
     assert late == 0
@@ -189,14 +180,14 @@ def test_time_goes_on_by_the_input_that_has_it(
 @seeds
 @pytest.mark.parametrize("times", [(True, False), (False, True), (False, False)], ids=str)
 def test_joins_by_the_wall_clock_need_no_event_time(
-    tmp_path: Path, parallelism: int, seed: int, times: tuple[bool, bool]
+    parallelism: int, seed: int, times: tuple[bool, bool]
 ) -> None:
     left, right = (f"{TIMED}}}" if timed else SCHEMA for timed in times)
     on = "on: a.k = b.k, type: left, ttl: {after: 1h, time: processing}"
     step = f"join: {{left: a, right: b, {on}}}, {BOTH}"
     others = slowly([(0, 100, 3), (0, 101, 0), (1, 102, 1)])
     text = text_of(step, left, right, parallelism)
-    memory, late = survived(tmp_path, text, slowly(EIGHT), others, seed)
+    memory, late = survived(text, slowly(EIGHT), others, seed)
     pairs = [(k, v, w) for k, v, _ in EIGHT for j, w in ((0, 100), (0, 101), (1, 102)) if j == k]
     assert came(memory) == Counter([*pairs, (2, 2, None), (2, 5, None)])
     assert late == 0
@@ -217,7 +208,7 @@ def test_a_ttl_by_the_wall_clock_is_over_though_nobody_has_event_time(tmp_path: 
 
 @both
 @seeds
-def test_a_stream_is_joined_with_itself(tmp_path: Path, parallelism: int, seed: int) -> None:
+def test_a_stream_is_joined_with_itself(parallelism: int, seed: int) -> None:
     head = f"sources:\n  a: {{memory: {{data: left}}, {TIMED}}}}}\nsteps:\n"
     sides = "left: {from: a, as: x}, right: {from: a, as: y}"
     step = f"join: {{{sides}, on: x.k = y.k and x.v < y.v, within: [0s, 4s]}}"
@@ -226,7 +217,7 @@ def test_a_stream_is_joined_with_itself(tmp_path: Path, parallelism: int, seed: 
         f"settings: {{parallelism: {parallelism}}}\n{head}  step: {{{step}, {columns}}}\n"
         "sinks:\n  out: {from: step, memory: {data: out}}\n"
     )
-    memory, late = survived(tmp_path, text, slowly(EIGHT), {}, seed)
+    memory, late = survived(text, slowly(EIGHT), {}, seed)
     assert came(memory) == Counter([(0, 0, 3), (1, 1, 4), (2, 2, 5), (0, 3, 6), (1, 4, 7)])
     assert late == 0
 

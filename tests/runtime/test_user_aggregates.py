@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.connectors.memory import Memory
 from tests.reference import pipelines
+from tests.runtime import meant
 from tests.runtime.running import cut, rows, threaded
-from tests.runtime.test_surviving import compare
 
 USERS = Path(__file__).parent / "users.py"
 AGGREGATES = {
@@ -34,8 +33,7 @@ def test_whatever_happens_they_are_of_all_rows(data: st.DataObject) -> None:
     shape = data.draw(SHAPES.filter(lambda text: not ("global" in text and "lateness" in text)))
     splits = data.draw(pipelines.SPLITS)
     text = pipeline(shape, data.draw(pipelines.KEYS))
-    chance = random.Random(data.draw(st.integers(0, 9999)))
-    compare(f"settings: {{parallelism: {chance.choice([1, 2, 3])}}}\n{text}", splits, chance)
+    meant.survive(data, text, {"rows": splits})
 
 
 def test_rows_of_count_windows_are_merged_from_panes(tmp_path: Path) -> None:

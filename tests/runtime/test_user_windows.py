@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.connectors.memory import Memory
 from tests.reference import pipelines
+from tests.runtime import meant
 from tests.runtime.running import cut, rows, threaded
-from tests.runtime.test_surviving import compare
 
 USERS = Path(__file__).parent / "users.py"
 SMALL = f", evict: {{python: '{USERS}:small', of: v}}"
@@ -67,9 +66,7 @@ def survive(data: st.DataObject, *clauses: str) -> None:
     if "accumulate" in clauses[0]:  # which rows are together is told by the order of one split
         splits = splits[:1]
     keys = data.draw(st.sampled_from(["", "key: k", "key: {d: v % 2, w: k}"]))
-    chance = random.Random(data.draw(st.integers(0, 9999)))
-    text = pipeline(*filter(None, (keys, *clauses)))
-    compare(f"settings: {{parallelism: {chance.choice([1, 2, 3])}}}\n{text}", splits, chance)
+    meant.survive(data, pipeline(*filter(None, (keys, *clauses))), {"rows": splits})
 
 
 OWN = """

@@ -39,6 +39,7 @@ class AsOfJoin(Clockless, Timely):
         self._side = Sided(operation, LEFT, ordered=place.ordered)
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
         self._versions = Versions(operation, matching.ttl_us, place)
+        self._shown = [n for n in self._versions.columns if n != self._versions.side.time]
         kept = {name: type for name, type in self._side.types.items() if name != self._side.time}
         layout = RunsLayout(kept, self._side.key, lambda rows: rows)
         self._waiting = place.state.runs(WAITING, layout)
@@ -83,9 +84,10 @@ class AsOfJoin(Clockless, Timely):
         if (lacks := self._side.lacks_key(rows)) is not None:
             keys = keys.set(lacks, None)
         versions, met = self._versions.met(keys, rows[self._side.time], due)
-        versions = versions.drop(self._versions.side.time)
+        versions = versions[self._shown]
         if self._is_inner and met.null_count():
-            rows, met = rows.filter(met.is_not_null()), met.drop_nulls()
+            meets = met.is_not_null()
+            rows, met = rows.filter(meets), met.filter(meets)
         for start in range(0, rows.height, MOST_ROWS):
             part = rows.slice(start, MOST_ROWS)
             yield from self._pairs.rows(self._made(part, versions, met.slice(start, MOST_ROWS)))
@@ -102,12 +104,8 @@ class AsOfJoin(Clockless, Timely):
         found = pairs.with_row_index(ROW).filter(met.is_not_null())
         right = self._pairs.meant(found)[ROW]
         none = pl.Series(AT, [None], dtype=met.dtype).new_from_index(0, len(met))
-        return _paired(rows, versions, none.scatter(right, met.gather(right)))
+        return _paired(rows, versions, none.scatter(right, met[right]))
 
 
 def _paired(rows: pl.DataFrame, versions: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
-    import polars as pl
-
-    if not versions.width:
-        return rows
-    return rows.hstack(versions.select(pl.all().gather(met)).get_columns())
+    return rows.hstack(versions[met].get_columns()) if versions.width else rows

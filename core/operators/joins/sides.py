@@ -46,8 +46,8 @@ class Sided:
         """All that is kept."""
         self._exprs = [to_expr(each.value).alias(each.name) for each in side.columns]
 
-    def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """What is kept of these rows, in their order."""
+    def rows(self, frame: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
+        """What is kept of these rows, in their order, and what is more."""
         import polars as pl
 
         time = pl.repeat(None, pl.len(), dtype=pl.Int64)
@@ -56,7 +56,7 @@ class Sided:
         hidden = [time.alias(self.time)]
         if self.number is not None:
             hidden.append(pl.col(ORDER).struct.field("at").alias(self.number))
-        return self.grouping.picked(frame, (), *self._exprs, *hidden)
+        return self.grouping.picked(frame, (), *self._exprs, *hidden, *more)
 
     def encoded(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows with KEY: their key as one text, never null."""

@@ -68,12 +68,17 @@ class Versions:
         """Rows that are not late; one without key holds for nobody."""
         import polars as pl
 
-        gone = frame[DELETE].fill_null(False) if DELETE in frame.columns else pl.lit(False)
+        gone = (
+            pl.col(DELETE).fill_null(False)
+            if DELETE in frame.columns
+            else pl.repeat(False, pl.len())
+        )
         first = self._next()
         self._came = first + frame.height
-        rows = self.side.rows(frame).with_columns(
-            frame[ORDER].struct.field("part").alias(PART),
-            pl.int_range(first, self._came, eager=True).alias(CAME),
+        rows = self.side.rows(
+            frame,
+            pl.col(ORDER).struct.field("part").alias(PART),
+            pl.int_range(first, first + pl.len()).alias(CAME),
             gone.alias(GONE),
         )
         lacks = self.side.lacks_key(rows)
@@ -87,15 +92,13 @@ class Versions:
 
     def due(self, until_us: int) -> pl.DataFrame | None:
         """Those that have waited until then, with KEY, in the order in which they hold."""
-        import polars as pl
-
         rows = self._coming.take(until_us) if self.is_due(until_us) else None
         if rows is None:
             return None
         if not self._is_in_order(rows):
             rows = rows.sort(SLOT, self._number, PART, CAME)
         rows = rows.rename({SLOT: self.side.time})
-        return self.side.encoded(rows).select(KEY, *self.columns, pl.col(GONE))
+        return self.side.encoded(rows)[[KEY, *self.columns, GONE]]
 
     def met(
         self, keys: pl.Series, times: pl.Series, due: pl.DataFrame | None
@@ -104,19 +107,17 @@ class Versions:
 
         The rows are sorted by time, and are behind what is kept. A null is the key of none.
         """
-        import polars as pl
-
-        found = self._kept.find(keys.drop_nulls())
-        before = _before(keys, found)
-        kept = found.select(*self.columns)
+        found = self._kept.find(keys.drop_nulls() if keys.null_count() else keys)
+        kept = found[list(self.columns)]
         if due is None:
-            return kept, self._holding(kept, before, times)
+            return kept, self._holding(kept, _before(keys, found), times)
         rows = _met(keys, times, due, self.side.time)
-        ahead = kept.height
-        known = kept.with_columns_seq(pl.lit(False).alias(GONE))
-        versions = together([known, due.select(known.columns)])
-        last = (rows + ahead).fill_null(before) if kept.height else rows
-        return versions, self._holding(versions, last, times)
+        versions = due[[*self.columns, GONE]]
+        if kept.height:
+            versions = together([kept.hstack([_all(kept, GONE, False)]), versions])
+            rows = rows + kept.height
+            rows = rows.zip_with(rows.is_not_null(), _before(keys, found))
+        return versions, self._holding(versions, rows, times)
 
     def keep(self, due: pl.DataFrame | None) -> None:
         """Of each key keep the last one of these, in the place of the one before."""
@@ -130,7 +131,7 @@ class Versions:
                 last = last.filter(~pl.col(GONE))
             if self._ttl_us is not None:
                 last = added(last, (pl.col(self.side.time) + self._ttl_us).alias(UNTIL))
-            self._kept.put(last.drop(GONE))
+            self._kept.put(last)
         if self._ttl_us is not None:
             self._kept.forget(clock_us)
 
@@ -148,29 +149,39 @@ class Versions:
 
     def _is_in_order(self, rows: pl.DataFrame) -> bool:
         """Whether rows sorted by time are so by their places, too; mostly they come like that."""
-        behind = rows[CAME] < rows[CAME].shift()
+        now, before = rows.slice(1), rows.slice(0, rows.height - 1)
+        same = now[SLOT] == before[SLOT]
+        if not same.any():
+            return True
+        behind = now[CAME] < before[CAME]
         for name in (PART, self._number):
-            before = rows[name].shift()
-            behind = (rows[name] < before) | ((rows[name] == before) & behind)
-        return not ((rows[SLOT] == rows[SLOT].shift()) & behind).any()
+            behind = (now[name] < before[name]) | ((now[name] == before[name]) & behind)
+        return not (same & behind).any()
 
     def _holding(self, versions: pl.DataFrame, at: pl.Series, times: pl.Series) -> pl.Series:
         """Those of them that are no deletes, and not too old for the rows."""
-
         if GONE in versions.columns and versions[GONE].any():
-            at = _unless(at, versions[GONE].gather(at))
+            at = _unless(at, versions[GONE][at])
         if self._ttl_us is not None:
-            age = times - versions[self.side.time].gather(at)
+            age = times - versions[self.side.time][at]
             at = _unless(at, age > self._ttl_us)
         return at
+
+
+def _all(rows: pl.DataFrame, name: str, value: bool) -> pl.Series:
+    """A column of these rows that is the same for all."""
+    import polars as pl
+
+    return pl.Series(name, [value]).new_from_index(0, rows.height)
 
 
 def _last_of_each(rows: pl.DataFrame) -> pl.DataFrame:
     """The last row of each key."""
     # Texts are compared of those alone whose hash is there twice: the others are told by that.
-    twice = hashes_of(rows[KEY]).is_duplicated()
-    if not twice.any():
+    hashes = hashes_of(rows[KEY])
+    if hashes.n_unique() == rows.height:
         return rows
+    twice = hashes.is_duplicated()
     again = rows.filter(twice).unique(KEY, keep="last", maintain_order=True)
     return together([rows.filter(~twice), again])
 
@@ -179,11 +190,13 @@ def _before(keys: pl.Series, found: pl.DataFrame) -> pl.Series:
     """Of each key the number of its row among those that were found; null: it has none."""
     import polars as pl
 
-    none = pl.Series(AT, [None], dtype=pl.UInt32).new_from_index(0, len(keys))
     rows = pl.int_range(found.height, dtype=pl.UInt32, eager=True)
+    if found.height == len(keys):
+        return rows
+    none = pl.Series(AT, [None], dtype=pl.UInt32).new_from_index(0, len(keys))
     asked = found[ASKED]
     if keys.null_count():
-        asked = keys.is_not_null().arg_true().gather(asked)
+        asked = keys.is_not_null().arg_true()[asked]
     return none.scatter(asked, rows)
 
 
@@ -197,7 +210,6 @@ def _met(keys: pl.Series, times: pl.Series, due: pl.DataFrame, time: str) -> pl.
 
 
 def _unless(at: pl.Series, wrong: pl.Series) -> pl.Series:
-    import polars as pl
-
-    both = pl.DataFrame({AT: at, "wrong": wrong.fill_null(False)})
-    return both.select(pl.when(~pl.col("wrong")).then(AT))[AT]
+    if wrong.null_count():
+        wrong = wrong.fill_null(False)
+    return at.set(wrong, None)

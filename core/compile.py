@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core import dead_letters
 from headrace.core.keygroups import owned
@@ -30,6 +30,10 @@ from headrace.core.user_code import UserCode
 if TYPE_CHECKING:
     from headrace.core.lookup.stage import Stage
     from headrace.core.operators.process.around import Around
+
+
+Made = TypeVar("Made", bound=Operator)
+"""A kind of operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +183,23 @@ class _Making:
 
     def _process(self, operation: nodes.Process) -> Operator:
         """The operator of a user's class, or one for each range of key groups of one clock."""
-        from headrace.core.operators.divided import Divided
         from headrace.core.operators.process.make import process_operator
 
         around = self._around(operation.body)
-        parts = [
-            (each.groups, process_operator(operation, self._place(each), around))
-            for each in self._owner().divided()
-        ]
-        if len(parts) == 1:
-            return parts[0][1]
-        return Divided(operation.key, self.seat.key_groups, parts)
+        parts = self._parts(lambda place: process_operator(operation, place, around))
+        return self._together(operation.key, parts)
+
+    def _parts(self, make: Callable[[Place], Made]) -> list[tuple[range, Made]]:
+        """An operator for each range of key groups that have one clock."""
+        return [(each.groups, make(self._place(each))) for each in self._owner().divided()]
+
+    def _together(
+        self, key: Sequence[nodes.Computed], parts: list[tuple[range, Operator]]
+    ) -> Operator:
+        """One operator, whatever it is made of."""
+        from headrace.core.operators.divided import Divided
+
+        return parts[0][1] if len(parts) == 1 else Divided(key, self.seat.key_groups, parts)
 
     def _around(self, body: nodes.Body) -> Around:
         """What an operator of a user's class is given beside its place."""
@@ -221,49 +231,42 @@ class _Making:
         """One operator, or one for each range of key groups that have one clock."""
         # Loaded when a pipeline has keyed steps, with all that aggregates.
         from headrace.core.operators.blamed import Blamed
-        from headrace.core.operators.divided import Divided
         from headrace.core.operators.keyed import keyed_operator
         from headrace.core.plan.user_windows import codes_of
 
-        parts = [
-            (each.groups, keyed_operator(operation, self._place(each)))
-            for each in self._owner().divided()
-        ]
-        alone = len(parts) == 1
-        made = parts[0][1] if alone else Divided(operation.key, self.seat.key_groups, parts)
+        parts = self._parts(lambda place: keyed_operator(operation, place))
+        made = self._together(operation.key, parts)
         codes = codes_of(operation)
         return Blamed(self.step.name, codes, made) if codes else made
 
     def two_sided(self, operation: nodes.TwoSided) -> TwoSided:
         """The operator of two inputs, or one for each range of key groups that have one clock."""
-        from headrace.core.operators.divided import DividedSides
         from headrace.core.operators.joins.make import join_operator
 
         if isinstance(operation.matching, Connected):
-            return self._connected(operation, operation.matching.body)
+            return self._connected(operation, operation.matching)
         if isinstance(operation.matching, Everywhere):
             place = self._place(owner := self._owner())
             # What waits comes from all: it is late for none of them.
             place.state.clock_us = owner.least_clock_us
             return join_operator(operation, place)
-        parts = [
-            (each.groups, join_operator(operation, self._place(each)))
-            for each in self._owner().divided()
-        ]
-        if len(parts) == 1:
-            return parts[0][1]
-        return DividedSides(operation.keys, self.seat.key_groups, parts)
+        return self._both(operation, self._parts(lambda place: join_operator(operation, place)))
 
-    def _connected(self, operation: nodes.Join, body: nodes.Body) -> TwoSided:
+    def _connected(self, operation: nodes.Join, matching: Connected) -> TwoSided:
         """The operator of a user's class over two inputs."""
-        from headrace.core.operators.divided import DividedSides
-        from headrace.core.operators.process.sides import ProcessingTwo
+        from headrace.core.operators.divided import DividedBeside
+        from headrace.core.operators.process.make import process_two
 
-        around = self._around(body)
-        parts = [
-            (each.groups, ProcessingTwo(operation, body, self._place(each), around))
-            for each in self._owner().divided()
-        ]
+        around = self._around(matching.body)
+        parts = self._parts(lambda place: process_two(operation, matching, place, around))
+        if matching.everywhere and len(parts) > 1:
+            return DividedBeside(operation.left.key, self.seat.key_groups, parts)
+        return self._both(operation, parts)
+
+    def _both(self, operation: nodes.Join, parts: Sequence[tuple[range, TwoSided]]) -> TwoSided:
+        """One operator of two inputs, each of which has a key, whatever it is made of."""
+        from headrace.core.operators.divided import DividedSides
+
         if len(parts) == 1:
             return parts[0][1]
         return DividedSides(operation.keys, self.seat.key_groups, parts)
@@ -279,7 +282,8 @@ class _Making:
         state = setting.backend.open(owner)
         self.compiled.states.setdefault(step.name, []).append(state)
         ordered = any(stream.ordered for stream in step.rows)
-        return Place(self.leaves, state, setting.now_us, ordered, setting.read)
+        first = owner.groups.start == 0
+        return Place(self.leaves, state, setting.now_us, ordered, setting.read, first)
 
     def _fail(self, rows: list[FailedRow]) -> Iterator[Output]:
         """What becomes of the rows on which a user's function failed."""

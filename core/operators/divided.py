@@ -88,6 +88,21 @@ class DividedSides(Divided):
                 yield from operator.process_right(rows)
 
 
+class DividedBeside(Divided):
+    """The same of an operator whose right input has no key: all of them hear of all of it."""
+
+    def __init__(
+        self, key: Sequence[Computed], key_groups: int, parts: Sequence[tuple[range, TwoSided]]
+    ) -> None:
+        super().__init__(key, key_groups, parts)
+        self._sides = parts
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Each row goes to every operator."""
+        for _, operator in self._sides:
+            yield from operator.process_right(frame)
+
+
 class _Dealing:
     """By what the rows of an input are dealt out."""
 

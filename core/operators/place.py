@@ -26,6 +26,8 @@ class Place:
     """Whether its rows must carry their place in the order of all rows."""
     read: frozenset[str]
     """The streams that somebody reads."""
+    is_first: bool = True
+    """Whether it has the first key group: of what all have seen, one has to tell."""
 
     def in_time(
         self, frame: pl.DataFrame, late_to: str | None

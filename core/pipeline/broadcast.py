@@ -1,4 +1,7 @@
-"""The clause `broadcast`: a small stream, kept whole beside every subtask of a step."""
+"""The clause `broadcast`: a small stream, kept whole beside every subtask of a step.
+
+With `on` it is a join. Beside `process` it is what the class is handed in `on_rule`.
+"""
 
 from __future__ import annotations
 
@@ -36,15 +39,17 @@ class Broadcast(Part):
     """Each row of `from` beside all rows of a small stream, which every subtask keeps.
 
     `on` may be any condition. Rows wait until both inputs have come to their time, and meet what
-    held at that time.
+    held at that time. Beside `process` there is no `on`: its class is handed the rows of the small
+    stream in `on_rule`, and keeps of them what it declares as `shared`.
     """
 
     rules: Annotated[Input, InputReading()] = Field(
         description="The small stream, by its name; `{from: name, as: other}` gives it another."
     )
-    on: Expression = Field(
+    on: Expression | None = Field(
+        None,
         description="What must be true of a row and one of the small stream, as in "
-        "`rules.country = country and amount > rules.most`."
+        "`rules.country = country and amount > rules.most`; not beside `process`.",
     )
     type: Annotated[Literal["inner", "left", "semi", "anti"], choice(*MEETS)] = Field(
         "inner", description="Which rows go out: as those of the left input of a `join`."
@@ -60,11 +65,28 @@ class Broadcast(Part):
     )
 
 
-def check(broadcast: Broadcast, inputs: Sequence[Text]) -> Iterator[Rule]:
-    """What does not go together, in the clause itself and with what the step reads."""
+IN_PROCESS = {
+    "on": "on_rule is handed every rule: on_row says which of them it goes by",
+    "type": "what goes out is handed to out(...)",
+    "keep": 'on_rule says what is kept, as in limits = shared(map_of("string", "double"))',
+    "order": "it belongs to process: {order: ...}",
+    "late_to": "it belongs to process: {late_to: ...}",
+}
+
+
+def check(broadcast: Broadcast, inputs: Sequence[Text], *, in_process: bool) -> Iterator[Rule]:
+    """What does not go together, in the clause itself and with what the step has."""
     if len(inputs) > 1:
         message = "broadcast: a step reads one input beside the small stream"
         yield Rule(("from",), message, "unite them in a step before")
+    if in_process:
+        for key in IN_PROCESS.keys() & broadcast.model_fields_set:
+            message = f'broadcast: "{key}" stands beside "process"'
+            yield Rule(("broadcast", key), message, IN_PROCESS[key])
+        return
+    if broadcast.on is None:
+        hint = "on: rules.country = country says which rows meet; process: hands them to a class"
+        yield Rule(("broadcast",), 'broadcast needs "on", or "process" beside it', hint)
     if broadcast.order == "arrival":
         for at in (("late_to",), ("keep", "ttl")):
             value = (

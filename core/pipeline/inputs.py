@@ -28,6 +28,11 @@ def read_by(step: StepKeys) -> tuple[Text, ...]:
     return step.from_
 
 
+def has_two_inputs(step: StepKeys) -> bool:
+    """Whether its class, if it has one, is handed rows of two inputs."""
+    return step.connect is not None or step.broadcast is not None
+
+
 def called(step: StepKeys) -> tuple[Text | None, Text | None]:
     """How a step calls its two inputs, where it gives them another name."""
     if step.join is not None:

@@ -23,6 +23,8 @@ from headrace.core.pipeline.written import in_units
 Data: TypeAlias = Mapping[Text, object]
 
 KEYED = ("join", "broadcast", "aggregate", "apply", "top", "dedup", "process")
+RULED = {"broadcast", "process"}
+"""A class that is handed the rows of a small stream."""
 IN_TIME = ("tumble", "slide", "session", "cumulate")
 ONE_SHAPE = f"window: wanted one of {', '.join(SHAPES)}, got"
 APART = "put it into a step of its own"
@@ -31,13 +33,14 @@ APART = "put it into a step of its own"
 def shape(data: Data, complain: Callable[[Rule], None]) -> bool:
     """Whether it is clear what the step makes; what is not is reported."""
     kinds = [key for key in data if key in KEYED]
-    if len(kinds) > 1:
+    several = len(kinds) > 1 and {*kinds} != RULED
+    if several:
         complain(Rule((kinds[1],), f'"{kinds[1]}" stands beside "{kinds[0]}"', APART))
     window = data.get(Text("window"))
     found = _shape_problem(window) if isinstance(window, dict) else None
     if found:
         complain(found)
-    return len(kinds) < 2 and not found
+    return not several and not found
 
 
 def _shape_problem(window: Data) -> Rule | None:
@@ -52,6 +55,10 @@ def _shape_problem(window: Data) -> Rule | None:
 def check(step: StepKeys, data: Data) -> Iterator[Rule]:
     """What does not go together."""
     kinds = [key for key in KEYED if key in data]
+    in_process = {*kinds} == RULED
+    if in_process:
+        kinds = ["process"]
+        yield from _first(data, "broadcast")
     yield from _clauses(data, kinds)
     window = step.window
     if window is not None and kinds in (["aggregate"], ["apply"], ["top"], ["join"]):
@@ -69,7 +76,7 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
     if step.join is not None:
         yield from join_rules.check(step.join, window)
     if step.broadcast is not None:
-        yield from broadcast.check(step.broadcast, step.from_)
+        yield from broadcast.check(step.broadcast, step.from_, in_process=in_process)
     if step.dedup is not None:
         yield from _dedup(step.dedup, data)
     if step.process is not None:
@@ -122,17 +129,22 @@ def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
             yield Rule((key,), f'"{key}" stands beside "{kinds[0]}"', APART)
 
 
-IN_CONNECT = ("explode", "where", "map", "with", "lookup")
+BEFORE = ("explode", "where", "map", "with", "lookup")
+
+
+def _first(data: Data, clause: str) -> Iterator[Rule]:
+    """A class of two inputs is handed their rows as they come."""
+    for key in BEFORE:
+        if key in data:
+            hint = "put it into a step before, one for each input"
+            yield Rule((key,), f'"{key}" stands beside "{clause}"', hint)
 
 
 def _connect(data: Data) -> Iterator[Rule]:
     if "process" not in data:
         hint = "process: {python: match.py:Match, returns: {...}} says what is done with the rows"
         yield Rule(("connect",), '"connect" needs "process" beside it', hint)
-    for key in IN_CONNECT:
-        if key in data:
-            hint = "put it into a step before, one for each input"
-            yield Rule((key,), f'"{key}" stands beside "connect"', hint)
+    yield from _first(data, "connect")
     process = data.get(Text("process"))
     if isinstance(process, dict) and "late_to" in process:
         message = '"late_to" of process is for one input'

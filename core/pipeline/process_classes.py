@@ -15,9 +15,10 @@ from headrace.core.pipeline import class_files, python_files
 from headrace.core.pipeline.findings import Findings
 from headrace.core.pipeline.functions import Function
 from headrace.core.problems import did_you_mean
-from headrace.core.process.declared import Declared, Kind
-from headrace.core.process.declaring import State, list_of, map_of, timer, value
+from headrace.core.process.declared import Declared, Kind, shared_of
+from headrace.core.process.declaring import State, list_of, map_of, shared, timer, value
 
+SHARED = shared.__name__
 KINDS = {"value": value, "list_of": list_of, "map_of": map_of, "timer": timer}
 RESERVED = ("held", "held_right", "due", "waits")
 """What the states are called in which rows and timers wait."""
@@ -46,11 +47,11 @@ def check(
     folder: Path,
     subject: str,
     findings: Findings,
-    methods: Sequence[str],
+    methods: Sequence[Sequence[str]],
     *,
     careful: bool,
 ) -> Mapping[str, Declared]:
-    """Note what is wrong with a class that is to have one of these methods; its states.
+    """Note what is wrong with a class that is to have one of each of these methods; its states.
 
     `careful`: rows on which it fails are left out.
     """
@@ -65,7 +66,9 @@ def check(
         findings.add(f"{KEY}: {missing.message}", place, _hint(missing), subject)
         return {}
     shape = _shape(classes[function.name], classes)
-    for message, hint in (*shape.problems, *_method_problems(shape, methods)):
+    ruled = any("on_rule" in names for names in methods)
+    found = (*_method_problems(shape, methods), *_shared_problems(shape, ruled=ruled))
+    for message, hint in (*shape.problems, *found):
         findings.add(f"{KEY}: {message}", place, hint, subject)
     if careful and "on_rows" in shape.methods:
         message = f'{KEY}: class "{shape.name}" has on_rows, which fails with all of its rows'
@@ -79,24 +82,55 @@ def _hint(missing: class_files.Missing) -> str:
     return missing.listed if missing.what else missing.near or missing.listed
 
 
-def _method_problems(shape: Shape, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
-    found = [name for name in wanted if name in shape.methods]
-    if not found and not shape.derived:
-        near = [did_you_mean(name, wanted) for name in shape.methods]
-        hint = next(filter(None, near), f"as in def {wanted[0]}(self, row, state, out): ...")
-        yield f'class "{shape.name}" has no {" or ".join(wanted)}', hint
-    if {"on_row", "on_rows"} <= {*found}:
+ARGUMENTS = {
+    "on_timer": ("at", "state", "out"),
+    "on_rows": ("rows", "state", "out"),
+    "on_rule": ("rule", "state"),
+}
+
+
+def _as_in(method: str) -> str:
+    taken = ARGUMENTS.get(method, ("row", "state", "out"))
+    return f"as in def {method}(self, {', '.join(taken)}): ..."
+
+
+def _method_problems(shape: Shape, methods: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
+    found: list[str] = []
+    for wanted in methods:
+        there = [name for name in wanted if name in shape.methods]
+        if not there and not shape.derived:
+            near = [did_you_mean(name, wanted) for name in shape.methods if name not in found]
+            hint = next(filter(None, near), _as_in(wanted[0]))
+            yield f'class "{shape.name}" has no {" or ".join(wanted)}', hint
+        found += there
+    if {"on_row", "on_rows"} <= {*shape.methods}:
         yield f'class "{shape.name}" has on_row and on_rows', "one of them sees all rows"
     for name in (*found, "on_timer"):
-        count = shape.methods.get(name, 3)
-        first = "at" if name == "on_timer" else "rows" if name == "on_rows" else "row"
-        if count not in (3, -1):
+        right = len(ARGUMENTS.get(name, ("row", "state", "out")))
+        count = shape.methods.get(name, right)
+        if count not in (right, -1):
             message = f'class "{shape.name}": {name} takes {count} arguments beside self'
-            yield message, f"as in def {name}(self, {first}, state, out): ..."
+            yield message, _as_in(name)
     timers = [name for name, said in shape.states if said.kind is Kind.TIMER]
     if timers and "on_timer" not in shape.methods and not shape.derived:
         hint = "as in def on_timer(self, at, state, out): ..."
         yield f'class "{shape.name}" has the timer "{timers[0]}" and no on_timer', hint
+
+
+def _shared_problems(shape: Shape, *, ruled: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with states that all keys share; `ruled`: whether the step has a broadcast."""
+    shared = [name for name, said in shape.states if said.shared]
+    if ruled and not shared:
+        hint = 'as in limits = shared(map_of("string", "double"))'
+        yield f'class "{shape.name}" has no shared state that on_rule could write', hint
+    if ruled:
+        return
+    hint = "broadcast: {rules: ...} hands it the rows of a small stream"
+    if shared:
+        message = f'state "{shared[0]}" is shared, and the step has no broadcast'
+        yield f'class "{shape.name}": {message}', hint
+    elif "on_rule" in shape.methods:
+        yield f'class "{shape.name}" has on_rule, and the step no broadcast', hint
 
 
 def _shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Shape:
@@ -152,7 +186,7 @@ def _calls(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.Call]]:
                 pass
             case _:
                 continue
-        if _called(call) in KINDS:
+        if _called(call) in (*KINDS, SHARED):
             yield name, call
 
 
@@ -166,6 +200,8 @@ def _state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
         return "a state may not be called that", f"not {', '.join(RESERVED)}, and no _ before it"
     if name in ASKED:
         return "a state may not be called that", f"self.{name} is something else"
+    if _called(call) == SHARED:
+        return _shared(name, call)
     try:
         words = [ast.literal_eval(word) for word in call.args]
         named = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords if k.arg}
@@ -176,3 +212,15 @@ def _state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
     except (TypeError, ValueError) as error:
         return str(error), ""
     return made.said
+
+
+def _shared(name: str, call: ast.Call) -> Declared | tuple[str, str]:
+    match call:
+        case ast.Call(args=[ast.Call() as inner], keywords=[]) if _called(inner) in KINDS:
+            said = _state(name, inner)
+        case _:
+            return f"{ast.unparse(call)} shares no state", 'as in shared(value("bigint"))'
+    try:
+        return shared_of(said) if isinstance(said, Declared) else said
+    except ValueError as error:
+        return str(error), ""

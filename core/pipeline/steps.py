@@ -88,7 +88,11 @@ class StepReader:
         from headrace.core.pipeline import process_classes
 
         subject = self.section.subject
-        methods = ("on_row", "on_rows") if step.connect is None else ("on_left", "on_right")
+        methods: list[tuple[str, ...]] = [("on_row", "on_rows")]
+        if step.connect is not None:
+            methods = [("on_left",), ("on_right",)]
+        elif step.broadcast is not None:
+            methods = [("on_row",), ("on_rule",)]
         careful = step.on_error.action != "fail"
         return process_classes.check(
             process.python, self.folder, subject, self.findings, methods, careful=careful

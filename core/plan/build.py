@@ -193,8 +193,10 @@ class Builder:
         self, step: Step, inputs: Sequence[tuple[Text, Known]]
     ) -> tuple[Known, tuple[nodes.Operation, ...]]:
         """What is known of the rows that come, and the operation that puts two inputs together."""
-        if step.connect is not None:
-            sides = [(str(came[0]), *self._of_input(came)) for came in inputs]
+        rules = step.broadcast
+        if step.connect is not None or (rules is not None and (step.process or rules.on is None)):
+            names = (str(name or came[0]) for name, came in zip(called(step), inputs, strict=True))
+            sides = [(n, *self._of_input(came)) for n, came in zip(names, inputs, strict=True)]
             return connected(step, sides, self.report)
         if step.join is not None or step.broadcast is not None:
             return self._joined(step, inputs)

@@ -125,7 +125,8 @@ def dedup_text(operation: nodes.Dedup) -> str:
 def join_text(join: nodes.Join) -> str:
     """Which rows meet, and how long they are kept for that; a window is said before."""
     if isinstance(join.matching, Connected):
-        return f"connect, {process_text(join.matching.body)}"
+        clause = "broadcast" if join.matching.everywhere else "connect"
+        return f"{clause}, {process_text(join.matching.body)}"
     near = _matching(join.matching)
     return f"{join.type} join on {canonical(join.text)}{f', {near}' if near else ''}"
 
@@ -205,8 +206,7 @@ def _operation(operation: nodes.Operation) -> Iterator[str]:
         case nodes.Route(branches):
             yield from (f"route {name} where {canonical(text)}" for name, _, text in branches)
         case nodes.Join():
-            for one, other in zip(operation.left.key, operation.right.key, strict=True):
-                yield f"key {column_text(one)} = {column_text(other)}"
+            yield from _keys(operation)
             if isinstance(operation.matching, SameWindow):
                 yield window_text(operation.matching.window)
             yield join_text(operation)
@@ -214,6 +214,15 @@ def _operation(operation: nodes.Operation) -> Iterator[str]:
                 yield from _body(operation.matching.body)
         case nodes.Aggregate() | nodes.Apply() | nodes.Top() | nodes.Dedup() | nodes.Process():
             yield from _keyed(operation)
+
+
+def _keys(join: nodes.Join) -> Iterator[str]:
+    """The keys of both inputs, or of the one that has any."""
+    left, right = (list(map(column_text, key)) for key in join.keys)
+    if not right:
+        yield from (f"key {text}" for text in left)
+        return
+    yield from (f"key {one} = {other}" for one, other in zip(left, right, strict=True))
 
 
 def _lookup(lookup: nodes.Lookup) -> Iterator[str]:

@@ -121,7 +121,8 @@ def joined(join: Join, left: Kind, right: Kind) -> Kind:
     """The kind of the stream behind a join; Refused where it does not take what comes."""
     for side, kind in ((join.left, left), (join.right, right)):
         if isinstance(kind, Upsert) and isinstance(join.matching, Connected):
-            raise Refused(f"process does not take {_said(kind)}", clause="connect")
+            clause = "broadcast" if join.matching.everywhere else "connect"
+            raise Refused(f"process does not take {_said(kind)}", clause=clause)
         if isinstance(kind, Upsert):
             _check_side(join, side, kind, is_left=side is join.left)
     if not isinstance(join.matching, Changing):

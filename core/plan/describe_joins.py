@@ -19,7 +19,11 @@ def join_lines(join: nodes.Join) -> Iterator[str]:
         yield _holding(join.matching)
         return
     if isinstance(join.matching, Connected):
-        yield f"connect {join.left.name} and {join.right.name}"
+        if join.matching.everywhere:
+            yield f"from {join.left.name}"
+            yield f"broadcast of {join.right.name}, to on_rule"
+        else:
+            yield f"connect {join.left.name} and {join.right.name}"
         yield f"key {', '.join(each.name for each in join.left.key)}"
         yield from body_lines(join.matching.body, "")
         yield from _late(join)

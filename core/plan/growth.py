@@ -208,7 +208,7 @@ def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
 def _kept_for_ever(body: Body) -> str | None:
     """A state of a class that nobody forgets; one with timers may clear what it keeps."""
     states = () if body.timers else body.states
-    return next((name for name, said in states if said.ttl_us is None), None)
+    return next((n for n, said in states if said.ttl_us is None and not said.shared), None)
 
 
 def _named(keyed: Keyed) -> str:

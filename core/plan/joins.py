@@ -52,6 +52,12 @@ class JoinClause:
         self.known = UNKNOWN
 
     @property
+    def on(self) -> Text:
+        """Which rows meet."""
+        assert self.written.on is not None, "a broadcast without it is for a class"
+        return self.written.on
+
+    @property
     def alone(self) -> bool:
         """Whether left rows go out alone."""
         return self.written.type in ("semi", "anti")
@@ -68,12 +74,12 @@ class JoinClause:
         self._check_time()
         tables = self._tables()
         self.known = self._columns(tables)
-        found = read_on(self.written.on, self.left, self.right, self.report)
+        found = read_on(self.on, self.left, self.right, self.report)
         if found is None:
             return None
         if not found.pairs and self.needs_pairs:
             message = EQUAL.format(self.left.name, self.right.name)
-            self.report.add(message, self.written.on.locate(), "rows meet by what is equal")
+            self.report.add(message, self.on.locate(), "rows meet by what is equal")
             return None
         outside = self._renamed(tables)
         only = None if found.rest is None else substituted(found.rest, outside)
@@ -82,8 +88,8 @@ class JoinClause:
             right=self._side(self.right, [right for _, right in found.pairs], tables),
             type=self.written.type,
             matching=self._matching(),
-            only=None if only is None else Filter(only, self.written.on.shown),
-            text=self.written.on.shown,
+            only=None if only is None else Filter(only, self.on.shown),
+            text=self.on.shown,
             late_to=self._late_to(),
             timed=self.timed,
         )
@@ -182,7 +188,7 @@ class JoinClause:
             while name in names or (not isinstance(value, Column) and name in own_names):
                 name += "_"
             names.append(name)
-            text = self.written.on.shown[typed.span.start : typed.span.end]
+            text = self.on.shown[typed.span.start : typed.span.end]
             key.append(Computed(name, value, "" if isinstance(value, Column) else text))
         kept = tuple(
             Computed(tables[side.name][f.name], own[f"{side.name}.{f.name}"])

@@ -17,6 +17,7 @@ from headrace.core.expressions.typed import (
 from headrace.core.pipeline import keyed as document
 from headrace.core.pipeline import process as document_process
 from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.inputs import has_two_inputs
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import windows
@@ -80,7 +81,7 @@ class KeyedClauses:
             return self._top(self.step.top)
         if self.step.dedup is not None:
             return self._dedup(self.step.dedup)
-        if self.step.process is not None and self.step.connect is None:
+        if self.step.process is not None and not has_two_inputs(self.step):
             return self._process(self.step.process)
         return None
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from headrace.core.expressions.typed import Column, Span, substituted
-from headrace.core.plan.matching import Connected, Everywhere
+from headrace.core.plan.matching import Connected, Everywhere, Matching
 from headrace.core.plan.nodes import (
     Computed,
     Dedup,
@@ -69,12 +69,20 @@ def two_sided(part: PlanPart) -> TwoSided | None:
     return first if isinstance(first, TwoSided) else None
 
 
+def goes_everywhere(matching: Matching) -> bool:
+    """Whether the right input goes whole to every subtask."""
+    match matching:
+        case Everywhere() | Connected(everywhere=True):
+            return True
+    return False
+
+
 def _side_edge(stream: Stream, writer: PlanPart, reader: PlanPart, side: int) -> Edge:
     """An edge into a step with two inputs: rows that may meet come to one subtask."""
     operation = two_sided(reader)
     assert operation is not None, "it has two inputs"
     ends = (stream.name, writer.name, reader.name)
-    if side and isinstance(operation.matching, Everywhere):
+    if side and goes_everywhere(operation.matching):
         return Edge(*ends, "broadcast", side=side)
     if writer.parallelism == reader.parallelism == 1:
         return Edge(*ends, "forward", side=side)

@@ -73,6 +73,8 @@ class Connected:
     """The rows of each input are handed to a user's class, which knows what belongs together."""
 
     body: Body
+    everywhere: bool = False
+    """Whether the right input goes to every subtask: its rows are rules, for all keys."""
 
 
 Matching: TypeAlias = Within | SameWindow | AsOf | Changing | Everywhere | Connected

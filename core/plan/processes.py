@@ -38,20 +38,22 @@ def body_of(step: Step, written: Process, timed: bool, report: Report) -> Body:
 def connected(
     step: Step, sides: Sequence[tuple[str, Known, bool]], report: Report
 ) -> tuple[Known, tuple[Operation, ...]]:
-    """What comes out of a class behind `connect`, and the operation if it is sound.
+    """What comes out of a class of two inputs, and the operation if it is sound.
 
     Of each input there are its name, what is known of its rows, and whether they have a time.
     """
-    if step.process is None or step.connect is None:
+    if step.process is None:
         return UNKNOWN, ()  # that is said already
+    everywhere = step.broadcast is not None
     timed = all(is_timed for *_, is_timed in sides)
     body = body_of(step, step.process, timed, report)
     # Loaded here: it builds the other operations by key.
     from headrace.core.plan.keyed import KeyedClauses, Rows
 
-    made = []
+    made = list[Side]()
     for name, known, is_timed in sides:
-        key = KeyedClauses(step, Rows(known, is_timed, ()), report).own_key()
+        keyless = everywhere and bool(made)
+        key = () if keyless else KeyedClauses(step, Rows(known, is_timed, ()), report).own_key()
         columns = tuple(Computed(f.name, as_it_is(f)) for f in known.schema)
         made.append(Side(name, key, columns))
     left, right = made
@@ -62,10 +64,22 @@ def connected(
                 f' and {other.value.type} in "{right.name}"'
             )
             report.add(message, step.keys_at["key"].locate(), "cast one of them in a step before")
-    late = step.connect.late_to
-    to = (None, None) if late is None else tuple(n and str(n) for n in (late.left, late.right))
-    join = Join(left, right, "inner", Connected(body), None, "", (to[0], to[1]), timed)
-    return Known(body.returns), (join,) if len(left.key) == len(right.key) else ()
+    matching = Connected(body, everywhere)
+    timed = sides[0][2] if everywhere else timed
+    join = Join(left, right, "inner", matching, None, "", _late_to(step), timed)
+    sound = everywhere or len(left.key) == len(right.key)
+    return Known(body.returns), (join,) if sound else ()
+
+
+def _late_to(step: Step) -> tuple[str | None, str | None]:
+    """The streams of late rows of the left and the right input; rules are never late."""
+    if step.broadcast is not None and step.process is not None:
+        late = step.process.late_to
+        return late and str(late), None
+    sides = step.connect.late_to if step.connect is not None else None
+    if sides is None:
+        return None, None
+    return sides.left and str(sides.left), sides.right and str(sides.right)
 
 
 def as_it_is(field: Field) -> Column:

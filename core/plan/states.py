@@ -99,7 +99,9 @@ def _of_join(join: Join) -> Iterator[State]:
     if isinstance(join.matching, Connected):
         yield from of_body(join.matching.body)
         for name in (HELD, HELD_RIGHT) if join.matching.body.in_time else ():
-            yield State(name, "runs", (("rows as they came", "struct"),))
+            whole = name == HELD_RIGHT and join.matching.everywhere
+            shape: Shape = "entries" if whole else "runs"
+            yield State(name, shape, (("rows as they came", "struct"),))
         return
     if isinstance(join.matching, Changing):
         yield State("keys", "table", (("left rows", "array"), ("right rows", "array")))
@@ -123,7 +125,8 @@ def _goes_out_again(matching: Matching) -> bool:
 def of_body(body: Body) -> Iterator[State]:
     """The states of a user's class, and where its timers wait."""
     for name, said in body.states:
-        yield State(name, "table", ((str(said), str(said.types[-1])),))
+        shape: Shape = "entries" if said.shared else "table"
+        yield State(name, shape, ((str(said), str(said.types[-1])),))
     clocks = {said.processing for _, said in body.timers}
     for name, by_clock in ((DUE, False), (WAITS, True)):
         if by_clock in clocks:

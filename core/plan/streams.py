@@ -74,7 +74,8 @@ def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
         late = step.connect.late_to
         found = [] if late is None else [(late.left, 0), (late.right, 1)]
     elif step.broadcast is not None:
-        found = [(step.broadcast.late_to, 0)]
+        by = step.process or step.broadcast
+        found = [(by.late_to, 0)]
     elif by_time := step.window or step.dedup or step.process:
         found = [(by_time.late_to, None)]
     if step.lookup is not None:

@@ -17,7 +17,7 @@ nothing of it is kept in `self`. `headrace.core.testing` runs such a class over 
 
 from headrace.core.process.columns import AllOut, AllState
 from headrace.core.process.declared import Declared, Kind
-from headrace.core.process.declaring import State, list_of, map_of, timer, value
+from headrace.core.process.declaring import State, list_of, map_of, shared, timer, value
 from headrace.core.process.process import Out, Process, Row
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "State",
     "list_of",
     "map_of",
+    "shared",
     "timer",
     "value",
 ]

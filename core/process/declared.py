@@ -6,7 +6,7 @@ looked at (`core/pipeline/process_classes`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -42,10 +42,13 @@ class Declared:
     """Whether its time is the wall clock."""
     default: object = None
     """What a value is before it is set."""
+    shared: bool = False
+    """Whether all keys have the same one, which `on_rule` writes."""
 
     def __str__(self) -> str:
         inner = ", ".join(map(str, self.types))
         shown = "timer" if self.kind is Kind.TIMER else f"{self.kind} of {inner}"
+        shown = f"shared {shown}" if self.shared else shown
         clock = " by the wall clock" if self.processing else ""
         if self.ttl_us is None:
             return shown + clock
@@ -73,6 +76,13 @@ def declared(
         default = _fitted(default, read[0])
     length = None if ttl is None else _duration(ttl)
     return Declared(kind, read, length, time == "processing", default)
+
+
+def shared_of(said: Declared) -> Declared:
+    """The same of all keys; ValueError for a timer, which is a key's."""
+    if said.kind is Kind.TIMER:
+        raise ValueError("a timer belongs to a key, and cannot be shared")
+    return replace(said, shared=True)
 
 
 def _shortly(us: int) -> str:

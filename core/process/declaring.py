@@ -10,7 +10,7 @@ from collections.abc import MutableMapping, MutableSequence
 from datetime import date, datetime, timedelta
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
-from headrace.core.process.declared import Declared, Kind, declared
+from headrace.core.process.declared import Declared, Kind, declared, shared_of
 
 T = TypeVar("T")
 
@@ -266,3 +266,8 @@ def map_of(key: str, value: str, *, ttl: Ttl = None, time: Time = "event") -> St
 def timer(*, time: Time = "event") -> State[datetime | None]:
     """A time a key at which `on_timer` is called: set it to a moment, or to None to delete it."""
     return State(declared(Kind.TIMER, (), None, time))
+
+
+def shared(state: State[T]) -> State[T]:
+    """A value, list or map that all keys have: `on_rule` writes it, the other methods read it."""
+    return State(shared_of(state.said))

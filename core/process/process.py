@@ -81,6 +81,7 @@ class Process:
 
     A class has `on_row`, or `on_rows` for many rows of many keys at once, and `on_timer` if it
     declares timers. There is one object of it for all keys: what belongs to a key is in `state`.
+    Beside a `broadcast` it has `on_rule`, which writes what all keys share.
     """
 
     __here: Here | None = None
@@ -98,6 +99,9 @@ class Process:
 
         def on_right(self, row: Any, state: Any, out: Out) -> None:
             """A row of the right input of `connect` has come."""
+
+        def on_rule(self, rule: Any, state: Any) -> None:
+            """A row of a `broadcast` has come: `state` is what is `shared` by all keys."""
 
         def on_timer(self, at: datetime, state: Any, out: Out) -> None:
             """The time has come that a timer was set to; it is not set any more."""

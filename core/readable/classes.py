@@ -5,6 +5,7 @@ a list      a row for each element, numbered from 1
 a map       a row for each entry, with its `key`
 a timer     the key, and when it comes
 held        the rows that wait for the watermark, in the order of their time
+shared      one of all keys: the same without a key
 due, waits  under which times timers are filed; one that was set anew may stand there twice
 """
 
@@ -42,9 +43,10 @@ class ClassStates:
 
     def identity(self, name: str) -> tuple[str, ...]:
         """The columns of the rows of a state that tell one from the others."""
-        names, said = self._key.names, self._states.get(name)
+        said = self._states.get(name)
         if said is None:
             return tuple(self.read(name, []).columns)
+        names = self._names(said)
         match said.kind:
             case Kind.LIST:
                 return (*names, free("row", names))
@@ -62,7 +64,10 @@ class ClassStates:
         if name in (DUE, WAITS):
             return self._filed(whole)
         said = self._states[name]
-        keys = pl.DataFrame(decoded(whole[KEY], self._key.columns))
+        if not said.shared:
+            keys = pl.DataFrame(decoded(whole[KEY], self._key.columns))
+        else:
+            keys = pl.DataFrame()
         rows = keys.with_columns(whole[VALUE].alias(EACH))
         if said.kind in (Kind.LIST, Kind.MAP):
             return self._elements(said, rows)
@@ -72,6 +77,10 @@ class ClassStates:
             return rows
         until = whole[UNTIL].cast(to_polars(TIMESTAMP))
         return rows.with_columns(until.alias(free("until", rows.columns)))
+
+    def _names(self, said: Declared) -> tuple[str, ...]:
+        """The columns in front: those of the key."""
+        return () if said.shared else self._key.names
 
     def _elements(self, said: Declared, rows: pl.DataFrame) -> pl.DataFrame:
         """A row for each element of a list, or entry of a map."""
@@ -86,11 +95,11 @@ class ClassStates:
         if said.ttl_us is not None:
             until = element.struct.field("until").cast(to_polars(TIMESTAMP))
             parts |= {VALUE: element.struct.field(VALUE), "until": until}
-        names = self._key.names
+        names = self._names(said)
         return whole.select(*names, *(expr.alias(free(n, names)) for n, expr in parts.items()))
 
     def _held(self, rows: pl.DataFrame) -> pl.DataFrame:
-        shown = rows.sort(SLOT, maintain_order=True)
+        shown = rows.sort(EVENT_TIME, maintain_order=True)
         inside = {*self._inside, *HIDDEN, SLOT}
         kept = shown.select(name for name in shown.columns if name not in inside)
         return kept.with_columns(shown[EVENT_TIME].alias(free("event_time", kept.columns)))

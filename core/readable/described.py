@@ -109,9 +109,12 @@ def _user(column: nodes.Aggregated) -> dict[str, Any] | None:
 
 
 def _states(body: nodes.Body) -> dict[str, Any]:
-    """By name: what kind of state it is, its types, whether it is forgotten."""
+    """By name: what kind of state it is, its types, whether it is forgotten, if it is shared."""
     return {
-        name: [str(said.kind), list(map(str, said.types)), said.ttl_us is not None]
+        name: [
+            *(str(said.kind), list(map(str, said.types)), said.ttl_us is not None),
+            *(["shared"] if said.shared else []),
+        ]
         for name, said in body.states
     }
 

@@ -175,8 +175,9 @@ def _of_join(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> JoinMeaning
 def body_of(states: Mapping[str, Any]) -> nodes.Body:
     """A class of a user, as far as its states are concerned."""
     read = tuple(
-        (name, Declared(Kind(kind), tuple(map(_type, types)), 0 if is_aged else None))
-        for name, (kind, types, is_aged) in states.items()
+        (name, Declared(Kind(kind), tuple(map(_type, types)), ttl_us, shared="shared" in more))
+        for name, (kind, types, is_aged, *more) in states.items()
+        for ttl_us in (0 if is_aged else None,)
     )
     return nodes.Body("", "", Schema(()), (), True, read)
 

@@ -16,6 +16,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.changes import after as kind_after
 from headrace.core.plan.changes import joined as kind_of_join
 from headrace.core.plan.layout import two_sided
+from headrace.core.plan.matching import Connected
 from headrace.core.spark.columns import Columns, after, ddl, of_join, of_stream, quoted
 from headrace.core.spark.expressions import attempted
 from headrace.core.spark.inside import Inside
@@ -25,6 +26,7 @@ from headrace.core.spark.looking_up import OperatedLookup
 from headrace.core.spark.native import routed, row_by_row
 from headrace.core.spark.operating import Operated, grouped
 from headrace.core.spark.reading import Found, is_scanned, read
+from headrace.core.spark.ruled import OperatedRuled, gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,9 +123,14 @@ class Building:
             alone = replace(step, operations=(join,))
             beside = [s for s in _beside(step, join) if s.name in self.inside.read]
             outputs = ((step.name, columns), *((s.name, of_stream(s)) for s in beside))
-            work = OperatedJoin(alone, outputs, changes, timed, self.inside)
-            sides = (left.frame, left.columns), (right.frame, right.columns)
-            frames = work.over(dealt(join, sides, self.inside))
+            if isinstance(join.matching, Connected) and join.matching.everywhere:
+                rules = gathered(right.frame)
+                of_rules = OperatedRuled(alone, outputs, changes, timed, self.inside, rules)
+                frames = of_rules.over(_dealt(left, join.left.key, self.inside))
+            else:
+                work = OperatedJoin(alone, outputs, changes, timed, self.inside)
+                sides = (left.frame, left.columns), (right.frame, right.columns)
+                frames = work.over(dealt(join, sides, self.inside))
             for stream in beside:
                 self._put(stream, frames[stream.name], of_stream(stream))
             frame = frames[step.name]
@@ -175,7 +182,7 @@ class Building:
         if isinstance(operation, nodes.Keyed):
             changes = kind if isinstance(kind, nodes.Upsert) else None
             in_time = EVENT_TIME in rows.columns
-            frame = _dealt(rows, operation, self.inside)
+            frame = _dealt(rows, operation.key, self.inside)
         frames = Operated(alone, tuple(outputs), changes, in_time, self.inside).over(frame)
         for stream in beside:
             self._put(stream, frames[stream.name], of_stream(stream))
@@ -218,8 +225,8 @@ def _native(operation: nodes.Operation, rows: Rows, wanted: Columns) -> DataFram
     return attempted(lambda: row_by_row(rows.frame, operation, rows.columns, wanted))
 
 
-def _dealt(rows: Rows, operation: nodes.Keyed, inside: Inside) -> DataFrame:
+def _dealt(rows: Rows, key: tuple[nodes.Computed, ...], inside: Inside) -> DataFrame:
     """The rows with those of a key in one partition, sorted as a stream would bring them."""
-    frame = grouped(rows.frame, rows.columns, operation.key, inside)
+    frame = grouped(rows.frame, rows.columns, key, inside)
     order = [name for name in (EVENT_TIME, ORDER) if name in rows.columns]
     return frame.sortWithinPartitions(*map(quoted, order)) if order else frame

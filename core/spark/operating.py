@@ -57,13 +57,16 @@ class Operated:
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         """`Work` over the rows of a partition."""
         with self.inside.setting() as setting:
-            seat = Seat(0, 1, self.inside.key_groups)
-            compiled = compile_steps((self.step,), setting, seat)
+            compiled = compile_steps((self.step,), setting, self._seat(partition))
             assert compiled.chain is not None
             try:
                 yield from self._numbered(self._run(compiled.chain, frames))
             finally:
                 compiled.close()
+
+    def _seat(self, partition: int) -> Seat:
+        """Who the operator is: a partition goes by itself."""
+        return Seat(0, 1, self.inside.key_groups)
 
     def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
         for frame in frames:

@@ -43,8 +43,8 @@ class PlainState:
         return PlainTable(columns)
 
     def entries(self, name: str, spread: Spread) -> Entries:
-        """There are none."""
-        raise NotImplementedError("no class of a user keeps entries")
+        """Open entries."""
+        return PlainEntries()
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         """Nothing was restored."""
@@ -60,6 +60,12 @@ class PlainState:
 
     def close(self) -> None:
         """There is nothing to let go of."""
+
+
+class PlainEntries:
+    """Rows of no key (`Entries`)."""
+
+    rows: pl.DataFrame | None = None
 
 
 class PlainRuns:

@@ -30,8 +30,9 @@ from headrace.core.operators.operator import ASIDE, Operator, Output
 from headrace.core.operators.place import Place
 from headrace.core.operators.process.around import Around
 from headrace.core.operators.process.loaded import states_of
-from headrace.core.operators.process.make import process_operator
+from headrace.core.operators.process.make import process_operator, process_two
 from headrace.core.operators.process.processing import Processing
+from headrace.core.operators.process.ruled import ProcessingRuled
 from headrace.core.operators.process.sides import ProcessingTwo
 from headrace.core.ordinals import numbers, placed
 from headrace.core.plan import nodes
@@ -79,17 +80,19 @@ class Trial:
         rows: Columns | None = None,
         left: Columns | None = None,
         right: Columns | None = None,
+        rules: Columns | None = None,
         outputs: Mapping[str, Columns] | None = None,
         event_time: str | None = None,
         order: Literal["event_time", "arrival"] | None = None,
     ) -> None:
         """`rows` are the columns of the rows that come, or `left` and `right` those of two inputs;
-        the rest is as in a pipeline."""
+        `rules` those of a broadcast beside `rows`. The rest is as in a pipeline."""
         self.out: list[dict[str, Any]] = []
         self.outputs: dict[str, list[dict[str, Any]]] = {name: [] for name in outputs or {}}
         self.late: list[dict[str, Any]] = []
         """The rows that came when the watermark had passed them."""
-        self._schemas = _inputs(rows, left, right)
+        self._schemas = _inputs(rows, left, right, rules)
+        self._ruled = rules is not None
         self._event_time = event_time
         self._came = 0
         self._now_us = START_US
@@ -112,13 +115,14 @@ class Trial:
             (schema,) = self._schemas
             process = nodes.Process(_key(schema, key), schema, timed, body, LATE)
             return process_operator(process, place, around)
+        keys = (key, () if self._ruled else key)
         left, right = (
-            nodes.Side(name, _key(schema, key), _key(schema, schema.names))
-            for name, schema in zip(("left", "right"), self._schemas, strict=True)
+            nodes.Side(name, _key(schema, of), _key(schema, schema.names))
+            for name, schema, of in zip(("left", "right"), self._schemas, keys, strict=True)
         )
-        late = (LATE, LATE)
-        join = nodes.Join(left, right, "inner", Connected(body), None, "", late, timed)
-        return ProcessingTwo(join, body, place, around)
+        matching = Connected(body, self._ruled)
+        join = nodes.Join(left, right, "inner", matching, None, "", (LATE, LATE), timed)
+        return process_two(join, matching, place, around)
 
     def row(self, **columns: object) -> None:
         """A row comes; columns that are left out are null."""
@@ -134,10 +138,15 @@ class Trial:
 
     def right(self, **columns: object) -> None:
         """A row of the right input comes."""
-        if not isinstance(self._operator, ProcessingTwo):
+        if not isinstance(self._operator, ProcessingTwo) or self._ruled:
             raise TypeError("the class has one input: say left and right columns for two")
-        frame = self._frame([columns], self._schemas[1])
-        self._take(self._operator.process_right(frame))
+        self._of_right(columns)
+
+    def rule(self, **columns: object) -> None:
+        """A row of the broadcast comes."""
+        if not self._ruled:
+            raise TypeError("the class has no broadcast: say the columns of rules")
+        self._of_right(columns)
 
     def watermark(self, at: Moment) -> None:
         """No row with an earlier time than this is to come."""
@@ -161,11 +170,23 @@ class Trial:
         assert isinstance(operator, Processing)
         return operator.cell_of(key[0] if len(key) == 1 else key)
 
+    @property
+    def shared(self) -> Any:
+        """What is kept for all keys, by the names that the class declares."""
+        if not isinstance(self._operator, ProcessingRuled):
+            raise TypeError("the class has no broadcast: say the columns of rules")
+        return self._operator.shared
+
     def timers(self, *key: object) -> dict[str, datetime]:
         """The timers of a key that are set, and to when."""
         cell = self.state(*key)
         names = (name for name, said in self._states.items() if said.kind is Kind.TIMER)
         return {name: at for name in names if (at := getattr(cell, name)) is not None}
+
+    def _of_right(self, columns: Mapping[str, object]) -> None:
+        assert isinstance(self._operator, ProcessingTwo)
+        frame = self._frame([columns], self._schemas[1])
+        self._take(self._operator.process_right(frame))
 
     def _frame(self, rows: Sequence[Mapping[str, object]], schema: Schema) -> pl.DataFrame:
         import polars as pl
@@ -202,14 +223,14 @@ class Trial:
 
 
 def _inputs(
-    rows: Columns | None, left: Columns | None, right: Columns | None
+    rows: Columns | None, left: Columns | None, right: Columns | None, rules: Columns | None
 ) -> tuple[Schema, ...]:
     """The columns of the one input, or of both."""
     if rows is not None and left is None and right is None:
-        return (_schema(rows),)
-    if rows is None and left is not None and right is not None:
+        return tuple(_schema(each) for each in (rows, rules) if each is not None)
+    if rows is None and rules is None and left is not None and right is not None:
         return _schema(left), _schema(right)
-    raise TypeError("say the columns of rows, or those of left and right")
+    raise TypeError("say the columns of rows, perhaps with rules, or those of left and right")
 
 
 def _key(schema: Schema, names: Sequence[str]) -> tuple[nodes.Computed, ...]:

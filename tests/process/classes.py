@@ -12,6 +12,7 @@ from headrace.core.process import (
     Row,
     list_of,
     map_of,
+    shared,
     timer,
     value,
 )
@@ -229,6 +230,35 @@ class Matched(Process):
     def on_timer(self, at: datetime, state: "Matched", out: Out) -> None:
         out(k=self.key, n=0, total=sum(state.open))
         state.open.clear()
+
+
+class Limited(Process):
+    """Rows that are more than the last rule of their s allows; a timer goes by rules as well."""
+
+    limits = shared(map_of("string", "bigint"))
+    rules = shared(value("bigint", default=0))
+    last = shared(list_of("array<bigint>"))
+    seen = value("bigint", default=0)
+    later = timer()
+
+    def on_rule(self, rule: Numbered, state: "Limited") -> None:
+        state.rules += 1
+        if rule.v is None:
+            state.limits.pop(rule.s or "-", None)
+        else:
+            state.limits[rule.s or "-"] = rule.v
+        state.last = [[rule.v or 0, state.rules], *state.last[:2]]
+
+    def on_row(self, row: Numbered, state: "Limited", out: Out) -> None:
+        state.seen += 1
+        most = state.limits.get(row.s or "-")
+        if most is not None and (row.v or 0) > most:
+            out(k=self.key, n=state.seen, total=most)
+        if state.later is None:
+            state.later = self.event_time + timedelta(seconds=2)
+
+    def on_timer(self, at: datetime, state: "Limited", out: Out) -> None:
+        out(k=self.key, n=-state.rules, total=sum(sum(each) for each in state.last))
 
 
 class Alien(Process):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.chains import END, Subtasks, plan_of, script
+from headrace.core.plan import Plan
+from tests.reference import pipelines
+from tests.runtime.chains import END, Subtasks, plan_of, planned, script
 from tests.runtime.test_freezing import disturbed
 
 CLASSES = Path(__file__).parent / "classes.py"
@@ -40,18 +42,44 @@ STEPS = [
 ]
 
 
+CONNECT, RULES = "connect: {left: a, right: b}, ", "from: a, broadcast: {rules: b}, "
+TWO = [
+    CONNECT + step("Matched"),
+    CONNECT + step("Matched", "order: arrival"),
+    RULES + step("Limited"),
+    RULES + step("Limited", "order: arrival"),
+    RULES + step("Limited", on_error=", on_error: skip"),
+]
+
+
+def plan_of_two(text: str) -> Plan:
+    """The plan of a step of two inputs, each with the rows of the reference's pipelines."""
+    source = f"{{memory: {{data: in}}, schema: {pipelines.SCHEMA}, event_time: at}}"
+    return planned(
+        f"sources:\n  a: {source}\n  b: {source}\nsteps:\n  step: {{{text}}}\n"
+        "sinks:\n  out: {from: step, memory: {data: out}}\n"
+    )
+
+
+@pytest.mark.parametrize("text", TWO)
+@pytest.mark.parametrize("seed", range(3))
+def test_begun_anew_a_class_of_two_inputs_goes_on(text: str, seed: int) -> None:
+    disturbed(plan_of_two(text), random.Random(f"{text.replace(str(CLASSES), '')}{seed}"), 20)
+
+
 @pytest.mark.parametrize("text", STEPS)
 @pytest.mark.parametrize("seed", range(3))
 def test_begun_anew_a_class_goes_on(text: str, seed: int) -> None:
     disturbed(plan_of(text), random.Random(f"{text.replace(str(CLASSES), '')}{seed}"), 20)
 
 
-@pytest.mark.parametrize("text", STEPS[::3])
+@pytest.mark.parametrize("text", [*STEPS[::3], *TWO])
 def test_subtasks_that_had_not_come_equally_far_go_on_together(text: str) -> None:
     chance = random.Random(text.replace(str(CLASSES), ""))
-    apart, joined = Subtasks(plan_of(text), 2), Subtasks(plan_of(text), 2)
-    for event in script(chance, 10, subtasks=2):
+    plan = plan_of_two(text) if text in TWO else plan_of(text)
+    apart, joined = Subtasks(plan, 2), Subtasks(plan, 2)
+    for event in script(chance, 20, subtasks=2, sides=apart.sides):
         assert apart.said(event) == joined.said(event), event
     joined.begin_anew(chance.choice([1, 3]))
-    for event in [*script(chance, 10), *END]:
+    for event in [*script(chance, 10, sides=apart.sides), *END]:
         assert apart.said(event) == joined.said(event), event

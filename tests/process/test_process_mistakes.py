@@ -41,6 +41,10 @@ def of(kind: str, *more: str) -> str:
     return f"from: a, key: k, process: {{{clauses}}}"
 
 
+def ruled(kind: str, *more: str) -> str:
+    return f"{of(kind)}, broadcast: {{{', '.join(['rules: b', *more])}}}"
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
@@ -137,7 +141,69 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
             "connect: {left: a, right: b}, key: k,"
             " process: {python: wrong.py:Fine, returns: {k: int}}",
             TIMED,
-            'class "Fine" has no on_left or on_right',
+            'class "Fine" has no on_right | as in def on_right(self, row, state, out): ...',
+        ),
+        (
+            ruled("Fine"),
+            TIMED,
+            'class "Fine" has no on_rule | as in def on_rule(self, rule, state): ...',
+        ),
+        (
+            ruled("SharesNothing"),
+            TIMED,
+            'class "SharesNothing" has no shared state that on_rule could write | as in limits',
+        ),
+        (
+            ruled("RulesOut"),
+            TIMED,
+            "on_rule takes 3 arguments beside self | as in def on_rule(self, rule, state): ...",
+        ),
+        (
+            ruled("SharesWrong"),
+            TIMED,
+            'state "alarm": a timer belongs to a key, and cannot be shared',
+        ),
+        (
+            ruled("SharesWrong"),
+            TIMED,
+            """state "most": shared('int') shares no state | as in shared(value("bigint"))""",
+        ),
+        (ruled("SharesWrong"), TIMED, 'state "least": unknown type "nit" (did you mean "int"?)'),
+        (
+            of("Sharing"),
+            TIMED,
+            'state "most" is shared, and the step has no broadcast | broadcast: {rules: ...}',
+        ),
+        (of("SharesNothing"), TIMED, "has on_rule, and the step no broadcast | broadcast: {"),
+        (
+            ruled("Sharing", "on: a.k = b.k"),
+            TIMED,
+            'broadcast: "on" stands beside "process" | on_rule is handed every rule',
+        ),
+        (
+            ruled("Sharing", "keep: {ttl: 1s}"),
+            TIMED,
+            'broadcast: "keep" stands beside "process" | on_rule says what is kept',
+        ),
+        (
+            ruled("Sharing", "late_to: late"),
+            TIMED,
+            'broadcast: "late_to" stands beside "process" | it belongs to process: {late_to: ...}',
+        ),
+        (
+            f"{ruled('Sharing')}, where: k > 1",
+            TIMED,
+            '"where" stands beside "broadcast" | put it into a step before, one for each input',
+        ),
+        (
+            "from: a, broadcast: {rules: b}",
+            TIMED,
+            'broadcast needs "on", or "process" beside it | on: rules.country = country says which',
+        ),
+        (
+            ruled("Sharing"),
+            "",
+            "process goes by event time, and its input has none | set event_time in the source",
         ),
         (
             "connect: {left: a, right: b}, key: k,"

@@ -37,16 +37,23 @@ def test_whatever_happens_a_class_gives_the_rows_that_it_means(
     survive(data, text, rows=splits)
 
 
-@settings(max_examples=15, deadline=None)
+TWO = {
+    "Matched": "key: k, connect: {left: a, right: b}",
+    "Limited": "key: k, from: a, broadcast: {rules: b}",
+}
+
+
+@pytest.mark.parametrize("name", TWO)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_whatever_happens_a_class_of_two_inputs_gives_the_rows_that_it_means(
+    name: str,
     data: st.DataObject,
 ) -> None:
     left, right = (data.draw(pipelines.SPLITS) for _ in range(2))
     text = (
         f"sources:\n  a: {SOURCE % 'left'}\n  b: {SOURCE % 'right'}\n"
-        "steps:\n  step: {key: k, connect: {left: a, right: b},"
-        f" process: {{python: {FILE}:Matched, {RETURNS}}}}}\n"
+        f"steps:\n  step: {{{TWO[name]}, process: {{python: {FILE}:{name}, {RETURNS}}}}}\n"
         "sinks:\n  out: {from: step, memory: {data: out}}\n"
     )
     survive(data, text, a=left, b=right)

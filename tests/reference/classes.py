@@ -55,8 +55,13 @@ Groups = Sequence[tuple[Mapping[str, Value], list[Row]]]
 """The rows of each key."""
 
 
-def run(body: nodes.Body, *inputs: Groups) -> Iterator[tuple[str, Row]]:
-    """What a class makes of the rows of each key, with the outputs that they go to."""
+def run(
+    body: nodes.Body, *inputs: Groups, rules: Sequence[Row] | None = None
+) -> Iterator[tuple[str, Row]]:
+    """What a class makes of the rows of each key, with the outputs that they go to.
+
+    Every key is handed all `rules`, in the order of all rows.
+    """
     process: Any = load_function(Path(body.file), body.name)()
     names = ("on_row",) if len(inputs) == 1 else ("on_left", "on_right")
     if not all(hasattr(process, name) for name in names):
@@ -65,7 +70,8 @@ def run(body: nodes.Body, *inputs: Groups) -> Iterator[tuple[str, Row]]:
     for name, groups in zip(names, inputs, strict=True):
         for key, members in groups:
             values = tuple(key.values())
-            found = keys.setdefault(tuple(map(same, values)), (values, []))
+            every = [(rule, "on_rule") for rule in rules or ()]
+            found = keys.setdefault(tuple(map(same, values)), (values, every))
             found[1].extend((row, name) for row in members)
     for number, (values, rows) in enumerate(keys.values()):
         yield from _of_key(process, body, values, rows, number)
@@ -89,7 +95,8 @@ def _of_key(
         if left and (due is None or _moment(left[0][0]) <= due[0]):
             row, method = left.pop(0)
             here.time_us = row.time
-            getattr(process, method)(SimpleNamespace(**row.values), memory, out)
+            outs = () if method == "on_rule" else (out,)
+            getattr(process, method)(SimpleNamespace(**row.values), memory, *outs)
         else:
             assert due is not None
             here.time_us, here.timer = (due[0] - EPOCH) // timedelta(microseconds=1), due[1]

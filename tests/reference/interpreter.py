@@ -48,7 +48,7 @@ def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dic
             case nodes.Step():
                 join = two_sided(part)
                 if join is not None and isinstance(join.matching, Connected):
-                    streams.update(_connected(part, join, join.matching.body, streams))
+                    streams.update(_connected(part, join, join.matching, streams))
                     continue
                 if join is not None:
                     rows = joined(join, *(streams[name] for name in part.inputs))
@@ -112,11 +112,16 @@ def _step(
 
 
 def _connected(
-    step: nodes.Step, join: nodes.Join, body: nodes.Body, streams: Mapping[str, Rows]
+    step: nodes.Step, join: nodes.Join, matching: Connected, streams: Mapping[str, Rows]
 ) -> dict[str, Rows]:
     """What a class makes of the rows of two inputs."""
-    sides = zip(join.keys, step.inputs, strict=True)
-    found = [*classes.run(body, *(_grouped(key, streams[name]) for key, name in sides))]
+    body, of_left = matching.body, step.inputs[0]
+    if matching.everywhere:
+        grouped = _grouped(join.left.key, streams[of_left])
+        found = [*classes.run(body, grouped, rules=streams[step.inputs[1]])]
+    else:
+        sides = zip(join.keys, step.inputs, strict=True)
+        found = [*classes.run(body, *(_grouped(key, streams[name]) for key, name in sides))]
     names = {f"{step.name}.{output}": output for output, _ in body.outputs}
     rows = {name: [row for of, row in found if of == output] for name, output in names.items()}
     return {**rows, step.name: [row for name, row in found if not name]}

@@ -60,9 +60,11 @@ class Event:
     rows: tuple[dict[str, Any], ...] = ()
     watermark_us: int | None = None
     only: int | None = None
+    side: int = 0
+    """By which of the inputs rows come."""
 
 
-def script(chance: random.Random, length: int, subtasks: int = 0) -> list[Event]:
+def script(chance: random.Random, length: int, subtasks: int = 0, *, sides: int = 1) -> list[Event]:
     """Rows and watermarks, some rows late; with `subtasks`, watermarks that come apart for each."""
     reached = [pipelines.BEGIN] * max(subtasks, 1)
     events = []
@@ -72,7 +74,8 @@ def script(chance: random.Random, length: int, subtasks: int = 0) -> list[Event]
         match chance.randrange(5):
             case 0 | 1 | 2:
                 rows = tuple(_row(chance, reached[at]) for _ in range(chance.randint(1, 6)))
-                events.append(Event(wall_us, rows))
+                side = chance.randrange(sides) if sides > 1 else 0
+                events.append(Event(wall_us, rows, side=side))
             case 3:
                 reached[at] += timedelta(seconds=chance.choice([0, 0.5, 2, 5]))
                 only = at if subtasks else None
@@ -156,12 +159,17 @@ class Subtasks:
         """As after a crash: of what was kept, by so many; those before went on until then."""
         frozen = self.freeze()
         now_us, came = self.now_us, self.came
-        for event in script(random.Random(self.came), 2):
+        for event in script(random.Random(self.came), 2, sides=self.sides):
             self.said(event)
         for each in self.compiled:
             each.close()
         self.now_us, self.came, self.parallelism = now_us, came, parallelism
         self._begin(frozen)
+
+    @property
+    def sides(self) -> int:
+        """How many inputs there are."""
+        return sum(edge.consumer == "step" for edge in self.plan.edges)
 
     def _begin(self, restored: tuple[Frozen, ...]) -> None:
         step = self.plan.part("step")
@@ -184,8 +192,8 @@ class Subtasks:
         yield from self._wait(self.now_us + event.wall_us)
         chains = list(self._chains())
         if event.rows:
-            for at, rows in self._dealt(event.rows):
-                yield from chains[at].process(rows)
+            for at, rows in self._dealt(event.rows, event.side):
+                yield from chains[at].process(rows, event.side)
         if event.watermark_us is not None:
             for at, chain in enumerate(chains):
                 if event.only in (None, at) and event.watermark_us > self.reached_us[at]:
@@ -204,13 +212,18 @@ class Subtasks:
             yield from chain.tick(self.now_us)
         raise AssertionError("an operator is due again and again")
 
-    def _dealt(self, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _dealt(
+        self, rows: Sequence[dict[str, Any]], side: int
+    ) -> Iterable[tuple[int, pl.DataFrame]]:
         """The rows as they come to each subtask."""
-        (edge,) = (edge for edge in self.plan.edges if edge.consumer == "step")
+        edges = (edge for edge in self.plan.edges if edge.consumer == "step")
+        (edge,) = (edge for edge in edges if edge.side == side)
         frame = pipelines.frame(list(rows)).with_columns(pl.col("at").alias(EVENT_TIME))
         if self.plan.streams[edge.stream].ordered:
             frame = placed(frame, numbers(0, 0, self.came, frame.height))
         self.came += frame.height
+        if edge.exchange == "broadcast":
+            return [(at, frame) for at in range(self.parallelism)]
         keys = frame.select(to_expr(each.value).alias(each.name) for each in edge.key)
         return partition(frame, keys, self.plan.key_groups, self.parallelism)
 

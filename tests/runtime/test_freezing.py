@@ -90,7 +90,7 @@ def disturbed(whole: Plan, chance: random.Random, length: int, times: int = 1) -
     """
     one = Subtasks(whole, 1)
     others = [Subtasks(whole, chance.randint(1, 3)) for _ in range(times)]
-    for at, event in enumerate([*script(chance, length), *END]):
+    for at, event in enumerate([*script(chance, length, sides=one.sides), *END]):
         said = one.said(event)
         for number, other in enumerate(others):
             assert other.said(event) == said, (at, event, number)

@@ -28,6 +28,7 @@ Cell: TypeAlias = Any
 States: TypeAlias = Mapping[str, Declared]
 
 
+NO_MORE: Mapping[str, property] = {}
 CELL = "State"
 """What the classes of cells are called."""
 
@@ -51,10 +52,17 @@ def undeclared(name: str, known: Sequence[str]) -> str:
 class Cells:
     """Makes cells, and takes them back to what they were."""
 
-    def __init__(self, states: States, work: Work, timers: Timers, waits: Timers) -> None:
-        """`timers` go by event time, `waits` by the wall clock."""
+    def __init__(
+        self,
+        states: States,
+        work: Work,
+        timers: Timers,
+        waits: Timers,
+        beside: Mapping[str, property] = NO_MORE,
+    ) -> None:
+        """`timers` go by event time, `waits` by the wall clock; `beside` is seen as well."""
         slots: list[str] = []
-        namespace: dict[str, object] = {}
+        namespace: dict[str, object] = {"_cells": self, **beside}
         begin: list[tuple[str, object]] = []
         for name, said in states.items():
             clock = work.now_us if said.processing else work.event_us

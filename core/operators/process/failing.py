@@ -11,6 +11,7 @@ from typing import Any
 from headrace.core.operators.map import FailedRow
 from headrace.core.operators.process.cells import CELL, undeclared
 from headrace.core.operators.process.outs import Misfit, Outs
+from headrace.core.operators.process.work import EVERY
 from headrace.core.user_code import UserCode, UserCodeError, said, where
 
 RETURNED = "what goes out is handed to out(...); a method returns nothing"
@@ -35,7 +36,8 @@ class Failing:
 
     def of_row(self, error: BaseException, key: object, row: dict[str, Any]) -> UserCodeError:
         """A row could not be handled."""
-        return self._told(error, f"in the row {row} of the key {key!r}")
+        of = f"in the rule {row}" if key is EVERY else f"in the row {row} of the key {key!r}"
+        return self._told(error, of)
 
     def of_timer(
         self, error: BaseException, key: object, name: str, at: datetime | None

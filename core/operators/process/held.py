@@ -6,12 +6,12 @@ need never be filed. What is left then is in the state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.frames import joined
-from headrace.core.state import SLOT, Runs, RunsLayout, StepState
+from headrace.core.state import SLOT, Runs, RunsLayout, Spread, StepState
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,21 +36,9 @@ class Held:
 
     def released(self, before_us: int) -> pl.DataFrame | None:
         """The rows before that time, in their order, which are held no longer."""
-        found = self._of_runs(before_us)
-        left: list[pl.DataFrame] = []
-        for frame in self._fresh:
-            early = frame[EVENT_TIME].to_physical() < before_us
-            if early.all():
-                found.append(frame)
-            elif early.any():
-                found.append(frame.filter(early))
-                left.append(frame.filter(~early))
-            else:
-                left.append(frame)
-        self._fresh = left
-        if not found:
-            return None
-        return in_order(joined(found))
+        early, self._fresh = _parted(self._fresh, before_us)
+        found = self._of_runs(before_us) + early
+        return in_order(joined(found)) if found else None
 
     def file(self) -> None:
         """Have all rows in the state."""
@@ -68,6 +56,49 @@ class Held:
             return []
         taken = self._runs.take(before_us - 1)
         return [] if taken is None else [taken.select(self._columns)]
+
+
+class HeldByAll:
+    """The rows of an input that every subtask has whole."""
+
+    def __init__(self, name: str, columns: Iterable[str], state: StepState) -> None:
+        self._columns = list(columns)
+        self._kept = state.entries(name, Spread.GROUPS)
+        self._frames = [] if self._kept.rows is None else [self._kept.rows]
+
+    def __len__(self) -> int:
+        return sum(frame.height for frame in self._frames)
+
+    def hold(self, frame: pl.DataFrame) -> None:
+        """Rows have come, late ones among them: they are released with the next."""
+        self._frames.append(frame.select(self._columns))
+
+    def released(self, before_us: int) -> pl.DataFrame | None:
+        """The rows before that time, in their order, which are held no longer."""
+        early, self._frames = _parted(self._frames, before_us)
+        return in_order(joined(early)) if early else None
+
+    def file(self) -> None:
+        """Have all rows in the state."""
+        self._kept.rows = joined(self._frames) if self._frames else None
+
+
+def _parted(
+    frames: Iterable[pl.DataFrame], before_us: int
+) -> tuple[list[pl.DataFrame], list[pl.DataFrame]]:
+    """The rows before a time, and the others."""
+    early: list[pl.DataFrame] = []
+    left: list[pl.DataFrame] = []
+    for frame in frames:
+        is_early = frame[EVENT_TIME].to_physical() < before_us
+        if is_early.all():
+            early.append(frame)
+        elif is_early.any():
+            early.append(frame.filter(is_early))
+            left.append(frame.filter(~is_early))
+        else:
+            left.append(frame)
+    return early, left
 
 
 def in_order(frame: pl.DataFrame) -> pl.DataFrame:

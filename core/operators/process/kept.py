@@ -106,12 +106,12 @@ class Kept:
             if table.rows:
                 found = table.find(keys)
                 until = found[UNTIL].to_list() if UNTIL in found.columns else None
-                _write(name, said, [made[at] for at in found[ASKED].to_list()], found, until)
+                fill(name, said, [made[at] for at in found[ASKED].to_list()], found, until)
 
     def _put(self, name: str, said: Declared, cells: list[Cell]) -> None:
         import polars as pl
 
-        values, until = _written(name, said, cells)
+        values, until = written_of(name, said, cells)
         full = [at for at, value in enumerate(values) if value is not NOTHING]
         table = self.tables[name]
         if len(full) < len(cells) and table.rows:
@@ -121,27 +121,12 @@ class Kept:
             return
         keys = pl.Series(KEY, [cells[at]._key for at in full], dtype=pl.String)
         kept = [values[at] for at in full]
-        frame = pl.DataFrame([keys, self._series(name, said, kept, [cells[at] for at in full])])
+        column = series(self._name, name, said, kept, [cells[at] for at in full])
+        frame = pl.DataFrame([keys, column])
         if until is not None:
             untils = pl.Series(UNTIL, [until[at] for at in full], dtype=pl.Int64)
             frame = frame.with_columns(untils)
         table.put(frame)
-
-    def _series(self, name: str, said: Declared, values: list[Any], cells: list[Cell]) -> pl.Series:
-        import polars as pl
-
-        type = column(said)
-        if said.kind is Kind.TIMER:
-            return pl.Series(VALUE, values, dtype=pl.Int64).cast(type)
-        try:
-            return pl.Series(VALUE, values, dtype=type, strict=True)
-        except (TypeError, pl.exceptions.PolarsError, OverflowError):
-            for value, cell in zip(values, cells, strict=True):
-                if not _fits(value, type):
-                    shown = f"{value!r:.200} ({value.__class__.__name__})"
-                    message = f"{self._name}: state {quoted(name)} is a {said}, and was set to"
-                    raise UserCodeError(f"{message} {shown}, of the key {cell._id!r}") from None
-            raise
 
     def _beside(self) -> Size:
         return Size(len(self._touched), (len(self._touched) + len(self._clean)) * CELL_BYTES)
@@ -180,6 +165,25 @@ def column(said: Declared) -> pl.DataType:
     return types[0]
 
 
+def series(of: str, name: str, said: Declared, values: list[Any], cells: list[Cell]) -> pl.Series:
+    """What cells have of a state as a column; `of` is how messages call the class."""
+    import polars as pl
+
+    type = column(said)
+    if said.kind is Kind.TIMER:
+        return pl.Series(VALUE, values, dtype=pl.Int64).cast(type)
+    try:
+        return pl.Series(VALUE, values, dtype=type, strict=True)
+    except (TypeError, pl.exceptions.PolarsError, OverflowError):
+        for value, cell in zip(values, cells, strict=True):
+            if not _fits(value, type):
+                shown = f"{value!r:.200} ({value.__class__.__name__})"
+                message = f"{of}: state {quoted(name)} is a {said}, and was set to {shown}"
+                whose = "" if said.shared else f", of the key {cell._id!r}"
+                raise UserCodeError(f"{message}{whose}") from None
+        raise
+
+
 def _fits(value: object, type: pl.DataType) -> bool:
     import polars as pl
 
@@ -190,7 +194,7 @@ def _fits(value: object, type: pl.DataType) -> bool:
     return True
 
 
-def _write(
+def fill(
     name: str, said: Declared, cells: list[Cell], found: pl.DataFrame, until: list[int] | None
 ) -> None:
     """What was found, into cells that are new."""
@@ -226,7 +230,7 @@ def _set(cells: Iterable[Cell], slot: str, values: Iterable[object]) -> None:
         setattr(cell, slot, value)
 
 
-def _written(
+def written_of(
     name: str, said: Declared, cells: list[Cell]
 ) -> tuple[list[Any], list[int | None] | None]:
     """What of each cell goes into the table, or NOTHING, and until when it is kept."""

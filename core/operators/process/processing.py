@@ -7,7 +7,7 @@ come, and timers by event time when the watermark has passed them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from headrace.core.operators.process.work import Work
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.plan.states import DUE, HELD, WAITS
-from headrace.core.process.declared import Kind
+from headrace.core.process.declared import Declared, Kind
 from headrace.core.process.process import moment
 from headrace.core.state import NO_CLOCK_US
 from headrace.core.types import TIMESTAMP, Schema, to_polars
@@ -60,8 +60,9 @@ class Processing(Timely):
             Timers([n for n, said in states.items() if said.processing is by_clock])
             for by_clock in (False, True)
         )
-        self._cells = cells = Cells(states, work, timers, waits)
-        self._kept = Kept(states, cells, place.state, self._keys, code.shown)
+        own = {name: said for name, said in states.items() if not said.shared}
+        self._cells = cells = Cells(own, work, timers, waits, self._sharing(states))
+        self._kept = Kept(own, cells, place.state, self._keys, code.shown)
         outputs = {MAIN: operation.body.returns, **dict(operation.body.outputs)}
         self._outs = Outs(outputs, work)
         self._failing = Failing(code, self._outs, states)
@@ -69,13 +70,18 @@ class Processing(Timely):
         process._stand(work)
         self._rows = self._making_rows()
         self._handling = RowByRow(
-            process, work, cells, self._outs, self._failing, careful=around.failed is not None
+            process,
+            work,
+            self._outs,
+            self._failing,
+            careful=around.failed is not None,
+            tells_rules=place.is_first,
         )
         streams = around.streams(operation.body, place.stream)
         self._gathering = Gathering(self._outs, streams, around.ordered)
-        own = {said.processing for said in states.values() if said.kind is Kind.TIMER}
-        self._due = self._timers(DUE, timers) if False in own else None
-        self._waits = self._timers(WAITS, waits) if True in own else None
+        clocks = {said.processing for said in states.values() if said.kind is Kind.TIMER}
+        self._due = self._timers(DUE, timers) if False in clocks else None
+        self._waits = self._timers(WAITS, waits) if True in clocks else None
         self._held = self._holding(HELD, operation.columns) if operation.body.in_time else None
         self._newest_us = NO_CLOCK_US
         self._look_us: int | None = None
@@ -152,6 +158,10 @@ class Processing(Timely):
     def cell_of(self, key: object) -> Any:
         """What is kept of a key: for those who try a class."""
         return self._kept.cells([key])[0]
+
+    def _sharing(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
+        """What all keys see of those states that are shared: there are none."""
+        return {}
 
     def _making_rows(self) -> Rows:
         """What makes row objects for the class."""

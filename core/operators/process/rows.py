@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
 from headrace.core.keygroups import groups_of
 from headrace.core.operators.map import FailedRow
-from headrace.core.operators.process.cells import Cells
 from headrace.core.operators.process.failing import Failing
 from headrace.core.operators.process.outs import Outs, timed
 from headrace.core.operators.process.timers import Timers
-from headrace.core.operators.process.work import Work
+from headrace.core.operators.process.work import EVERY, Work
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.process.process import moment
 from headrace.core.state import KEY, NO_CLOCK_US
@@ -70,19 +69,22 @@ class RowByRow:
         self,
         process: Any,
         work: Work,
-        cells: Cells,
         outs: Outs,
         failing: Failing,
         *,
         careful: bool,
+        tells_rules: bool = True,
     ) -> None:
-        """`careful`: a row that fails is left out, and what it has done is undone."""
+        """`careful`: a row that fails is left out, and what it has done is undone.
+
+        Of those that all subtasks see one `tells_rules` that failed.
+        """
         self._on_timer: Call | None = getattr(process, "on_timer", None)
         self._work = work
-        self._cells = cells
         self._outs = outs
         self._failing = failing
         self._careful = careful
+        self._tells_rules = tells_rules
         self.moments: list[Moment] = []
         """The timers that were handled since the last rows."""
         self.failures: list[FailedRow] = []
@@ -156,16 +158,17 @@ class RowByRow:
 
     def _try(self, cell: Any, call: Call, what: Any, of: Callable[[], dict[str, Any]]) -> None:
         """Do something to a cell, or nothing, and note what has failed."""
-        saved, marked = self._cells.saved(cell), self._outs.marked()
+        saved, marked = cell._cells.saved(cell), self._outs.marked()
         try:
             found = call(what, cell, self._outs.out)
             if found is not None:
                 raise self._failing.returned(found, call.__name__)
             self._outs.check(marked)
         except Exception as error:
-            self._cells.restore(cell, saved)
+            cell._cells.restore(cell, saved)
             self._outs.back_to(marked)
-            self.failures.append(self._failing.letter(error, of()))
+            if self._tells_rules or cell._id is not EVERY:
+                self.failures.append(self._failing.letter(error, of()))
 
     def fire(
         self,

@@ -6,7 +6,7 @@ side. A key is the same on both sides: by its types, and by how it is encoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.blame import blamed
@@ -15,10 +15,10 @@ from headrace.core.operators.grouping import Grouping
 from headrace.core.operators.operator import Output
 from headrace.core.operators.place import Place
 from headrace.core.operators.process.around import Around
-from headrace.core.operators.process.held import Held, in_order
+from headrace.core.operators.process.held import Held, HeldByAll, in_order
 from headrace.core.operators.process.loaded import Rows, check
 from headrace.core.operators.process.processing import Processing
-from headrace.core.operators.process.rows import PIECE, Came, shown_in
+from headrace.core.operators.process.rows import PIECE, Call, Came, shown_in
 from headrace.core.operators.process.timers import Timers
 from headrace.core.plan import nodes
 from headrace.core.plan.states import HELD_RIGHT
@@ -28,28 +28,27 @@ if TYPE_CHECKING:
     import polars as pl
 
 SIDE = "__side"
-METHODS = ("on_left", "on_right")
 
 
 class ProcessingTwo(Processing):
     """The operator; `process` takes the rows of the left input."""
 
-    method = METHODS[0]
+    method = "on_left"
+    method_right = "on_right"
 
     def __init__(self, join: nodes.Join, body: nodes.Body, place: Place, around: Around) -> None:
         sides = [_schema(side) for side in (join.left, join.right)]
         left = nodes.Process(join.left.key, sides[0], join.timed, body, join.late_to[0])
         super().__init__(left, place, around)
         code = around.code
-        check(code.load(), code.shown, METHODS[1:], dict(body.states))
-        self._calls = tuple(getattr(self._process, name) for name in METHODS)
+        check(code.load(), code.shown, (self.method_right,), dict(body.states))
+        call = getattr(self._process, self.method_right)
+        self._calls = (getattr(self._process, self.method), self._calling(call))
         self._of_right = Grouping(join.right.key)
         self._right = sides[1]
         self._late_right = join.late_to[1]
-        self._makes = (self._rows, Rows.of(self._calls[1], sides[1], code.shown))
-        self._held_right: Held | None = None
-        if body.in_time:
-            self._held_right = self._holding(HELD_RIGHT, sides[1])
+        self._makes = (self._rows, Rows.of(call, sides[1], code.shown))
+        self._held_right = self._holding_right() if body.in_time else None
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Rows of the right input are held, or handled."""
@@ -74,6 +73,14 @@ class ProcessingTwo(Processing):
     def held(self) -> int:
         """The rows that are held, and the timers."""
         return super().held + (0 if self._held_right is None else len(self._held_right))
+
+    def _calling(self, call: Any) -> Call:
+        """What handles a row of the right input."""
+        made: Call = call
+        return made
+
+    def _holding_right(self) -> Held | HeldByAll:
+        return self._holding(HELD_RIGHT, self._right)
 
     def _keyed_right(self, frame: pl.DataFrame) -> pl.DataFrame:
         return self._of_right.rows(frame, self._right.names)
@@ -101,21 +108,25 @@ class ProcessingTwo(Processing):
             self._handling.handle(came, timers)
             yield from self._gathered(piece.drop(SIDE), came.shown)
 
+    def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
+        """The cell of each row of a side."""
+        return self._cells_of(rows)
+
     def _came(
         self, parts: list[pl.DataFrame | None], sides: list[int], piece: pl.DataFrame
     ) -> Came:
         """Rows of both sides, in one order."""
-        rows, ids = [iter(()), iter(())], [iter(()), iter(())]
+        rows, cells = [iter(()), iter(())], [iter(()), iter(())]
         for side, part in enumerate(parts):
             if part is not None:
                 rows[side] = iter(self._makes[side].made(part))
-                ids[side] = iter(self._keys.ids(part))
+                cells[side] = iter(self._cells_on(side, part))
         times = None
         if EVENT_TIME in piece.columns:
             times = piece[EVENT_TIME].to_physical().to_list()
         return Came(
             [next(rows[side]) for side in sides],
-            self._kept.cells([next(ids[side]) for side in sides]),
+            [next(cells[side]) for side in sides],
             times,
             _shown(parts, sides),
             None,

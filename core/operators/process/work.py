@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+class Every:
+    """Stands in the place of a key where all of them are meant."""
+
+    def __repr__(self) -> str:
+        return "every key"
+
+
+EVERY = Every()
+
+
 class Work:
     """`Here` for a user's class; operators and harnesses set it before each call."""
 
@@ -49,7 +59,10 @@ class Work:
         """The key that is handled."""
         if self.frame is not None:
             raise RuntimeError("rows of many keys are handled: their key is in their columns")
-        return (self.cells[self.at] if self.timer is None else self.cell)._id
+        found = (self.cells[self.at] if self.timer is None else self.cell)._id
+        if found is EVERY:
+            raise RuntimeError("a rule has no key: it is for all of them")
+        return found
 
     @property
     def time_us(self) -> int | None:

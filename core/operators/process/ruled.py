@@ -1,0 +1,78 @@
+"""The operator of `process` beside a `broadcast`: rows by key, and rules that every subtask has.
+
+Rules are handled in one order of time with the rows, and write what all keys share. One that comes
+when the watermark has passed it is handled with the next: it is no row that could be left out, for
+each subtask would leave out others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.blame import blamed
+from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.operators.operator import Output
+from headrace.core.operators.process.held import HeldByAll
+from headrace.core.operators.process.rows import Call
+from headrace.core.operators.process.shared import Shared
+from headrace.core.operators.process.sides import ProcessingTwo
+from headrace.core.plan.states import HELD_RIGHT
+from headrace.core.process.declared import Declared
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RIGHT = 1
+
+
+class ProcessingRuled(ProcessingTwo):
+    """The operator; `process_right` takes the rules."""
+
+    method = "on_row"
+    method_right = "on_rule"
+    _shared: Shared
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Rules are held, or handled."""
+        if not frame.height:
+            return
+        with blamed(self._around.step):
+            if self._held_right is None:
+                yield from self._handled((None, self._keyed_right(frame)), None)
+            else:
+                self._held_right.hold(self._keyed_right(frame))
+
+    def settle(self) -> None:
+        """File rules, and what is shared, beside the rest."""
+        with blamed(self._around.step):
+            self._shared.file()
+        super().settle()
+
+    @property
+    def shared(self) -> Any:
+        """What is shared: for those who try a class."""
+        return self._shared.cell
+
+    def _sharing(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
+        shared = {name: said for name, said in states.items() if said.shared}
+        state, shown = self._place.state, self._around.code.shown
+        self._shared = Shared(shared, self._work, state, shown)
+        return self._shared.seen
+
+    def _calling(self, call: Any) -> Call:
+        def on_rule(rule: Any, cell: Any, out: Any) -> object:
+            found: object = call(rule, cell)
+            return found
+
+        return on_rule
+
+    def _holding_right(self) -> HeldByAll:
+        columns = (*self._right.names, EVENT_TIME, ORDER)
+        return HeldByAll(HELD_RIGHT, columns, self._place.state)
+
+    def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
+        if side == RIGHT:
+            return repeat(self._shared.cell, rows.height)
+        return super()._cells_on(side, rows)

@@ -1,0 +1,72 @@
+"""What a class keeps for all keys: one cell in each subtask, which only `on_rule` writes.
+
+All subtasks are handed the same rules in the same order, so all of them come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from headrace.core.operators.process.cells import Cells, States
+from headrace.core.operators.process.copies import copied, is_nested
+from headrace.core.operators.process.kept import NOTHING, fill, series, written_of
+from headrace.core.operators.process.timers import Timers
+from headrace.core.operators.process.work import EVERY, Work
+from headrace.core.process.declared import Declared, Kind
+from headrace.core.state import UNTIL, Entries, Spread, StepState
+
+
+class Shared:
+    """The shared states of a class."""
+
+    def __init__(self, states: States, work: Work, state: StepState, name: str) -> None:
+        """`name` is how messages call the class."""
+        self._states = states
+        self._name = name
+        none = Timers(())
+        self.cell = Cells(states, work, none, none).new(EVERY)
+        """What `on_rule` writes."""
+        self._entries: dict[str, Entries] = {}
+        for each, said in states.items():
+            entries = self._entries[each] = state.entries(each, Spread.GROUPS)
+            if entries.rows is not None and entries.rows.height:
+                until = entries.rows[UNTIL].to_list() if UNTIL in entries.rows.columns else None
+                fill(each, said, [self.cell], entries.rows, until)
+
+    @property
+    def seen(self) -> Mapping[str, property]:
+        """The states as the cells of keys have them: to be read."""
+        return {name: self._seen(name, said) for name, said in self._states.items()}
+
+    def file(self) -> None:
+        """Have all of it in the state."""
+        import polars as pl
+
+        for name, said in self._states.items():
+            (value,), until = written_of(name, said, [self.cell])
+            if value is NOTHING:
+                self._entries[name].rows = None
+                continue
+            frame = series(self._name, name, said, [value], [self.cell]).to_frame()
+            if until is not None:
+                frame.insert_column(1, pl.Series(UNTIL, until, dtype=pl.Int64))
+            self._entries[name].rows = frame
+
+    def _seen(self, name: str, said: Declared) -> property:
+        cell, own = self.cell, is_nested(said.types)
+
+        def read(_: object) -> Any:
+            value = copied(getattr(cell, name)) if own else getattr(cell, name)
+            match said.kind:
+                case Kind.MAP:
+                    return MappingProxyType(value)
+                case Kind.LIST:
+                    return tuple(value)
+            return value
+
+        def write(_: object, value: object) -> None:
+            raise TypeError(f'state "{name}" is shared by all keys: on_rule sets it')
+
+        return property(read, write)

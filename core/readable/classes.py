@@ -64,14 +64,11 @@ class ClassStates:
         if name in (DUE, WAITS):
             return self._filed(whole)
         said = self._states[name]
-        if not said.shared:
-            keys = pl.DataFrame(decoded(whole[KEY], self._key.columns))
-        else:
-            keys = pl.DataFrame()
-        rows = keys.with_columns(whole[VALUE].alias(EACH))
+        keys = [] if said.shared else list(decoded(whole[KEY], self._key.columns))
+        rows = pl.DataFrame([*keys, whole[VALUE].alias(EACH)])
         if said.kind in (Kind.LIST, Kind.MAP):
             return self._elements(said, rows)
-        shown = free("at" if said.kind is Kind.TIMER else VALUE, keys.columns)
+        shown = free("at" if said.kind is Kind.TIMER else VALUE, self._names(said))
         rows = rows.rename({EACH: shown})
         if UNTIL not in whole.columns:
             return rows

@@ -16,6 +16,9 @@ KNOWN = {
     "lists with a ttl": ("Fading", "recent: k row value until", ["1 1 3 5", "1 2 1 7"]),
     "rows that wait": ("Sessions", "held: k s v x at event_time", ["2 b 7 -2.0 7 7"]),
     "timers that came": ("Sessions", "over: k at", []),
+    "what all keys share": ("Limited", "limits: key value", ["- 1", "a 4", "b 2", "c 3"]),
+    "one value of all keys": ("Limited", "rules: value", ["5"]),
+    "rules that wait": ("Limited", "held_right: k s v x at event_time", ["2 b 7 -2.0 7 7"]),
 }
 
 
@@ -25,7 +28,8 @@ def test_what_a_class_keeps_is_read(
 ) -> None:
     state, _, names = columns.partition(": ")
     number = "n: int" if kind == "Totals" else "n: bigint"
-    clauses = f"from: rows, {step(kind)}".replace("n: bigint", number)
+    rules = "broadcast: {rules: {from: rows, as: rules}}, " if kind == "Limited" else ""
+    clauses = f"from: rows, {rules}{step(kind)}".replace("n: bigint", number)
     with Stopped(tmp_path, clauses).kept() as kept:
         found = read(kept, state)
         by = ReadableStep.of("step", kept.document, kept.frozen("step")).identity(state)

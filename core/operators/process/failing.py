@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import datetime
 from inspect import isgenerator
 from typing import Any
@@ -12,10 +12,13 @@ from headrace.core.operators.map import FailedRow
 from headrace.core.operators.process.cells import CELL, undeclared
 from headrace.core.operators.process.outs import Misfit, Outs
 from headrace.core.operators.process.work import EVERY
+from headrace.core.process.declared import Declared
 from headrace.core.user_code import UserCode, UserCodeError, said, where
 
 RETURNED = "what goes out is handed to out(...); a method returns nothing"
 
+READ_ONLY = re.compile("'(mappingproxy|tuple)' object (has no attribute|does not support)")
+"""What Python says where a map or a list is changed that all keys share."""
 UNDECLARED = re.compile(f"'{CELL}' object has no attribute '(\\w+)'$")
 """What Python says where a state is set that there is not."""
 
@@ -23,10 +26,11 @@ UNDECLARED = re.compile(f"'{CELL}' object has no attribute '(\\w+)'$")
 class Failing:
     """Says it for one class."""
 
-    def __init__(self, code: UserCode, outs: Outs, states: Iterable[str]) -> None:
-        """`states` are the names of those that the class declares."""
+    def __init__(self, code: UserCode, outs: Outs, states: Mapping[str, Declared]) -> None:
+        """`states` are those that the class declares."""
         self._code = code
         self._states = tuple(states)
+        self._shares = any(said.shared for said in states.values())
         self._outs = outs
 
     @property
@@ -66,6 +70,8 @@ class Failing:
         hint = error.hint if isinstance(error, UserCodeError) else ""
         if isinstance(error, Exception) and not hint:
             hint = self._outs.hint(error)
+        if self._shares and READ_ONLY.match(str(error)):
+            hint = "what all keys share is written in on_rule"
         return UserCodeError(f"{self._message(error)} ({of})", hint)
 
     def _message(self, error: BaseException) -> str:

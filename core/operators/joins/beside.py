@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.frames import projected
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.probing import Pair, Probe
 
@@ -44,7 +43,7 @@ class Beside:
             yield from self._probe.pairs()
             return
         of_asking, of_there = (
-            frame.select(name for name in frame.columns if name in self._pairs.reads)
+            frame[[name for name in frame.columns if name in self._pairs.reads]]
             for frame in (self._asking, self._there)
         )
         for asks, meets in self._probe.pairs():
@@ -66,9 +65,4 @@ def without(rows: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
 
 
 def _picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
-    import polars as pl
-
-    if not frame.width:
-        return frame
-    few = len(rows) < frame.height  # what counts is what is made
-    return (projected if few else pl.DataFrame.select)(frame, pl.all().gather(rows))
+    return frame[rows] if frame.width else frame

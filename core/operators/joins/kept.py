@@ -59,18 +59,18 @@ class Kept:
 
     def of(self, frame: pl.DataFrame, slot: pl.Expr | None = None) -> pl.DataFrame:
         """What is kept of these rows; SLOT is their time, or what that comes to."""
-        import polars as pl
-
         rows = self.side.rows(frame)
-        slot = pl.col(self.side.time) if slot is None else slot
-        return projected(rows, *self._columns, slot.alias(SLOT))
+        if slot is not None:
+            return projected(rows, *self._columns, slot.alias(SLOT))
+        return rows[[*self._columns]].hstack([rows[self.side.time].alias(SLOT)])
 
     def shown(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
         """What goes out of kept rows, and what is more."""
-        import polars as pl
-
-        time = [] if self._time is None else [pl.col(SLOT).alias(self._time)]
-        return projected(rows, *self._shown, *time, *more)
+        if more:
+            assert self._time is None, "where there are bounds, no time of a row goes out"
+            return projected(rows, *self._shown, *more)
+        time = [] if self._time is None else [rows[SLOT].alias(self._time)]
+        return rows[[*self._shown]].hstack(time)
 
     def few(self, asking: int) -> bool:
         """Whether so many rows are few beside those that are kept."""
@@ -81,7 +81,8 @@ class Kept:
         after, until = _reach(asking[SLOT], near)
         if not self.few(asking.height):
             return self.runs.read(after, until)
-        return self.runs.of_keys(asking.select(self.key).unique(), after)
+        keys = asking[[*self.key]]
+        return self.runs.of_keys(keys.unique() if keys.height > 1 else keys, after)
 
     def owed(self, asking: int) -> int:
         """On how many rows works who asks for those that so many rows may meet."""

@@ -1,11 +1,12 @@
 """Which rows of two frames meet: those with equal keys, and times that are near each other.
 
 Rows that are there become numbers, sorted: the hash of the key above, the row's place in the order
-of time below. So the rows that may meet one that asks stand beside each other, and where they begin
-and end is found by halving. How many pairs there are is known before any is made, and they are made
-so many at a time: a key that nearly all rows have takes time, but no memory. (A hash join by the
-key alone, filtered by time behind it, makes a hundred times the pairs where a key has a hundred
-rows; where it has one, it takes half as long.)
+of time below. So the rows that may meet one that asks stand beside each other. Those that ask are
+sorted by their hashes too, and both are gone through side by side; or, where they are few, it is
+found by halving where those begin and end that they may meet. How many pairs there are is known
+before any is made, and they are made so many at a time: a key that nearly all rows have takes time,
+but no memory. (A hash join by the key alone, filtered by time behind it, makes a hundred times the
+pairs where a key has a hundred rows; where it has one, it takes as long.)
 """
 
 from __future__ import annotations
@@ -24,16 +25,14 @@ if TYPE_CHECKING:
 Pair: TypeAlias = "tuple[pl.Series, pl.Series]"
 """Numbers of rows that ask, and of those that they meet, one beside the other."""
 
-ASKS, FROM, TO = "__asks", "__from", "__to"
-"""A row that asks, and where in the sorted numbers those begin and end that it may meet."""
+ASKS, HASH, FROM, TO = "__asks", "__hash", "__from", "__to"
+"""A row that asks, its hash, and where in the numbers those begin and end that it may meet."""
 
 WHOLE = (1 << 64) - 1
 
 
 SPARSE = 2
 """If a row finds so many of its key, on average, times are not looked up, but compared."""
-NEARBY = 1 << 16
-"""Among so many rows that are there one is found fast enough, whatever was found before."""
 
 
 class Probe:
@@ -50,25 +49,29 @@ class Probe:
         import polars as pl
 
         self._asking, self._there, self._on, self._near = asking, there, on, near
-        self._bits = there.height.bit_length()
-        self._upper = WHOLE >> self._bits << self._bits
+        bits = max(asking.height, there.height).bit_length()
+        bounds = WHOLE >> bits << bits, (1 << bits) - 1
+        self._upper, self._lower = (pl.Series([each], dtype=pl.UInt64) for each in bounds)
         self._order: pl.Series | None = None
         hashes = projected(there, _hash(on).alias("hash"))["hash"]
         if near is not None and not there[SLOT].is_sorted():
             self._order = there[SLOT].arg_sort()
-            hashes = hashes.gather(self._order)
-        places = pl.int_range(there.height, dtype=pl.UInt64, eager=True)
-        self._codes = ((hashes & self._upper) | places).sort(multithreaded=False)
+            hashes = hashes[self._order]
+        # Behind the last one there is one more, which nobody reaches.
+        self._codes = self._numbered(hashes, pl.Series([WHOLE], dtype=pl.UInt64))
         self._found = self._ranges()
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs, a bounded number at a time, in the order of the rows that ask."""
         import polars as pl
 
-        for ranges in _cut(self._found):
-            to = pl.int_ranges(ranges[FROM], ranges[TO], dtype=pl.UInt32, eager=True)
-            whole = pl.DataFrame([ranges[ASKS], to.alias(TO)]).explode(TO)
-            asks, meets = whole[ASKS], self._rows(whole[TO])
+        for ranges, count in _cut(self._found):
+            asks, places = ranges[ASKS], ranges[FROM]
+            if count > ranges.height:
+                to = pl.int_ranges(places, ranges[TO], dtype=pl.UInt32, eager=True)
+                whole = pl.DataFrame([asks, to.alias(TO)]).explode(TO)
+                asks, places = whole[ASKS], whole[TO]
+            meets = self._rows(places)
             same = self._same(asks, meets)
             if not same.all():
                 asks, meets = asks.filter(same), meets.filter(same)
@@ -88,80 +91,90 @@ class Probe:
         rest = [asks for asks, _ in self.pairs()]
         return pl.concat([asks.filter(same), *rest]).unique().sort()
 
+    def _numbered(self, hashes: pl.Series, *more: pl.Series) -> pl.Series:
+        """Hashes with the numbers of their rows in the lower bits, and what is more; sorted."""
+        import polars as pl
+
+        numbers = pl.int_range(len(hashes), dtype=pl.UInt64, eager=True)
+        whole = (hashes & self._upper) | numbers
+        for each in more:
+            whole.append(each)
+        return whole.sort(multithreaded=False)
+
     def _ranges(self) -> pl.DataFrame:
         """Of each row that asks those that it may meet, if there are any."""
         import polars as pl
 
-        hashes = projected(self._asking, _hash(self._on).alias("hash"))["hash"]
-        if self._there.height > NEARBY:
-            asks = _by_hash(hashes)
-            hashes = hashes.gather(asks)
-        else:
-            asks = pl.int_range(len(hashes), dtype=pl.UInt32, eager=True)
-        hashes = hashes & self._upper
-        found = self._between(asks, hashes, hashes | self._there.height)
-        length = int((found[TO] - found[FROM]).cast(pl.Int64).sum())
-        if self._near is not None and length > SPARSE * self._asking.height:
+        asking = self._numbered(projected(self._asking, _hash(self._on).alias("hash"))["hash"])
+        asks, hashes = (asking & self._lower).cast(pl.UInt32), asking & self._upper
+        begin = _begins(self._codes, hashes)
+        found = pl.DataFrame([asks.alias(ASKS), hashes.alias(HASH), begin.alias(FROM)])
+        found = found.filter(self._codes[begin] < (hashes | self._lower))
+        end = _begins(self._codes, found[HASH] | self._lower)
+        found = found.hstack([end.alias(TO)])
+        if self._near is not None and _count(found) > SPARSE * self._asking.height:
             found = self._nearer(found, self._near)
-        return found if found[ASKS].is_sorted() else found.sort(ASKS)
+        return found if found[ASKS].is_sorted() else found[found[ASKS].arg_sort()]
 
     def _nearer(self, found: pl.DataFrame, near: tuple[int, int]) -> pl.DataFrame:
         """Of these ranges the parts that are near in time."""
         import polars as pl
 
-        slots, times = self._asking[SLOT].gather(found[ASKS]), self._there[SLOT]
-        times = times if self._order is None else times.gather(self._order)
-        hashes = self._codes.gather(found[FROM]) & self._upper
+        slots, times = self._asking[SLOT][found[ASKS]], self._there[SLOT]
+        times = times if self._order is None else times[self._order]
         first = times.search_sorted(slots + near[0], "left").cast(pl.UInt64)
         last = times.search_sorted(slots + near[1], "right").cast(pl.UInt64)
         self._near = None
-        return self._between(found[ASKS], hashes | first, hashes | last)
-
-    def _between(self, asks: pl.Series, least: pl.Series, most: pl.Series) -> pl.DataFrame:
-        """Where what lies within these bounds begins and ends, for those that have some."""
-        import polars as pl
-
-        begin, end = (self._codes.search_sorted(bound, "left") for bound in (least, most))
-        found = pl.DataFrame([asks.alias(ASKS), begin.alias(FROM), end.alias(TO)])
+        begin, end = (
+            self._codes.search_sorted(found[HASH] | place, "left") for place in (first, last)
+        )
+        found = found[[ASKS, HASH]].hstack([begin.alias(FROM), end.alias(TO)])
         return found.filter(end > begin)
 
     def _rows(self, found: pl.Series) -> pl.Series:
         """The rows of these places among the sorted numbers."""
         import polars as pl
 
-        rows = (self._codes.gather(found) & ((1 << self._bits) - 1)).cast(pl.UInt32)
-        return rows if self._order is None else self._order.gather(rows)
+        rows = (self._codes[found] & self._lower).cast(pl.UInt32)
+        return rows if self._order is None else self._order[rows]
 
     def _same(self, asks: pl.Series, meets: pl.Series) -> pl.Series:
         """Which of these have the same key, and not only half a hash in common, and are near."""
-        same = [self._asking[n].gather(asks) == self._there[n].gather(meets) for n in self._on]
+        same = [self._asking[n][asks] == self._there[n][meets] for n in self._on]
         if self._near is not None:
-            apart = self._there[SLOT].gather(meets) - self._asking[SLOT].gather(asks)
+            apart = self._there[SLOT][meets] - self._asking[SLOT][asks]
             same.append(apart.is_between(*self._near))
         return reduce(lambda one, other: one & other, same)
 
 
-def _by_hash(hashes: pl.Series) -> pl.Series:
-    """The rows in the order of their hashes: what is looked for is near what was just found."""
+def _begins(codes: pl.Series, bounds: pl.Series) -> pl.Series:
+    """Where those begin that are not less than these bounds; both are sorted."""
     import polars as pl
 
-    rows = len(hashes)
-    if rows < FEW_ROWS:
-        return pl.int_range(rows, dtype=pl.UInt32, eager=True)
-    bits = rows.bit_length()
-    numbered = (hashes & (WHOLE >> bits << bits)) | pl.int_range(rows, dtype=pl.UInt64, eager=True)
-    return (numbered.sort(multithreaded=False) & ((1 << bits) - 1)).cast(pl.UInt32)
+    if len(bounds) < FEW_ROWS:
+        return codes.search_sorted(bounds, "left")
+    numbers = pl.int_range(len(codes), dtype=pl.UInt32, eager=True).alias(FROM)
+    ahead = pl.DataFrame([codes.alias(HASH), numbers])
+    asked = bounds.alias(HASH).to_frame()
+    return asked.join_asof(ahead, on=HASH, strategy="forward", check_sortedness=False)[FROM]
 
 
-def _cut(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The ranges in lots of about so many rows as go out at once."""
+def _count(ranges: pl.DataFrame) -> int:
+    """How many there are in all of these."""
+    import polars as pl
+
+    return int((ranges[TO] - ranges[FROM]).cast(pl.Int64).sum())
+
+
+def _cut(ranges: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, int]]:
+    """The ranges in lots of about so many rows as go out at once, with how many each has."""
     import polars as pl
 
     length = pl.col(TO) - pl.col(FROM)
-    total = int(projected(ranges, length.cast(pl.Int64).sum()).item())
+    total = _count(ranges)
     if total <= MOST_ROWS:
         if total:
-            yield ranges
+            yield ranges, total
         return
     begin = pl.int_ranges(FROM, TO, MOST_ROWS, dtype=pl.UInt32)
     parts = ranges.with_columns(begin.alias(FROM)).explode(FROM)
@@ -170,7 +183,7 @@ def _cut(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
     start = done = 0
     while start < parts.height:
         end = max(start + 1, int(ends.search_sorted(done + MOST_ROWS, side="right")))
-        yield parts.slice(start, end - start)
+        yield parts.slice(start, end - start), int(ends[end - 1]) - done
         start, done = end, int(ends[end - 1])
 
 

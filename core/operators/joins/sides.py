@@ -50,9 +50,10 @@ class Sided:
         """What is kept of these rows, in their order, and what is more."""
         import polars as pl
 
-        time = pl.repeat(None, pl.len(), dtype=pl.Int64)
         if EVENT_TIME in frame.columns:
             time = pl.col(EVENT_TIME).cast(pl.Int64)
+        else:
+            time = pl.repeat(None, pl.len(), dtype=pl.Int64)
         hidden = [time.alias(self.time)]
         if self.number is not None:
             hidden.append(pl.col(ORDER).struct.field("at").alias(self.number))

@@ -31,8 +31,7 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(probing, "MOST_ROWS", most)
     for name, values in {
         "SPARSE": [0, 1, 2, 100],
-        "NEARBY": [2, 1 << 16],
-        "FEW_ROWS": [2, 2000],
+        "FEW_ROWS": [0, 2, 2000],
     }.items():
         monkeypatch.setattr(probing, name, chance.choice(values))
     one, other = frame_of(chance, chance.randrange(12)), frame_of(chance, chance.randrange(12))
@@ -52,8 +51,13 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
         assert met.to_list() == sorted({asks for asks, _ in expected})
 
 
-def test_keys_whose_hashes_look_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "_hash", lambda on: pl.col("k") * 0)
+@pytest.mark.parametrize("few", [0, 2000])
+@pytest.mark.parametrize("hash", [0, (1 << 64) - 1])
+def test_keys_whose_hashes_look_alike_are_told_apart(
+    hash: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "FEW_ROWS", few)
+    monkeypatch.setattr(probing, "_hash", lambda on: pl.col("k") * 0 + pl.lit(hash, pl.UInt64))
     one = pl.DataFrame({"k": pl.Series([1, 2, 3, 9], dtype=pl.UInt64)})
     other = pl.DataFrame({"k": pl.Series([3, 2, 2, 5], dtype=pl.UInt64)})
     probe = Probe(one, other, ("k",))

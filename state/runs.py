@@ -113,8 +113,9 @@ class MemoryRuns:
         if self._can_find(keys.height):
             found = self._finding.find(keys, after)
             return None if found is None else found.drop(NUMBER)
-        behind = (run.frame(after) for run in self._runs if run.last > after)
-        return _joined(self._of(keys, frame) for frame in behind)
+        behind = _joined(run.frame(after) for run in self._runs if run.last > after)
+        found = None if behind is None else self._of(keys, behind)
+        return found if found is not None and found.height else None
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Everything of those keys, out of the state."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.core.owner import Owner, shared
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import KEY, NO_CLOCK_US, SLOT, UNTIL, Counts, Document, Shape
+from headrace.state.documents import plain, typed
 from headrace.state.entries import FrozenEntries, dealt
 from headrace.state.framing import FrameBlobs
 from headrace.state.log import FrozenTable, joined
 from headrace.state.run import Part
 from headrace.state.runs import FrozenRuns
-from headrace.state.stored import StepDocument, document_of, frozen_of, plain, typed
+from headrace.state.stored import StepDocument, document_of, frozen_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -174,7 +175,7 @@ class MemoryFrozen:
 
 def thawed(document: Document, store: SnapshotStore, blobs: FrameBlobs) -> MemoryFrozen:
     """What was stored. Raises DamagedSnapshot."""
-    whole = typed(document)
+    whole = typed(document, StepDocument)
     return MemoryFrozen(
         range(*whole.groups),
         whole.key_groups,

@@ -17,13 +17,12 @@ A frame is the blobs of its parts, most often one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from headrace.core.snapshots import Blob, DamagedSnapshot, SnapshotStore
-from headrace.core.state import Document, Spread
+from headrace.core.snapshots import Blob, SnapshotStore
+from headrace.core.state import Spread
 from headrace.state.entries import FrozenEntries
 from headrace.state.framing import Blobs, FrameBlobs
 from headrace.state.log import FrozenTable
@@ -85,21 +84,6 @@ class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
     late: int
     unfilled: int
     states: dict[str, RunsDocument | TableDocument | EntriesDocument]
-
-
-def plain(document: StepDocument) -> Document:
-    """The document as plain data."""
-    built = msgspec.to_builtins(document)
-    assert isinstance(built, Mapping)
-    return built
-
-
-def typed(document: Document) -> StepDocument:
-    """The document of plain data. Raises DamagedSnapshot."""
-    try:
-        return msgspec.convert(document, StepDocument)
-    except msgspec.ValidationError as error:
-        raise DamagedSnapshot(f"wanted what is kept of a step, got another: {error}") from error
 
 
 def document_of(

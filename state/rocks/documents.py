@@ -12,12 +12,8 @@ files of runs, and those of the database, in which tables have their rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
-from headrace.core.snapshots import DamagedSnapshot
-from headrace.core.state import Document
 from headrace.state.stored import BlobName, EntriesDocument, Named, RunsDocument, TableDocument
 
 FORMAT = "rocksdb"
@@ -65,18 +61,3 @@ class RocksDocument(msgspec.Struct, tag_field="format", tag=FORMAT):
     states: dict[str, SpillingRunsDocument | SpillingTableDocument | EntriesDocument]
     database: dict[str, BlobName]
     """Its files by their names."""
-
-
-def plain(document: RocksDocument) -> Document:
-    """The document as plain data."""
-    built = msgspec.to_builtins(document)
-    assert isinstance(built, Mapping)
-    return built
-
-
-def typed(document: Document) -> RocksDocument:
-    """The document of plain data. Raises DamagedSnapshot."""
-    try:
-        return msgspec.convert(document, RocksDocument)
-    except msgspec.ValidationError as error:
-        raise DamagedSnapshot(f"wanted what is kept of a step, got another: {error}") from error

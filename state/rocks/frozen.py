@@ -10,6 +10,7 @@ from headrace.core.keygroups import key_group
 from headrace.core.owner import shared
 from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.core.state import Counts, Document, Shape
+from headrace.state.documents import plain
 from headrace.state.entries import FrozenEntries
 from headrace.state.framing import FrameBlobs
 from headrace.state.frozen import Kept, MemoryFrozen, Unopened
@@ -19,7 +20,6 @@ from headrace.state.rocks.documents import (
     SpilledDocument,
     SpillingRunsDocument,
     SpillingTableDocument,
-    plain,
 )
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.runs import FrozenSpillingRuns

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.core.state import UNTIL, Counts, Document, Shape
+from headrace.state.documents import typed
 from headrace.state.entries import FrozenEntries
 from headrace.state.framing import FrameBlobs, decoded
 from headrace.state.log import FrozenTable
 from headrace.state.rocks.cold import ColdRows
 from headrace.state.rocks.database import Database
-from headrace.state.rocks.documents import SpillingRunsDocument, SpillingTableDocument, typed
+from headrace.state.rocks.documents import (
+    RocksDocument,
+    SpillingRunsDocument,
+    SpillingTableDocument,
+)
 from headrace.state.rocks.frozen import Spilling, SpillingStates
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.runs import FrozenSpillingRuns
@@ -52,7 +57,7 @@ class RocksThawed:
     def __init__(
         self, document: Document, store: SnapshotStore, blobs: FrameBlobs, shelf: Shelf
     ) -> None:
-        whole = typed(document)
+        whole = typed(document, RocksDocument)
         self._document = document
         self._shelf = shelf
         self._opening = threading.Lock()

@@ -16,12 +16,9 @@ The rows of runs are frames, each sorted by SLOT, whose order counts: `frames` a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
-from headrace.core.snapshots import DamagedSnapshot
-from headrace.core.state import Document, Shape, Spread
+from headrace.core.state import Shape, Spread
 
 FORMAT = 1
 """The version of the format. One that is not known is refused; older ones are read for ever."""
@@ -72,21 +69,6 @@ class PartDocument(msgspec.Struct):
     late: int
     unfilled: int
     states: dict[str, StateDocument]
-
-
-def plain(part: PartDocument) -> Document:
-    """The document as plain data."""
-    built = msgspec.to_builtins(part)
-    assert isinstance(built, Mapping)
-    return built
-
-
-def typed(document: object) -> PartDocument:
-    """The document of plain data. Raises DamagedSnapshot."""
-    try:
-        return msgspec.convert(document, PartDocument)
-    except msgspec.ValidationError as error:
-        raise DamagedSnapshot(f"wanted what is kept of a step, got another: {error}") from error
 
 
 def shape_of(state: StateDocument) -> Shape:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from headrace.core.keygroups import groups_of, key_group
 from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotStore, blobs_in
 from headrace.core.state import KEY, UNTIL, Document, Shape, StateBackend
+from headrace.state.documents import plain
 from headrace.state.savepoints import names
 from headrace.state.savepoints.columns import GROUP, packed, sql_type
 from headrace.state.savepoints.document import (
@@ -25,7 +26,6 @@ from headrace.state.savepoints.document import (
     PartDocument,
     StateDocument,
     name_of,
-    plain,
 )
 from headrace.state.savepoints.pieces import Part, part_of
 from headrace.state.savepoints.writing import Writing

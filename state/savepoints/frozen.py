@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.core.owner import shared
 from headrace.core.snapshots import DamagedSnapshot, SnapshotStore
 from headrace.core.state import NO_CLOCK_US, UNTIL, Counts, Document, Shape
+from headrace.state.documents import plain
 from headrace.state.framing import FrameBlobs
 from headrace.state.savepoints.columns import GROUP, unpacked
 from headrace.state.savepoints.document import (
@@ -31,7 +32,6 @@ from headrace.state.stored import (
     StepDocument,
     TableDocument,
     named,
-    plain,
 )
 
 if TYPE_CHECKING:

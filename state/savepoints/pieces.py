@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from headrace.core.keygroups import hashes_of
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import KEY, UNTIL, Counts, Document, Shape, StateBackend
+from headrace.state.documents import typed
 from headrace.state.framing import decoded
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.runs import FrozenSpillingRuns
@@ -26,7 +27,6 @@ from headrace.state.stored import (
     StepDocument,
     TableDocument,
     blobs_of,
-    typed,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def part_of(
     Raises SnapshotError.
     """
     if document.get("format") == "frames":
-        return FramesPart(typed(document), store, told)
+        return FramesPart(typed(document, StepDocument), store, told)
     frozen = backend.thawed(document, store)
     assert isinstance(frozen, RocksThawed)
     return RocksPart(frozen, told)

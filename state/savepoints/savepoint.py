@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotError
+from headrace.state.documents import typed
 from headrace.state.savepoints import names
-from headrace.state.savepoints.document import FORMAT, KIND, FileDocument, PartDocument, typed
+from headrace.state.savepoints.document import FORMAT, KIND, FileDocument, PartDocument
 from headrace.state.savepoints.frozen import SavedFrozen, damaged
 from headrace.state.storage.disk import Disk
 from headrace.state.storage.remote.reading import disk_of
@@ -86,7 +87,7 @@ def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
     if said.get("kind") != KIND:
         raise RefusedSnapshot(f"{path}: wanted a {KIND}, got {said.get('kind')}")
     parts = {
-        step: [[typed(part) for part in subtask] for subtask in subtasks]
+        step: [[typed(part, PartDocument) for part in subtask] for subtask in subtasks]
         for step, subtasks in said["states"].items()
     }
     savepoint = Savepoint(disk, folder, document, parts)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from headrace.connectors.blocking import SourceInThreads
 from headrace.connectors.formats.opening import decoded
-from headrace.connectors.numbered import NumberedPieces, NumberedSource, Numbers
+from headrace.connectors.numbered import Numbers, opening, piecing
 from headrace.core.connector import Connector, ExpressionOption, SourceSide
-from headrace.core.contracts import PieceReader, Source, Surroundings
+from headrace.core.contracts import Surroundings
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.pipeline.fields import Computed
 from headrace.core.pipeline.part import Part
@@ -37,15 +36,6 @@ class GenerateSource(Part):
         None, description="Rows in a time, such as `10000/s`; by default as fast as possible."
     )
     seed: Annotated[int, whole(0)] = Field(0, description="Other random numbers for another seed.")
-
-
-def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
-    numbers = _numbers(source, surroundings)
-    return SourceInThreads(NumberedSource(numbers, surroundings), surroundings.bench)
-
-
-def _pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
-    return NumberedPieces(_numbers(source, surroundings))
 
 
 def _numbers(source: nodes.Source, surroundings: Surroundings) -> Numbers:
@@ -88,8 +78,8 @@ GENERATE = Connector(
     source=SourceSide(
         GenerateSource,
         expressions=(ExpressionOption("columns", NUMBERED, makes_columns=True),),
-        open=_open,
-        pieces=_pieces,
+        open=opening(_numbers),
+        pieces=piecing(_numbers),
         bounded=_bounded,
         to_end="add rows, as in rows: 1000",
     ),

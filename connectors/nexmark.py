@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from headrace.connectors.blocking import SourceInThreads
 from headrace.connectors.nexmark_events import Events, events_for_rows
-from headrace.connectors.numbered import NumberedPieces, NumberedSource, Numbers
+from headrace.connectors.numbered import Numbers, opening, piecing
 from headrace.core.connector import Connector, SourceSide
-from headrace.core.contracts import PieceReader, Source, Surroundings
+from headrace.core.contracts import Surroundings
 from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.values import Count, RowRate, choice, whole
 from headrace.core.plan import nodes
@@ -56,15 +55,6 @@ def columns(options: Part) -> Schema:
     return Schema(tuple(Column(name, parse_type(type)[0], nullable=False) for name, type in pairs))
 
 
-def _open(source: nodes.Source, surroundings: Surroundings) -> Source:
-    numbers = _numbers(source, surroundings)
-    return SourceInThreads(NumberedSource(numbers, surroundings), surroundings.bench)
-
-
-def _pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
-    return NumberedPieces(_numbers(source, surroundings))
-
-
 def _numbers(source: nodes.Source, surroundings: Surroundings) -> Numbers:
     options = source.options
     assert isinstance(options, NexmarkSource)
@@ -93,8 +83,8 @@ NEXMARK = Connector(
     source=SourceSide(
         NexmarkSource,
         columns=columns,
-        open=_open,
-        pieces=_pieces,
+        open=opening(_numbers),
+        pieces=piecing(_numbers),
         bounded=_bounded,
         to_end="add events, as in events: 1000000",
     ),

@@ -16,10 +16,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.connectors.blocking import SourceInThreads
 from headrace.connectors.formats.required import sound
 from headrace.connectors.threaded import Threaded
-from headrace.core.contracts import Arrival, Chunk, Ended, Piece, Reading, Surroundings
+from headrace.core.contracts import (
+    Arrival,
+    Chunk,
+    Ended,
+    Piece,
+    PieceReader,
+    Reading,
+    Source,
+    Surroundings,
+)
 from headrace.core.messages import Position, Split
+from headrace.core.plan import nodes
 from headrace.core.types import Schema
 
 if TYPE_CHECKING:
@@ -188,3 +199,22 @@ class Paced:
     async def close(self) -> None:
         """Close what is behind it."""
         await self._reading.close()
+
+
+def opening(
+    numbers: Callable[[nodes.Source, Surroundings], Numbers],
+) -> Callable[[nodes.Source, Surroundings], Source]:
+    """What opens a source of these numbers."""
+
+    def opened(source: nodes.Source, surroundings: Surroundings) -> Source:
+        numbered = NumberedSource(numbers(source, surroundings), surroundings)
+        return SourceInThreads(numbered, surroundings.bench)
+
+    return opened
+
+
+def piecing(
+    numbers: Callable[[nodes.Source, Surroundings], Numbers],
+) -> Callable[[nodes.Source, Surroundings], PieceReader]:
+    """What reads these numbers in pieces."""
+    return lambda source, surroundings: NumberedPieces(numbers(source, surroundings))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats import json_exact, lines
+from headrace.connectors.formats import json_exact
 from headrace.connectors.formats.contract import Decoded
 from headrace.connectors.formats.faults import Faults, framed, parted
 from headrace.connectors.formats.json_explain import misfit
@@ -22,7 +22,7 @@ from headrace.connectors.formats.json_halves import has_lone_half
 from headrace.connectors.formats.json_read import read, wires
 from headrace.connectors.formats.json_sorting import sort_out
 from headrace.connectors.formats.json_wire import converted, is_plain
-from headrace.connectors.formats.lines import Block, without_mark
+from headrace.connectors.formats.lines import Block, ByLine, without_mark
 from headrace.connectors.formats.required import lacking
 from headrace.core.types import Field, Schema
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonDecoder:
+class JsonDecoder(ByLine):
     """Decodes one JSON object a line into the fields of `schema`.
 
     A field that is not nullable must be there. `epoch` is the unit of instants written as numbers.
@@ -39,24 +39,6 @@ class JsonDecoder:
 
     schema: Schema
     epoch: str | None = None
-
-    @property
-    def has_header(self) -> bool:
-        """Every line is a record."""
-        return False
-
-    @property
-    def quote(self) -> bytes:
-        """Nothing: each line end ends a record."""
-        return b""
-
-    def begin(self, header: bytes) -> JsonDecoder:
-        """Nothing to begin with."""
-        return self
-
-    def cut(self, data: bytes) -> int:
-        """Up to the last line end."""
-        return lines.cut(data)
 
     def decode(self, block: bytes, offset: int) -> Decoded:
         """Read the block at once; if that fails, without the records that are to blame."""

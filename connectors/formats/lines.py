@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 BLANK = b" \t\r\n"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -49,6 +49,30 @@ def cut(data: bytes) -> int:
     5
     """
     return data.rfind(b"\n") + 1
+
+
+class ByLine:
+    """What all decoders say whose records are lines: the first is a record, too."""
+
+    __slots__ = ()
+
+    @property
+    def has_header(self) -> bool:
+        """Every line is a record."""
+        return False
+
+    @property
+    def quote(self) -> bytes:
+        """Nothing: each line end ends a record."""
+        return b""
+
+    def begin(self, header: bytes) -> Self:
+        """Nothing to begin with."""
+        return self
+
+    def cut(self, data: bytes) -> int:
+        """Up to the last line end."""
+        return cut(data)
 
 
 def without_mark(block: bytes, offset: int) -> tuple[bytes, int]:

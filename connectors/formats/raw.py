@@ -11,10 +11,9 @@ from io import BytesIO
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats import lines
 from headrace.connectors.formats.contract import Decoded
 from headrace.connectors.formats.faults import Faults, parted
-from headrace.connectors.formats.lines import Line
+from headrace.connectors.formats.lines import ByLine, Line, without_mark
 from headrace.core.types import STRING, Schema
 
 if TYPE_CHECKING:
@@ -22,34 +21,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RawDecoder:
+class RawDecoder(ByLine):
     """Decodes lines into the one column of the schema, if it is wanted at all."""
 
     schema: Schema
-
-    @property
-    def has_header(self) -> bool:
-        """Every line is a row."""
-        return False
-
-    @property
-    def quote(self) -> bytes:
-        """Nothing: each line end ends a record."""
-        return b""
-
-    def begin(self, header: bytes) -> RawDecoder:
-        """Nothing to begin with."""
-        return self
-
-    def cut(self, data: bytes) -> int:
-        """Up to the last line end."""
-        return lines.cut(data)
 
     def decode(self, block: bytes, offset: int) -> Decoded:
         """A row of each line; text that is not UTF-8 is bad."""
         import polars as pl
 
-        block, offset = lines.without_mark(block, offset)
+        block, offset = without_mark(block, offset)
         found = block.split(b"\n")
         if not found[-1]:
             found.pop()

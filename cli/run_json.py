@@ -166,13 +166,17 @@ def _resumed(resumed: Resumed) -> Mapping[str, object]:
 
 
 def _failure(failure: Failure) -> Mapping[str, object]:
+    return {**failure_document(failure), "defect": failure.defect or None}
+
+
+def failure_document(failure: Failure) -> Mapping[str, object]:
+    """Where it failed, and why."""
     return {
         "step": failure.step,
         "split": failure.split,
         "position": failure.position,
         "message": failure.message,
         "hint": failure.hint,
-        "defect": failure.defect or None,
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from headrace.cli.run_json import look_document
+from headrace.cli.run_json import failure_document, look_document
 from headrace.cli.run_progress import Look, looked
 from headrace.core.job import Job
 from headrace.core.messages import CheckpointFailed, CheckpointTaken
@@ -88,26 +88,12 @@ class Figures:
             "since": about.since,
             "uptime_s": round(time.monotonic() - self._began_s, 3),
             "attempt": job.attempt_number,
-            "failure": _failure(job),
+            "failure": job.failure and failure_document(job.failure),
             "checkpoint": self.checkpoint,
             "failed_checkpoint": self.failed_checkpoint,
             "parallelism": parallelism,
             **look_document(look),
         }
-
-
-def _failure(job: Job) -> Mapping[str, object] | None:
-    """Why it is restarting."""
-    failure = job.failure
-    if failure is None:
-        return None
-    return {
-        "step": failure.step,
-        "split": failure.split,
-        "position": failure.position,
-        "message": failure.message,
-        "hint": failure.hint,
-    }
 
 
 def now() -> str:

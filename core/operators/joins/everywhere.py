@@ -64,6 +64,10 @@ class EverywhereJoin(Clockless, Timely):
         if self._rules is not None and matching.in_time:
             self._rules = self._rules.unique(maintain_order=True)
         self._waiting = [] if self._waiting_kept.rows is None else [self._waiting_kept.rows]
+        self._held: pl.DataFrame | None = None
+        """In event time: the right rows with the time until which they hold; None: some are new."""
+        self._over_us: int | None = None
+        """When the first of them holds no more; None: all hold."""
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Rows of the left input: they wait, or meet what has come."""
@@ -84,6 +88,7 @@ class EverywhereJoin(Clockless, Timely):
         if self._matching.in_time:
             part = frame[ORDER].struct.field("part").alias(PART)
             self._rules = _behind(self._rules, rows.with_columns(part).select(*self._types))
+            self._held = None
         else:
             gone = frame[DELETE] if DELETE in frame.columns else pl.lit(False)
             self._rules = self._latest(rows.with_columns(gone.alias(GONE)))
@@ -110,17 +115,28 @@ class EverywhereJoin(Clockless, Timely):
         state.clock_us = max(state.clock_us, watermark_us)
         if not self._matching.in_time:
             return
-        rules = self._versions()
-        if self._waiting:
+        if any((rows[TIMES[LEFT]] < state.clock_us).any() for rows in self._waiting):
             whole = pl.concat(self._waiting)
             is_due = pl.col(TIMES[LEFT]) < state.clock_us
             due = whole.filter(is_due).sort(TIMES[LEFT], NUMBERS[LEFT])
             rest = whole.filter(~is_due)
             self._waiting = [rest] if rest.height else []
-            yield from self._met(due, rules)
-        if rules is not None:
-            holds = pl.col(UNTIL).is_null() | (pl.col(UNTIL) > state.clock_us)
-            self._rules = rules.filter(holds).drop(UNTIL)
+            yield from self._met(due, self._versions())
+        self._forget(state.clock_us)
+
+    def _forget(self, clock_us: int) -> None:
+        """Forget the right rows that hold no more."""
+        rules = self._versions()
+        if rules is None or self._over_us is None or self._over_us > clock_us:
+            return
+        holds = rules[UNTIL].is_null() | (rules[UNTIL] > clock_us)
+        rules = rules.filter(holds)
+        self._hold(rules)
+        self._rules = rules.drop(UNTIL)
+
+    def _hold(self, rules: pl.DataFrame) -> None:
+        over = rules[UNTIL].min()
+        self._held, self._over_us = rules, None if over is None else int(over)  # type: ignore[arg-type]
 
     def settle(self) -> None:
         """All that waits, and all that holds."""
@@ -141,7 +157,9 @@ class EverywhereJoin(Clockless, Timely):
 
     def _versions(self) -> pl.DataFrame | None:
         """The right rows, each with the time until which it holds."""
-        return None if self._rules is None else held_until(self._rules, self._matching)
+        if self._held is None and self._rules is not None:
+            self._hold(held_until(self._rules, self._matching))
+        return self._held
 
     def _met(self, rows: pl.DataFrame, rules: pl.DataFrame | None) -> Iterator[Output]:
         """What left rows come to beside what holds, in bounded pieces."""

@@ -1,10 +1,20 @@
-"""The classes that process.yaml names: suspicious bids, and how long bidders were at it."""
+"""The classes that process.yaml, connect.yaml and broadcast.yaml name."""
 
 from datetime import datetime, timedelta
 
 import polars as pl
 
-from headrace.core.process import AllOut, AllState, Out, Process, Row, map_of, timer, value
+from headrace.core.process import (
+    AllOut,
+    AllState,
+    Out,
+    Process,
+    Row,
+    map_of,
+    shared,
+    timer,
+    value,
+)
 
 
 class Bid(Row):
@@ -82,3 +92,35 @@ class Spent(Process):
         state.total.set(total)
         dear = total > 100_000_000
         out(rows.select("auction", total=total).filter(dear), of=dear)
+
+
+class Limit(Row):
+    """A limit of a channel."""
+
+    channel: str
+    most: int
+
+
+class ChannelBid(Row):
+    """The columns of a bid that `Over` looks at."""
+
+    channel: str
+    price: int
+
+
+class Over(Process):
+    """Bidders who were over the limits of channels three times, and each time after that."""
+
+    limits = shared(map_of("string", "bigint"))
+    times = value("bigint", default=0, ttl="1h")
+
+    def on_rule(self, limit: Limit, state: "Over") -> None:
+        state.limits[limit.channel] = limit.most
+
+    def on_row(self, bid: ChannelBid, state: "Over", out: Out) -> None:
+        most = state.limits.get(bid.channel)
+        if most is None or bid.price <= most:
+            return
+        state.times += 1
+        if state.times >= 3:
+            out(bidder=self.key, times=state.times, price=bid.price, most=most)

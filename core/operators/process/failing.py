@@ -20,7 +20,7 @@ RETURNED = "what goes out is handed to out(...); a method returns nothing"
 READ_ONLY = re.compile("'(mappingproxy|tuple)' object (has no attribute|does not support)")
 """What Python says where a map or a list is changed that all keys share."""
 UNDECLARED = re.compile(f"'{CELL}' object has no attribute '(\\w+)'$")
-"""What Python says where a state is set that there is not."""
+"""What Python says where a state is read or set that there is not."""
 
 
 class Failing:

@@ -32,7 +32,10 @@ WHOLE = (1 << 64) - 1
 
 
 SPARSE = 2
-"""If a row finds so many of its key, on average, times are not looked up, but compared."""
+"""If a row finds so many of its key, on average, times are not looked up, but compared,"""
+STEPS = 16
+"""and if none finds as many as that: all rows go from one to the next together."""
+SHIFT = 1 << 32
 
 
 class Probe:
@@ -59,18 +62,14 @@ class Probe:
             hashes = hashes[self._order]
         # Behind the last one there is one more, which nobody reaches.
         self._codes = self._numbered(hashes, pl.Series([WHOLE], dtype=pl.UInt64))
-        self._found = self._ranges()
+        asks, hashes, begin = self._begun()
+        self._each = _each(self._codes, asks, begin, hashes | self._lower, SPARSE * asking.height)
+        """Each row that asks and each place that it may meet, as one number; None: too many."""
+        self._found = None if self._each is not None else self._ranges(asks, hashes, begin)
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs, a bounded number at a time, in the order of the rows that ask."""
-        import polars as pl
-
-        for ranges, count in _cut(self._found):
-            asks, places = ranges[ASKS], ranges[FROM]
-            if count > ranges.height:
-                to = pl.int_ranges(places, ranges[TO], dtype=pl.UInt32, eager=True)
-                whole = pl.DataFrame([asks, to.alias(TO)]).explode(TO)
-                asks, places = whole[ASKS], whole[TO]
+        for asks, places in self._lots():
             meets = self._rows(places)
             same = self._same(asks, meets)
             if not same.all():
@@ -82,14 +81,32 @@ class Probe:
         """The rows that ask and meet some, each once, in their order."""
         import polars as pl
 
-        asks, meets = self._found[ASKS], self._rows(self._found[FROM])
-        same = self._same(asks, meets)
-        if same.all():
-            return asks
-        # The first that was found is of another key, or time: of these all are looked at.
-        self._found = self._found.filter(~same)
-        rest = [asks for asks, _ in self.pairs()]
-        return pl.concat([asks.filter(same), *rest]).unique().sort()
+        found = [pl.Series([], dtype=pl.UInt32)]
+        if self._found is not None:
+            asks, meets = self._found[ASKS], self._rows(self._found[FROM])
+            same = self._same(asks, meets)
+            if same.all():
+                return asks
+            # The first that was found is of another key, or time: of these all are looked at.
+            found.append(asks.filter(same))
+            self._found = self._found.filter(~same)
+        found += [asks for asks, _ in self.pairs()]
+        return pl.concat(found).unique().sort()
+
+    def _lots(self) -> Iterator[Pair]:
+        """Rows that ask, and places that they may meet, so many at a time."""
+        import polars as pl
+
+        if self._each is not None:
+            for start in range(0, len(self._each), MOST_ROWS):
+                each = self._each.slice(start, MOST_ROWS)
+                yield (each // SHIFT).cast(pl.UInt32), (each & (SHIFT - 1)).cast(pl.UInt32)
+            return
+        assert self._found is not None, "there is one or the other"
+        for ranges in _cut(self._found):
+            to = pl.int_ranges(ranges[FROM], ranges[TO], dtype=pl.UInt32, eager=True)
+            whole = pl.DataFrame([ranges[ASKS], to.alias(TO)]).explode(TO)
+            yield whole[ASKS], whole[TO]
 
     def _numbered(self, hashes: pl.Series, *more: pl.Series) -> pl.Series:
         """Hashes with the numbers of their rows in the lower bits, and what is more; sorted."""
@@ -101,20 +118,24 @@ class Probe:
             whole.append(each)
         return whole.sort(multithreaded=False)
 
-    def _ranges(self) -> pl.DataFrame:
-        """Of each row that asks those that it may meet, if there are any."""
+    def _begun(self) -> tuple[pl.Series, pl.Series, pl.Series]:
+        """The rows that ask and may meet any, their hashes, and where those begin."""
+        asking = self._numbered(projected(self._asking, _hash(self._on).alias("hash"))["hash"])
+        asks, hashes = asking & self._lower, asking & self._upper
+        begin = _begins(self._codes, hashes)
+        some = self._codes[begin] < (hashes | self._lower)
+        return asks.filter(some), hashes.filter(some), begin.filter(some)
+
+    def _ranges(self, asks: pl.Series, hashes: pl.Series, begin: pl.Series) -> pl.DataFrame:
+        """Of each row that asks where those begin and end that it may meet."""
         import polars as pl
 
-        asking = self._numbered(projected(self._asking, _hash(self._on).alias("hash"))["hash"])
-        asks, hashes = (asking & self._lower).cast(pl.UInt32), asking & self._upper
-        begin = _begins(self._codes, hashes)
-        found = pl.DataFrame([asks.alias(ASKS), hashes.alias(HASH), begin.alias(FROM)])
-        found = found.filter(self._codes[begin] < (hashes | self._lower))
-        end = _begins(self._codes, found[HASH] | self._lower)
-        found = found.hstack([end.alias(TO)])
+        end = _begins(self._codes, hashes | self._lower)
+        columns = {ASKS: asks.cast(pl.UInt32), HASH: hashes, FROM: begin, TO: end}
+        found = pl.DataFrame([column.alias(name) for name, column in columns.items()])
         if self._near is not None and _count(found) > SPARSE * self._asking.height:
             found = self._nearer(found, self._near)
-        return found if found[ASKS].is_sorted() else found[found[ASKS].arg_sort()]
+        return found[found[ASKS].arg_sort()]
 
     def _nearer(self, found: pl.DataFrame, near: tuple[int, int]) -> pl.DataFrame:
         """Of these ranges the parts that are near in time."""
@@ -159,6 +180,28 @@ def _begins(codes: pl.Series, bounds: pl.Series) -> pl.Series:
     return asked.join_asof(ahead, on=HASH, strategy="forward", check_sortedness=False)[FROM]
 
 
+def _each(
+    codes: pl.Series, asks: pl.Series, begin: pl.Series, end: pl.Series, limit: int
+) -> pl.Series | None:
+    """Numbers made of each row that asks and each place from where those begin that it may meet.
+
+    They are sorted. None: there are more than so many, or of one row more than a few.
+    """
+    import polars as pl
+
+    found = pl.Series([], dtype=pl.UInt64)
+    for _ in range(STEPS):
+        if not len(asks):
+            return found.sort(multithreaded=False)
+        found.append(asks * SHIFT | begin.cast(pl.UInt64))
+        if len(found) > limit:
+            return None
+        begin = begin + 1
+        more = codes[begin] < end
+        asks, begin, end = asks.filter(more), begin.filter(more), end.filter(more)
+    return None
+
+
 def _count(ranges: pl.DataFrame) -> int:
     """How many there are in all of these."""
     import polars as pl
@@ -166,15 +209,15 @@ def _count(ranges: pl.DataFrame) -> int:
     return int((ranges[TO] - ranges[FROM]).cast(pl.Int64).sum())
 
 
-def _cut(ranges: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, int]]:
-    """The ranges in lots of about so many rows as go out at once, with how many each has."""
+def _cut(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The ranges in lots of about so many rows as go out at once."""
     import polars as pl
 
     length = pl.col(TO) - pl.col(FROM)
     total = _count(ranges)
     if total <= MOST_ROWS:
         if total:
-            yield ranges, total
+            yield ranges
         return
     begin = pl.int_ranges(FROM, TO, MOST_ROWS, dtype=pl.UInt32)
     parts = ranges.with_columns(begin.alias(FROM)).explode(FROM)
@@ -183,7 +226,7 @@ def _cut(ranges: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, int]]:
     start = done = 0
     while start < parts.height:
         end = max(start + 1, int(ends.search_sorted(done + MOST_ROWS, side="right")))
-        yield parts.slice(start, end - start), int(ends[end - 1]) - done
+        yield parts.slice(start, end - start)
         start, done = end, int(ends[end - 1])
 
 

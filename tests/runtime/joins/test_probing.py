@@ -32,6 +32,7 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
     for name, values in {
         "SPARSE": [0, 1, 2, 100],
         "FEW_ROWS": [0, 2, 2000],
+        "STEPS": [1, 2, 16],
     }.items():
         monkeypatch.setattr(probing, name, chance.choice(values))
     one, other = frame_of(chance, chance.randrange(12)), frame_of(chance, chance.randrange(12))

@@ -40,12 +40,12 @@ def placed(frame: pl.DataFrame, at: pl.Expr | pl.Series) -> pl.DataFrame:
     """The rows with their place: by their event time where they have one, then by `at`."""
     import polars as pl
 
-    timed = EVENT_TIME in frame.columns
-    time = pl.col(EVENT_TIME).cast(pl.Int64) if timed else pl.lit(0, dtype=pl.Int64)
-    number = at if isinstance(at, pl.Expr) else pl.lit(at)
-    whole = pl.lit(0, dtype=pl.Int64).alias("part")
-    place = pl.struct(time.alias("time"), number.cast(pl.Int64).alias("at"), whole)
-    return frame.with_columns(place.alias(ORDER))
+    if isinstance(at, pl.Expr):
+        at = frame.with_columns(at.alias(ORDER))[ORDER]
+    none = pl.Series("part", [0], dtype=pl.Int64).new_from_index(0, frame.height)
+    time = frame[EVENT_TIME].cast(pl.Int64) if EVENT_TIME in frame.columns else none
+    place = pl.DataFrame([time.alias("time"), at.cast(pl.Int64).alias("at"), none])
+    return frame.with_columns(place.to_struct(ORDER))
 
 
 def parted(frame: pl.DataFrame, number: pl.Expr | pl.Series) -> pl.DataFrame:

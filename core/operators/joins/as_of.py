@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import FOREVER_US
+from headrace.core.frames import filtered
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.sides import LEFT, RIGHT, Sided
 from headrace.core.operators.joins.versions import AT, Versions
@@ -70,7 +71,8 @@ class AsOfJoin(Clockless, Timely):
         due = self._versions.due(until_us)
         rows = self._waiting.take(until_us) if asked else None
         if rows is not None:
-            yield from self._beside(rows.rename({SLOT: self._side.time}), due)
+            times = rows[SLOT].alias(self._side.time)
+            yield from self._beside(rows.hstack([times]), due)
         self._versions.keep(due)
 
     @property
@@ -87,7 +89,7 @@ class AsOfJoin(Clockless, Timely):
         versions = versions[self._shown]
         if self._is_inner and met.null_count():
             meets = met.is_not_null()
-            rows, met = rows.filter(meets), met.filter(meets)
+            rows, met = filtered(rows, meets), met.filter(meets)
         for start in range(0, rows.height, MOST_ROWS):
             part = rows.slice(start, MOST_ROWS)
             yield from self._pairs.rows(self._made(part, versions, met.slice(start, MOST_ROWS)))

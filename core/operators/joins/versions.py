@@ -97,8 +97,8 @@ class Versions:
             return None
         if not self._is_in_order(rows):
             rows = rows.sort(SLOT, self._number, PART, CAME)
-        rows = rows.rename({SLOT: self.side.time})
-        return self.side.encoded(rows)[[KEY, *self.columns, GONE]]
+        rows = self.side.encoded(rows).hstack([rows[SLOT].alias(self.side.time)])
+        return rows[[KEY, *self.columns, GONE]]
 
     def met(
         self, keys: pl.Series, times: pl.Series, due: pl.DataFrame | None

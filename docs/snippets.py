@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -43,36 +43,41 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def refreshed(text: str) -> str:
+def by_bash(line: str, folder: Path) -> str:
+    """What a command prints in that folder."""
+    ran = subprocess.run(
+        ["bash", "-c", line],
+        cwd=folder,
+        env=os.environ | {"PATH": search_path()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if ran.returncode == 127:
+        raise FileNotFoundError(f"$ {line}: {ran.stdout}")
+    return ran.stdout
+
+
+def refreshed(text: str, run: Callable[[str, Path], str] = by_bash) -> str:
     """The page with the output that its commands have now."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        return _BLOCK.sub(lambda block: _block(block[1], block[2], folder), text)
+        return _BLOCK.sub(lambda block: _block(block[1], block[2], folder, run), text)
 
 
-def _block(kind: str, body: str, folder: Path) -> str:
+def _block(kind: str, body: str, folder: Path, run: Callable[[str, Path], str]) -> str:
     if kind == "console":
-        body = "".join(_outputs(body, folder))
+        body = "".join(_outputs(body, folder, run))
     elif named := _FILE.match(body):
         (folder / named[1]).write_text(body, "utf-8")
     return f"```{kind}\n{body}```"
 
 
-def _outputs(body: str, folder: Path) -> Iterator[str]:
-    environment = os.environ | {"PATH": search_path()}
+def _outputs(body: str, folder: Path, run: Callable[[str, Path], str]) -> Iterator[str]:
     for said in re.findall(r"^\$ .*\n(?:(?!\$ ).*\n)*", body, re.MULTILINE):
         line, _, before = said.partition("\n")
-        ran = subprocess.run(
-            ["bash", "-c", line[2:]],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        if ran.returncode == 127:
-            raise FileNotFoundError(f"{line}: {ran.stdout}")
-        yield f"{line}\n{before if _same(line, before, ran.stdout) else ran.stdout}"
+        now = run(line[2:], folder)
+        yield f"{line}\n{before if _same(line, before, now) else now}"
 
 
 def _same(command: str, before: str, now: str) -> bool:

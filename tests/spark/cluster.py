@@ -1,4 +1,4 @@
-"""A standalone cluster on this machine: a master and two workers, each a process of its own."""
+"""A standalone cluster on this machine: a master, and a worker that has room for two executors."""
 
 from __future__ import annotations
 
@@ -24,18 +24,14 @@ LONGEST_S = 600.0
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[str]:
-    """The master's URL, once both workers have found it."""
+    """The master's URL, once the worker has found it."""
     with ExitStack() as stack:
         here = ("--host", "127.0.0.1", "--webui-port", "0")
         log = stack.enter_context(_started(f"{DEPLOY}.master.Master", *here, "--port", "0"))
         master = _seen(log, MASTER)[1]
-        size = ("--cores", "1", "--memory", "600m")
-        for number in range(2):
-            work = ("--work-dir", str(folder / f"worker-{number}"))
-            log = stack.enter_context(
-                _started(f"{DEPLOY}.worker.Worker", *here, *size, *work, master)
-            )
-            _seen(log, REGISTERED)
+        size = ("--cores", "2", "--memory", "1200m", "--work-dir", str(folder / "worker"))
+        log = stack.enter_context(_started(f"{DEPLOY}.worker.Worker", *here, *size, master))
+        _seen(log, REGISTERED)
         yield master
 
 

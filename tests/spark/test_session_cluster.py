@@ -1,4 +1,6 @@
-"""A batch on a cluster whose workers have neither headrace nor the pipeline's folder."""
+"""A batch whose workers have another Python: one without headrace and the pipeline's folder, on a
+cluster, and one without a package that headrace needs.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,20 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.core.spark.shipping import own_files, pack
+from tests.cli.conftest import headrace
+from tests.cli.ran import Headrace
 from tests.java import FOR_ALL
 from tests.spark.cluster import LONGEST_S, cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["headrace"]
 
 PIPELINE = """\
 name: spread
@@ -37,7 +48,7 @@ def score(row):
 PYTHON = """\
 #!/bin/sh
 mv {code} {code}.gone 2> /dev/null
-PYTHONPATH="$PYTHONPATH:{site}" exec {python} -S "$@"
+PYTHONPATH="$PYTHONPATH:{site}:{site}/headrace.zip" exec {python} -S "$@"
 """
 
 
@@ -54,14 +65,14 @@ def foreign(folder: Path, code: Path, without: str = "headrace") -> Path:
     return program
 
 
-def run(folder: Path, master: str, python: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, master: str, python: Path) -> subprocess.CompletedProcess[str]:
     settings = {
         "spark.pyspark.python": str(python),
+        "spark.executor.cores": "1",
         "spark.executor.memory": "512m",
         "spark.driver.memory": "512m",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
-        **more,
     }
     conf = [word for item in settings.items() for word in ("--conf", "=".join(item))]
     command = [sys.executable, "-m", "headrace.cli", "run", "p.yaml", "--batch", "--master", master]
@@ -76,7 +87,7 @@ def run(folder: Path, master: str, python: Path, **more: str) -> subprocess.Comp
 
 
 @pytest.mark.slow
-def test_a_cluster_is_sent_what_it_does_not_have_and_told_what_it_must(tmp_path: Path) -> None:
+def test_a_cluster_is_sent_what_it_does_not_have(tmp_path: Path) -> None:
     code = tmp_path / "code"
     code.mkdir()
     (tmp_path / "p.yaml").write_text(PIPELINE)
@@ -84,15 +95,24 @@ def test_a_cluster_is_sent_what_it_does_not_have_and_told_what_it_must(tmp_path:
     (code / "weights.py").write_text("WEIGHT = 3\n")
     with cluster(tmp_path) as master:
         ran = run(tmp_path, master, foreign(tmp_path, code))
-        assert ran.returncode == 0, ran.stderr
-        assert not code.exists()
-        rows = "".join(path.read_text() for path in (tmp_path / "out").glob("*.jsonl"))
-        assert '{"k":0,"n":143,"total":213213}' in rows.splitlines()
-        assert len(rows.splitlines()) == 7
+    assert ran.returncode == 0, ran.stderr
+    assert not code.exists()
+    rows = "".join(path.read_text() for path in (tmp_path / "out").glob("*.jsonl"))
+    assert '{"k":0,"n":143,"total":213213}' in rows.splitlines()
+    assert len(rows.splitlines()) == 7
 
-        Path(f"{code}.gone").rename(code)
-        once = {"spark.cores.max": "1", "spark.task.maxFailures": "1"}
-        ran = run(tmp_path, master, foreign(tmp_path, code, without="polars"), **once)
-        assert ran.returncode == 1
-        assert "a worker's Python has no package polars" in ran.stderr
-        assert "Traceback" not in ran.stderr
+
+def test_it_is_told_what_it_must_have(
+    spark: SparkSession, headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "scoring.py").write_text(SCORING)
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    python = foreign(tmp_path, tmp_path / "nothing", without="polars")
+    # On a cluster headrace itself is sent.
+    pack(tmp_path / "site-without-polars" / "headrace.zip", own_files())
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    ran = headrace("run", "p.yaml", "--batch")
+    assert ran.status == 1
+    assert "a worker's Python has no package polars" in ran.err
+    assert "Traceback" not in ran.err

@@ -16,12 +16,15 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Self
 
+from tests.kafka.archive import archived
 from tests.kafka.jars import NoKafka, java
 
 HOST = "127.0.0.1"
@@ -69,7 +72,8 @@ class Broker(AbstractContextManager["Broker"]):
     """Made, it does not run yet; as a context it runs and is stopped.
 
     `listeners` names what protocol each listener of it speaks, `settings` is what else is in its
-    properties, and `users` who may log in by SCRAM: (mechanism, name, password).
+    properties, and `users` who may log in by SCRAM: (mechanism, name, password). `options` are
+    those of its Java, if not what makes it start fast.
     """
 
     def __init__(
@@ -78,12 +82,14 @@ class Broker(AbstractContextManager["Broker"]):
         listeners: Mapping[str, str] = PLAINTEXT,
         settings: Mapping[str, str] = SETTINGS,
         users: tuple[tuple[str, str, str], ...] = (),
+        options: Sequence[str] | None = None,
     ) -> None:
         self.folder = folder
         self.ports = free_ports([*listeners, CONTROLLER])
         self._listeners = {**listeners, CONTROLLER: "PLAINTEXT"}
         self._settings = {**SETTINGS, **settings}
         self._users = users
+        self._options = fast() if options is None else options
         self._process: subprocess.Popen[bytes] | None = None
         self._watch: subprocess.Popen[bytes] | None = None
 
@@ -115,7 +121,7 @@ class Broker(AbstractContextManager["Broker"]):
             self._format()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                java("kafka.Kafka", str(self._properties)),
+                java("kafka.Kafka", str(self._properties), options=self._options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -225,6 +231,21 @@ class Broker(AbstractContextManager["Broker"]):
             "advertised.listeners": ",".join(at[name] for name in at if name != CONTROLLER),
             "listener.security.protocol.map": ",".join(protocols),
         }
+
+
+@cache
+def fast() -> Sequence[str]:
+    """What makes a broker's Java start fast: it is known from a life of one for nothing else."""
+    return archived(java("kafka.Kafka"), _lives_once)
+
+
+def _lives_once(option: str) -> None:
+    with (
+        TemporaryDirectory() as folder,
+        suppress(subprocess.TimeoutExpired),
+        Broker(Path(folder) / "broker", options=(option,)),
+    ):
+        pass
 
 
 def free_ports(names: list[str]) -> dict[str, int]:

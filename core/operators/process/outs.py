@@ -169,6 +169,15 @@ class Outs:
         return ""
 
 
+def _is_each_once(numbers: pl.Series, rows: int) -> bool:
+    """Whether these are the numbers of all rows in their order."""
+    import polars as pl
+
+    if len(numbers) != rows:
+        return False
+    return bool((numbers == pl.int_range(rows, dtype=pl.UInt32, eager=True)).all())
+
+
 def timed(frame: pl.DataFrame, origin: pl.Series, came: pl.DataFrame) -> pl.DataFrame:
     """Rows with the hidden columns of what they came of: its time, and its place with a part."""
     import polars as pl
@@ -178,7 +187,10 @@ def timed(frame: pl.DataFrame, origin: pl.Series, came: pl.DataFrame) -> pl.Data
     hidden = [name for name in (EVENT_TIME, ORDER) if name in came.columns]
     if not hidden:
         return frame
-    whole = frame.hstack(came.select(hidden)[origin].get_columns())
+    of = came.select(hidden)
+    if not _is_each_once(origin, came.height):
+        of = of[origin]
+    whole = frame.hstack(of.get_columns())
     if ORDER not in hidden:
         return whole
     number = pl.int_range(frame.height, dtype=pl.Int64, eager=True)

@@ -25,7 +25,14 @@ from headrace.core.operators.process.kept import Kept
 from headrace.core.operators.process.keys import Keys
 from headrace.core.operators.process.loaded import Rows, check
 from headrace.core.operators.process.outs import MAIN, Misfit, Outs
-from headrace.core.operators.process.rows import PIECE, Came, Gathering, RowByRow, shown_in
+from headrace.core.operators.process.rows import (
+    PIECE,
+    Came,
+    Gathering,
+    RowByRow,
+    shown_in,
+    times_of,
+)
 from headrace.core.operators.process.timers import NEVER_US, Timers
 from headrace.core.operators.process.work import Work
 from headrace.core.ordinals import ORDER_TYPE
@@ -195,11 +202,9 @@ class Processing(Timely):
         for start in range(0, frame.height, PIECE):
             self._make_room(start, timers, before_us)
             piece = frame.slice(start, PIECE)
-            times = None
-            if EVENT_TIME in piece.columns:
-                times = piece[EVENT_TIME].to_physical().to_list()
-                if self._waits is not None:
-                    self._newest_us = max(self._newest_us, *times)
+            times = times_of(piece)
+            if times is not None and self._waits is not None:
+                self._newest_us = max(self._newest_us, int(times.max()))  # type: ignore[arg-type]
             rows, cells = self._rows.made(piece), self._cells_of(piece)
             came = Came(rows, cells, times, shown_in(piece), getattr(self._process, self.method))
             self._handling.handle(came, timers)

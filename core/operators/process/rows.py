@@ -37,9 +37,11 @@ Call = Callable[[Any, Any, Any], object]
 class Came:
     """Rows to handle, in their order."""
 
-    rows: list[Any]
+    rows: Iterable[Any]
+    """To be gone through once: they may be made then."""
     cells: list[Any]
-    times: list[int] | None
+    times: pl.Series | None
+    """Their event times in microseconds."""
     shown: Callable[[int], dict[str, Any]]
     """One of them as people see it."""
     call: Call | None
@@ -105,16 +107,16 @@ class RowByRow:
     def handle(self, rows: Came, timers: Timers | None) -> None:
         """Handle rows in their order, and before each the timers that come before it."""
         work = self._work
-        work.cells, work.times = rows.cells, rows.times
-        self._rows, self.moments = len(rows.rows), []
+        work.begin(rows.cells, rows.times)
+        self._rows, self.moments = len(rows.cells), []
         if self._careful:
             self._carefully(rows, timers)
             return
         try:
-            if timers is None or rows.times is None:
+            if timers is None or (times := work.times) is None:
                 self._all(rows)
             else:
-                self._in_time(rows, rows.times, timers)
+                self._in_time(rows, times, timers)
         except (_Told, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
@@ -149,7 +151,8 @@ class RowByRow:
                 raise self._failing.returned(found, call.__name__)
 
     def _carefully(self, rows: Came, timers: Timers | None) -> None:
-        work, times = self._work, rows.times
+        work = self._work
+        times = None if timers is None else work.times
         for at, call, row, cell in zip(count(), rows.calls, rows.rows, rows.cells, strict=False):
             if timers is not None and times is not None and times[at] > timers.next_us:
                 self.fire(timers.due(times[at]))
@@ -269,6 +272,11 @@ def _with_moments(hidden: pl.DataFrame, moments: list[Moment]) -> pl.DataFrame:
         place = {"time": times, "at": numbers, "part": pl.repeat(0, len(times), eager=True)}
         columns.append(pl.DataFrame(place).to_struct(ORDER).cast(to_polars(ORDER_TYPE)))
     return pl.concat([hidden, pl.DataFrame(columns).select(hidden.columns)])
+
+
+def times_of(frame: pl.DataFrame) -> pl.Series | None:
+    """The event times of rows in microseconds, if they have any."""
+    return frame[EVENT_TIME].to_physical() if EVENT_TIME in frame.columns else None
 
 
 def shown_in(frame: pl.DataFrame) -> Callable[[int], dict[str, Any]]:

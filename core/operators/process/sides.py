@@ -18,7 +18,7 @@ from headrace.core.operators.process.around import Around
 from headrace.core.operators.process.held import Held, HeldByAll, in_order
 from headrace.core.operators.process.loaded import Rows, check
 from headrace.core.operators.process.processing import Processing
-from headrace.core.operators.process.rows import PIECE, Call, Came, shown_in
+from headrace.core.operators.process.rows import PIECE, Call, Came, shown_in, times_of
 from headrace.core.operators.process.timers import Timers
 from headrace.core.plan import nodes
 from headrace.core.plan.states import HELD_RIGHT
@@ -121,13 +121,10 @@ class ProcessingTwo(Processing):
             if part is not None:
                 rows[side] = iter(self._makes[side].made(part))
                 cells[side] = iter(self._cells_on(side, part))
-        times = None
-        if EVENT_TIME in piece.columns:
-            times = piece[EVENT_TIME].to_physical().to_list()
         return Came(
             [next(rows[side]) for side in sides],
             [next(cells[side]) for side in sides],
-            times,
+            times_of(piece),
             _shown(parts, sides),
             None,
             [self._calls[side] for side in sides],

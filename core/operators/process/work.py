@@ -26,6 +26,8 @@ class Work:
     """`Here` for a user's class; operators and harnesses set it before each call."""
 
     __slots__ = (
+        "_listed",
+        "_times",
         "at",
         "cell",
         "cells",
@@ -34,7 +36,6 @@ class Work:
         "moment_us",
         "now_us",
         "timer",
-        "times",
     )
 
     def __init__(self, now_us: Callable[[], int]) -> None:
@@ -43,8 +44,8 @@ class Work:
         """The number of what is handled, among the rows and timers whose output is gathered."""
         self.cells: list[Any] = []
         """The cell of each row that is handled."""
-        self.times: list[int] | None = None
-        """The event time of each, if they have one."""
+        self._times: pl.Series | None = None
+        self._listed: list[int] | None = None
         self.timer: str | None = None
         """The timer that is handled; None while rows are."""
         self.cell: Any = None
@@ -53,6 +54,17 @@ class Work:
         self.frame: pl.DataFrame | None = None
         """The rows that are handled together."""
         self.clock_us = NO_CLOCK_US
+
+    def begin(self, cells: list[Any], times: pl.Series | None) -> None:
+        """These rows are handled next: the cell of each, and its event time in microseconds."""
+        self.cells, self._times, self._listed = cells, times, None
+
+    @property
+    def times(self) -> list[int] | None:
+        """The event time of each row that is handled, if they have one; made for who asks first."""
+        if self._listed is None and self._times is not None:
+            self._listed = self._times.to_list()
+        return self._listed
 
     @property
     def key(self) -> Any:
@@ -71,7 +83,8 @@ class Work:
             return self.moment_us
         if self.frame is not None:
             raise RuntimeError("rows of many times are handled: see self.event_times")
-        return None if self.times is None else self.times[self.at]
+        times = self._listed or self.times
+        return None if times is None else times[self.at]
 
     @property
     def times_of_all(self) -> pl.Series | None:

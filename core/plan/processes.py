@@ -45,7 +45,8 @@ def connected(
     if step.process is None:
         return UNKNOWN, ()  # that is said already
     everywhere = step.broadcast is not None
-    timed = all(is_timed for *_, is_timed in sides)
+    by_left = everywhere and step.process.order == "arrival"  # a rule has no time there
+    timed = sides[0][2] if by_left else all(is_timed for *_, is_timed in sides)
     body = body_of(step, step.process, timed, report)
     # Loaded here: it builds the other operations by key.
     from headrace.core.plan.keyed import KeyedClauses, Rows
@@ -57,6 +58,15 @@ def connected(
         columns = tuple(Computed(f.name, as_it_is(f)) for f in known.schema)
         made.append(Side(name, key, columns))
     left, right = made
+    _check_keys(step, left, right, report)
+    matching = Connected(body, everywhere)
+    join = Join(left, right, "inner", matching, None, "", _late_to(step), timed)
+    sound = everywhere or len(left.key) == len(right.key)
+    return Known(body.returns), (join,) if sound else ()
+
+
+def _check_keys(step: Step, left: Side, right: Side, report: Report) -> None:
+    """Rows of both inputs that have one key must have it in one type."""
     for one, other in zip(left.key, right.key, strict=False):
         if one.value.type != other.value.type:
             message = (
@@ -64,11 +74,6 @@ def connected(
                 f' and {other.value.type} in "{right.name}"'
             )
             report.add(message, step.keys_at["key"].locate(), "cast one of them in a step before")
-    matching = Connected(body, everywhere)
-    timed = sides[0][2] if everywhere else timed
-    join = Join(left, right, "inner", matching, None, "", _late_to(step), timed)
-    sound = everywhere or len(left.key) == len(right.key)
-    return Known(body.returns), (join,) if sound else ()
 
 
 def _late_to(step: Step) -> tuple[str | None, str | None]:

@@ -62,7 +62,7 @@ def test_state_of_another_type_is_told_where_it_is_set() -> None:
     subtasks = Subtasks(plan_of(step("Alien")), 1)
     subtasks.said(rows((1, 0)))
     message = (
-        "classes.py:240: TypeError: state \"n\" is a value of bigint, and was set to 'x' (str)"
+        "classes.py:270: TypeError: state \"n\" is a value of bigint, and was set to 'x' (str)"
     )
     with pytest.raises(UserCodeError, match=rf"^{re.escape(message)} \(in the row .* key 1\)"):
         subtasks.said(END)

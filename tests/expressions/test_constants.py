@@ -38,3 +38,41 @@ def test_a_constant_is_what_it_says_for_every_row(text: str, wanted: list[object
     typed = type_expression(text, SCHEMA)
     result = FRAME.with_columns(to_expr(typed).alias("r"))["r"].to_list()
     assert list(map(repr, result)) == list(map(repr, wanted))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 < 2",
+        "null <=> null",
+        "2 in (1, null)",
+        "2 in (2)",
+        "2 in (1, 2, 3)",
+        "if(true, 1, 2)",
+        "case when 1 > 2 then 'a' else 'b' end",
+        "coalesce(null, 1)",
+        "greatest(1.5D, 2)",
+        "nullif(1, 1)",
+        "null is null",
+        "2 between 1 and 3",
+        "1 + 1 between 1 and 3",
+        "1 + 1 between 1 and 2.5",
+        "case 1 + 1 when 1 then 'a' when 2.0 then 'b' end",
+        "make_date(2024, 5, 6)",
+        "make_timestamp(2024, 5, 6, 7, 8, 9.5)",
+        "to_timestamp('6.5.2024', 'd.M.yyyy')",
+        "to_timestamp('2024-05-06', 'yyyy-MM-dd')",
+        "date_format(timestamp '2024-05-06 07:08:09', 'yyyy')",
+        "date_format(timestamp '2024-05-06 07:08:09', \"'text'\")",
+        "months_between(date '2024-05-06', date '2024-02-29')",
+        "timestampdiff(MONTH, date '2024-05-06', date '2024-02-29')",
+        "add_months(date '2024-05-06', 1)",
+        "from_unixtime(0)",
+        "extract(second from timestamp '2024-05-06 07:08:09')",
+    ],
+)
+def test_an_expression_of_literals_has_one_value_for_each_row(text: str) -> None:
+    expr = to_expr(type_expression(text, SCHEMA)).alias("r")
+    assert FRAME.with_columns(expr)["r"].n_unique() == 1
+    assert FRAME.with_columns(expr).height == 3
+    assert FRAME.clear().with_columns(expr).height == 0

@@ -105,34 +105,6 @@ def test_what_does_not_fit_is_refused_where_it_stands(
 @pytest.mark.parametrize(
     "text",
     [
-        "1 < 2",
-        "null <=> null",
-        "2 in (1, null)",
-        "2 in (2)",
-        "2 in (1, 2, 3)",
-        "if(true, 1, 2)",
-        "case when 1 > 2 then 'a' else 'b' end",
-        "coalesce(null, 1)",
-        "greatest(1.5D, 2)",
-        "nullif(1, 1)",
-        "null is null",
-        "2 between 1 and 3",
-        "1 + 1 between 1 and 3",
-        "1 + 1 between 1 and 2.5",
-        "case 1 + 1 when 1 then 'a' when 2.0 then 'b' end",
-    ],
-)
-def test_an_expression_of_literals_has_one_value_for_each_row(text: str) -> None:
-    expr = to_expr(type_expression(text, SCHEMA)).alias("r")
-    rows = pl.DataFrame({"k": [1, 2, 3]})
-    assert rows.with_columns(expr)["r"].n_unique() == 1
-    assert rows.with_columns(expr).height == 3
-    assert EMPTY.with_columns(expr).height == 0
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         *("i in (1, l, 3)", "x = i", "case when p then i when q then l end", "greatest(x, i)"),
         *("a = a", "i + 1 between n and 2.5", "case i + n when 2 then l when x then i end"),
     ],

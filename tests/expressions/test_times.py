@@ -43,7 +43,6 @@ SCHEMA = Schema(
         Field("p", BOOLEAN),
     )
 )
-EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHEMA})
 INTS = (0, 1, -1, 2**31 - 1, -(2**31), 95_026_236, 95_026_237, -96_465_292, -96_465_293, None)
 BIGINTS = (0, 1, -1, 2**63 - 1, -(2**63), 8_210_266_876_800_000_000, 10**15, -(10**15), 7, None)
 
@@ -250,30 +249,6 @@ def test_the_clock_is_the_processing_time_of_the_batch() -> None:
     assert values("current_date()", rows) == [19_849] * 2
     assert values("curdate()", rows) == [19_849] * 2
     assert values("unix_timestamp()", rows) == [1_714_979_289] * 2
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "make_date(2024, 5, 6)",
-        "make_timestamp(2024, 5, 6, 7, 8, 9.5)",
-        "to_timestamp('6.5.2024', 'd.M.yyyy')",
-        "to_timestamp('2024-05-06', 'yyyy-MM-dd')",
-        "date_format(timestamp '2024-05-06 07:08:09', 'yyyy')",
-        "date_format(timestamp '2024-05-06 07:08:09', \"'text'\")",
-        "months_between(date '2024-05-06', date '2024-02-29')",
-        "timestampdiff(MONTH, date '2024-05-06', date '2024-02-29')",
-        "add_months(date '2024-05-06', 1)",
-        "from_unixtime(0)",
-        "extract(second from timestamp '2024-05-06 07:08:09')",
-    ],
-)
-def test_an_expression_of_literals_has_one_value_for_each_row(text: str) -> None:
-    expr = to_expr(type_expression(text, SCHEMA)).alias("r")
-    rows = pl.DataFrame({"k": [1, 2, 3]})
-    assert rows.with_columns(expr)["r"].n_unique() == 1
-    assert rows.with_columns(expr).height == 3
-    assert EMPTY.with_columns(expr).height == 0
 
 
 @pytest.mark.parametrize(

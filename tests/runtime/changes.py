@@ -69,3 +69,13 @@ def refusal(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> s
 def notes(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> tuple[str, ...]:
     """What is told when it goes on."""
     return check_fits(1, was, now, Wishes(frozenset(anew), lose))
+
+
+def refused_unless_anew(was: dict[str, Any], now: Plan, why: str) -> None:
+    """What the step `step` means has changed: so it is said, and it may begin anew."""
+    refused = refusal(was, now, lose=True)
+    assert refused.startswith(f"checkpoint 1 does not fit: the state of step {why}")
+    assert "\n      was: " in refused
+    assert "\n      is:  " in refused
+    assert "--reset-state step begins it anew" in refused
+    assert "step begins anew, without what was kept of it" in notes(was, now, "step")

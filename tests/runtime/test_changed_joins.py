@@ -17,7 +17,7 @@ from headrace.core.fitting import Wishes, check_fits
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from tests.runtime.changes import document, notes, plan, refusal
+from tests.runtime.changes import document, notes, plan, refusal, refused_unless_anew
 from tests.runtime.surviving import Fate, FlakyMemory, Life
 
 BEGIN = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -271,12 +271,7 @@ def test_what_means_something_else_is_refused_unless_it_begins_anew(
     before, after, why = OTHER[what]
     was = document(plan(tmp_path, pipeline(f"{before}, {FEW}")))
     now = plan(tmp_path, pipeline(f"{after}, {FEW}"))
-    refused = refusal(was, now, lose=True)
-    assert refused.startswith(f"checkpoint 1 does not fit: the state of step {why}")
-    assert "\n      was: " in refused
-    assert "\n      is:  " in refused
-    assert "--reset-state step begins it anew" in refused
-    assert "step begins anew, without what was kept of it" in notes(was, now, "step")
+    refused_unless_anew(was, now, why)
 
 
 def test_both_texts_are_shown(tmp_path: Path) -> None:

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.changes import HEAD, document, notes, pipeline, plan, refusal
+from tests.runtime.changes import (
+    HEAD,
+    document,
+    notes,
+    pipeline,
+    plan,
+    refusal,
+    refused_unless_anew,
+)
 
 SUMS = "from: rows, key: k, window: {tumble: 10s}, aggregate: {n: count(*), total: sum(v)}"
 EVER = "from: rows, key: k, aggregate: {n: count(*), total: sum(v)}"
@@ -194,12 +202,7 @@ def test_what_means_something_else_is_refused_unless_it_begins_anew(
 ) -> None:
     before, after, why = OTHER[what]
     was, now = document(plan(tmp_path, pipeline(before))), plan(tmp_path, pipeline(after))
-    refused = refusal(was, now, lose=True)
-    assert refused.startswith(f"checkpoint 1 does not fit: the state of step {why}")
-    assert "\n      was: " in refused
-    assert "\n      is:  " in refused
-    assert "--reset-state step begins it anew" in refused
-    assert "step begins anew, without what was kept of it" in notes(was, now, "step")
+    refused_unless_anew(was, now, why)
 
 
 @pytest.mark.parametrize("what", LOST)

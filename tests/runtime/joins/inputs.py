@@ -147,3 +147,16 @@ def shown(outputs: Sequence[Output], stream: str = "out") -> list[Row]:
 
 def _full(outputs: Iterator[Output]) -> list[Output]:
     return [(name, frame) for name, frame in outputs if frame.height]
+
+
+def plain(outputs: Sequence[Output]) -> list[Row]:
+    """What went out, sorted, with bounds in microseconds."""
+    frames = [
+        (name, frame.with_columns(pl.col("^window_.*$").cast(pl.Int64))) for name, frame in outputs
+    ]
+    return shown(frames)
+
+
+def kept(inputs: Inputs) -> int:
+    """How many rows are kept."""
+    return sum(each.held for each in inputs.operators)

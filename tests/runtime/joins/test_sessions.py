@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import polars as pl
 import pytest
 
 from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
-from headrace.core.operators.operator import Output
 from headrace.core.plan.matching import SameWindow
 from headrace.core.plan.nodes import JoinType
 from headrace.core.plan.windows import Session, Window
 from tests.runtime.changing import schema_of
 from tests.runtime.joins import oracle
-from tests.runtime.joins.inputs import Inputs, Row, join, shown
+from tests.runtime.joins.inputs import Inputs, join, kept, plain, shown
 
 LEFT, RIGHT = 0, 1
 SCHEMAS = schema_of(k="double", v="int"), schema_of(k="double", p="int")
@@ -35,18 +33,6 @@ def session(
     sides = (SCHEMAS[0], ["k"]), (SCHEMAS[1], ["k"])
     operation = join(*sides, SameWindow(Window(Session(gap), lateness)), type, only)
     return Inputs(operation, SCHEMAS, ordered=ordered)
-
-
-def plain(outputs: Sequence[Output]) -> list[Row]:
-    """What went out, sorted, with bounds in microseconds."""
-    frames = [
-        (name, frame.with_columns(pl.col("^window_.*$").cast(pl.Int64))) for name, frame in outputs
-    ]
-    return shown(frames)
-
-
-def kept(inputs: Inputs) -> int:
-    return sum(each.held for each in inputs.operators)
 
 
 def test_rows_of_both_sides_make_a_session_which_closes_when_its_gap_has_passed() -> None:

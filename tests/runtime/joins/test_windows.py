@@ -17,7 +17,7 @@ from headrace.core.plan.nodes import JoinType
 from headrace.core.plan.windows import Cumulate, Global, Shape, Slide, Tumble, Window
 from tests.runtime.changing import schema_of
 from tests.runtime.joins import oracle
-from tests.runtime.joins.inputs import Inputs, Row, join, shown
+from tests.runtime.joins.inputs import Inputs, Row, join, kept, plain, shown
 
 LEFT, RIGHT = 0, 1
 SCHEMAS = schema_of(k="double", v="int"), schema_of(k="double", p="int")
@@ -39,18 +39,6 @@ def windowed(
     sides = (SCHEMAS[0], ["k"]), (SCHEMAS[1], ["k"])
     operation = join(*sides, SameWindow(Window(shape, lateness)), type, only)
     return Inputs(operation, SCHEMAS, ordered=ordered, parallelism=parallelism)
-
-
-def plain(outputs: Sequence[Output]) -> list[Row]:
-    """What went out, sorted, with bounds in microseconds."""
-    frames = [
-        (name, frame.with_columns(pl.col("^window_.*$").cast(pl.Int64))) for name, frame in outputs
-    ]
-    return shown(frames)
-
-
-def kept(inputs: Inputs) -> int:
-    return sum(each.held for each in inputs.operators)
 
 
 def test_rows_of_one_window_meet_when_it_has_ended() -> None:

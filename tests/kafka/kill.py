@@ -34,6 +34,7 @@ from tests.kafka.topics import Topics
 from tests.kafka.trouble import Trouble
 from tests.kafka.watcher import Watcher
 from tests.recovery.jobs import within
+from tests.recovery.moments import moments
 
 JOB = "fired"
 LONGEST_S = 4.0
@@ -107,8 +108,8 @@ class Fired:
         fault = f"{self.chance.choice(POINTS)}:{self.chance.choice([1, 1, 2, 3, 7])}"
         process = self._begun(fault if how == "fault" else "")
         troubled = self.trouble.there
-        moments, asks, troubles = self._moments(how), self._asks(), self._troubles()
-        while process.poll() is None and not next(moments):
+        moment, asks, troubles = self._moment(how), self._asks(), self._troubles()
+        while process.poll() is None and not next(moment):
             next(asks)
             troubled |= next(troubles)
             time.sleep(LOOK_S)
@@ -260,28 +261,17 @@ class Fired:
         while True:
             yield True
 
+    def _moment(self, how: str) -> Iterator[bool]:
+        """Whether the moment has come, again and again."""
+        pattern = {"manifest": "checkpoints/manifests/*", "note": "checkpoints/*"}.get(how)
+        return moments(self.chance, LONGEST_S, self.folder / ".headrace" / JOB, pattern)
+
     def _ended(self, process: subprocess.Popen[str]) -> int:
         status = process.wait()
         self.said = (self.folder / "said").read_text()
         with (self.folder / "all-said").open("a") as all_said:
             all_said.write(f"--- {len(self.lives)}\n{self.said}")
         return status
-
-    def _moments(self, how: str) -> Iterator[bool]:
-        """Whether the moment has come, again and again."""
-        begin = time.monotonic()
-        until = begin + self.chance.uniform(0, LONGEST_S)
-        pattern = {"manifest": "checkpoints/manifests/*", "note": "checkpoints/*"}.get(how)
-        before = self._seen(pattern)
-        after_s = self.chance.choice([0.0, 0.0, 0.003, 0.03])
-        while True:
-            if pattern and self._seen(pattern) - before:
-                until, pattern = time.monotonic() + after_s, None
-            yield time.monotonic() >= (begin + 2 * LONGEST_S if pattern else until)
-
-    def _seen(self, pattern: str | None) -> set[str]:
-        home = self.folder / ".headrace" / JOB
-        return {str(path) for path in home.glob(pattern)} if pattern else set()
 
 
 def fire(folder: Path, seed: int, lives: int, *, tell: bool = False) -> Fired:

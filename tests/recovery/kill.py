@@ -28,10 +28,17 @@ from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.cli.processes import RUN, limited
 from tests.recovery.jobs import Output, write_job
+from tests.recovery.moments import moments
 
 LONGEST_S = 3.0
 """A life that is not ended before that is ended then."""
 LOOK_S = 0.002
+FILES = {
+    "manifest": ".headrace/killed/checkpoints/manifests/*",
+    "part": "*/part-*",
+    "hidden": "*/.inprogress-*",
+}
+"""What is to have come new when it is killed."""
 ENDS = {"stop": (-signal.SIGTERM,), "at once": (130, -signal.SIGINT)}
 """How a process ends that is killed in another way; by the signal itself if it was too early."""
 
@@ -59,8 +66,9 @@ class Killed:
         """Run it, and end it somehow, somewhere; whether it had said its last word before."""
         how = self.chance.choice(["time", "time", "manifest", "part", "hidden", "stop", "at once"])
         process = self._begun()
-        moments, asks = self._moments(how), self._asks()
-        while process.poll() is None and not next(moments):
+        asks = self._asks()
+        moment = moments(self.chance, LONGEST_S, self.folder, FILES.get(how))
+        while process.poll() is None and not next(moment):
             next(asks)
             time.sleep(LOOK_S)
         match how:
@@ -131,25 +139,6 @@ class Killed:
         status = process.wait()
         self.said = (self.folder / "said").read_text()
         return status
-
-    def _moments(self, how: str) -> Iterator[bool]:
-        """Whether the moment has come, again and again."""
-        begin = time.monotonic()
-        until = begin + self.chance.uniform(0, LONGEST_S)
-        pattern = {
-            "manifest": ".headrace/killed/checkpoints/manifests/*",
-            "part": "*/part-*",
-            "hidden": "*/.inprogress-*",
-        }.get(how)
-        before = self._seen(pattern)
-        after_s = self.chance.choice([0.0, 0.0, 0.003, 0.03])
-        while True:
-            if pattern and self._seen(pattern) - before:
-                until, pattern = time.monotonic() + after_s, None
-            yield time.monotonic() >= (begin + 2 * LONGEST_S if pattern else until)
-
-    def _seen(self, pattern: str | None) -> set[str]:
-        return {str(path) for path in self.folder.glob(pattern)} if pattern else set()
 
 
 def kill_often(folder: Path, seed: int, times: int, *, tell: bool = False) -> Killed:

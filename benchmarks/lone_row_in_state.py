@@ -1,6 +1,7 @@
 """What a lone row costs more where a step keeps a million keys than where it keeps a thousand: ms.
 
-The rows come one by one to operators that look for their key in what they keep, or write it there;
+The rows come one by one to operators that look for their key in what they keep, or write it there,
+those of joins from both sides by turns;
 each row's CPU time, of all threads, the median of so many. The figure is that of the worst kind. On
 stderr, by kind: the medians; and of the pieces of work in which an operator answers the rows, the
 longest of those done on the loop, and of those that are said to take long and done in a thread.
@@ -10,27 +11,41 @@ longest of those done on the loop, and of those that are said to take long and d
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 from time import process_time
+from typing import TypeAlias
 
 import polars as pl
 
 from headrace.core.aggregates import type_aggregate_text
 from headrace.core.elements import EVENT_TIME
 from headrace.core.expressions.typed import Column, Span
+from headrace.core.operators.joins.make import join_operator
 from headrace.core.operators.keyed import keyed_operator
-from headrace.core.operators.operator import ASIDE, Operator
+from headrace.core.operators.operator import ASIDE, Operator, Output
 from headrace.core.operators.place import Place
 from headrace.core.owner import Owner
-from headrace.core.plan.nodes import Aggregate, Aggregated, Computed
+from headrace.core.plan.matching import Within
+from headrace.core.plan.nodes import Aggregate, Aggregated, Computed, Join, Side
 from headrace.core.plan.windows import Count, Session, Trigger, Tumble, Window
 from headrace.core.types import BIGINT, Field, Schema
 from headrace.state.memory import MemoryBackend
 
+Takes: TypeAlias = Callable[[pl.DataFrame], Iterator[Output]]
+"""An input of an operator."""
+
+
+def _column(name: str) -> Column:
+    return Column(BIGINT, True, Span(0, 0), name)
+
+
+SCHEMA = Schema((Field("k", BIGINT), Field("v", BIGINT)))
+KEY = (Computed("k", _column("k")),)
 THOUSAND, TOGETHER = 1000, 50_000
 LONG_US = 10**10
-KINDS: dict[str, Window | None] = {
+KINDS: dict[str, Window | Within | None] = {
     "tumbling, late rows": Window(Tumble(500), lateness_us=LONG_US),
     "trigger after 2 rows": Window(Tumble(LONG_US), trigger=Trigger(count=2)),
     "the same, cleared": Window(Tumble(LONG_US), trigger=Trigger(count=2), accumulate=False),
@@ -39,6 +54,8 @@ KINDS: dict[str, Window | None] = {
     "sessions, after 2 rows": Window(Session(LONG_US), trigger=Trigger(count=2)),
     "every 2 rows": Window(Count(2, 2)),
     "running": None,
+    "join, within": Within(-LONG_US, LONG_US),
+    "join, for ever": Within(),
 }
 
 
@@ -54,42 +71,45 @@ class Took:
 def main(rows: str = "500", keys: str = "1000000") -> None:
     """Print the figure."""
     more = []
-    for kind, window in KINDS.items():
-        few, many = _in_turn(window, (THOUSAND, int(keys)), int(rows))
+    for name, kind in KINDS.items():
+        few, many = _in_turn(kind, (THOUSAND, int(keys)), int(rows))
         least, most = median(few.rows), median(many.rows)
         more.append(most - least)
         print(
             f"{least:.2f} ms, {most:.2f}; longest {few.on_loop:.1f}, {many.on_loop:.1f} on the"
-            f" loop, {few.in_thread:.0f}, {many.in_thread:.0f} in a thread  {kind}",
+            f" loop, {few.in_thread:.0f}, {many.in_thread:.0f} in a thread  {name}",
             file=sys.stderr,
         )
     print(f"lone_row_in_state {max(more):.2f} ms")
 
 
-def _in_turn(window: Window | None, kept: tuple[int, int], count: int) -> tuple[Took, Took]:
+def _in_turn(kind: Window | Within | None, kept: tuple[int, int], count: int) -> tuple[Took, Took]:
     """So many rows for each of two operators that keep so many keys; a busy machine slows both."""
-    took, operators = (Took(), Took()), [_filled(window, keys) for keys in kept]
+    took, operators = (Took(), Took()), [_filled(kind, keys) for keys in kept]
     for number in range(count):
-        for keys, operator, each in zip(kept, operators, took, strict=True):
+        for keys, inputs, each in zip(kept, operators, took, strict=True):
             key = number * 997 % keys
-            each.rows.append(_answered(operator, _rows(key, key + 1), each))
+            takes = inputs[number % len(inputs)]
+            each.rows.append(_answered(takes(_rows(key, key + 1)), each))
     return took
 
 
-def _filled(window: Window | None, keys: int) -> Operator:
-    """One to which a row of each key has come."""
-    operator = _operator(window)
+def _filled(kind: Window | Within | None, keys: int) -> list[Takes]:
+    """The inputs of an operator, to each of which a row of each key has come."""
+    operator, inputs = _joining(kind) if isinstance(kind, Within) else _aggregating(kind)
     for at in range(0, keys, TOGETHER):
-        for _ in operator.process(_rows(at, min(at + TOGETHER, keys))):
-            pass
-    for _ in operator.advance(2000):
+        for takes in inputs:
+            for _ in takes(_rows(at, min(at + TOGETHER, keys))):
+                pass
+    # To a join rows of the same times come later, and are not late.
+    for _ in operator.advance(0 if isinstance(kind, Within) else 2000):
         pass
-    return operator
+    return inputs
 
 
-def _answered(operator: Operator, frame: pl.DataFrame, took: Took) -> float:
-    """How long it is at work on a row, piece by piece as it is asked."""
-    outputs, total, is_long = operator.process(frame), 0.0, False
+def _answered(outputs: Iterator[Output], took: Took) -> float:
+    """How long an operator is at work on a row, piece by piece as it is asked."""
+    total, is_long = 0.0, False
     while True:
         start = process_time()
         output = next(outputs, None)
@@ -104,18 +124,31 @@ def _answered(operator: Operator, frame: pl.DataFrame, took: Took) -> float:
         is_long = is_long or output[0] == ASIDE
 
 
-def _operator(window: Window | None) -> Operator:
-    """One of `count(*), sum(v)` by `k`."""
-    schema = Schema((Field("k", BIGINT), Field("v", BIGINT)))
+def _aggregating(window: Window | None) -> tuple[Operator, list[Takes]]:
+    """`count(*), sum(v)` by `k`."""
     keys = Schema((Field("k", BIGINT),))
     columns = tuple(
-        Aggregated(name, type_aggregate_text(text, schema, keys), text)
+        Aggregated(name, type_aggregate_text(text, SCHEMA, keys), text)
         for name, text in (("n", "count(*)"), ("total", "sum(v)"))
     )
-    key = (Computed("k", Column(BIGINT, True, Span(0, 0), "k")),)
+    operator = keyed_operator(Aggregate(KEY, window, columns), _place())
+    return operator, [operator.process]
+
+
+def _joining(matching: Within) -> tuple[Operator, list[Takes]]:
+    """The columns of two rows that meet by `k`."""
+    left, right = (
+        Side(name, KEY, tuple(Computed(name + column, _column(column)) for column in SCHEMA.names))
+        for name in "lr"
+    )
+    operation = Join(left, right, "inner", matching, None, "", (None, None))
+    operator = join_operator(operation, _place())
+    return operator, [operator.process, operator.process_right]
+
+
+def _place() -> Place:
     state = MemoryBackend().open(Owner("step", 0, range(128), 128))
-    place = Place("step", state, lambda: 0, ordered=False, read=frozenset())
-    return keyed_operator(Aggregate(key, window, columns), place)
+    return Place("step", state, lambda: 0, ordered=False, read=frozenset())
 
 
 def _rows(first: int, end: int) -> pl.DataFrame:

@@ -7,6 +7,7 @@ begins first: at the end nothing is left that one process alone works at.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,17 @@ hypothesis.settings.load_profile("busy")
 HERE = Path(__file__).parent
 LONGEST = ("spark", "kafka", "runtime/test_freezing.py", "recovery", "nexmark", "cli", "docs")
 BROKERS = {"broker", "secured"}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nobody_waits_for_the_disk() -> Iterator[None]:
+    """What is written is there for whoever looks; only power that goes could show a difference.
+
+    That is held on a disk which forgets (`state/storage/memory_disk.py`). Processes do wait.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(autouse=True)

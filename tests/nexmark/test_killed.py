@@ -18,8 +18,8 @@ from tests.cli.processes import ended, start
 from tests.nexmark.site import CONFIGS, QUERIES, connectors, output, wanted
 from tests.recovery.lives import Lives
 
-REAL_EVENTS, REAL_STEP_US = 150_000, 100
-"""In processes: fifteen seconds of the events that the source itself makes, without a rate."""
+REAL_EVENTS, REAL_STEP_US = 60_000, 100
+"""In processes: six seconds of the events that the source itself makes, without a rate."""
 
 
 def config(site: Path, query: str) -> Path:

@@ -56,7 +56,8 @@ def stuck(rows):
 """
 
 
-MANY = 100_000
+MANY = 30_000
+"""More than a pipe holds."""
 FINITE = f"""\
 name: finite
 sources:

@@ -88,7 +88,7 @@ def committed(memory: Memory, streams: Iterable[Stream]) -> dict[str, Counter[tu
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     pipelines(),
     st.fixed_dictionaries({"a": ROWS, "b": ROWS}),

@@ -116,7 +116,7 @@ def test_begun_anew_a_step_goes_on(step: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_begun_anew_a_step_goes_on_whenever_that_is(step: str) -> None:
-    disturbed(plan_of(step), random.Random(f"{step}0"), 30, times=3)
+    disturbed(plan_of(step), random.Random(f"{step}0"), 24, times=2)
 
 
 @settings(max_examples=10, deadline=None)

@@ -16,14 +16,14 @@ from tests.runtime import meant
 LIVES = 6
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_join_gives_the_rows_that_its_plan_means(data: st.DataObject) -> None:
     text, sides = drawn(data)
     meant.run(data, text, sides)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_whatever_happens_a_join_gives_the_rows_that_its_plan_means(data: st.DataObject) -> None:
     survive(data)

@@ -189,7 +189,7 @@ RUN = st.lists(
 
 
 @pytest.mark.parametrize("key", ["g", None])
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(
     run=RUN,
     ends=st.sets(st.integers(0, 40)),

@@ -79,7 +79,7 @@ def last_rows(memory: Memory, name: str, key: list[str]) -> dict[Any, tuple[Any,
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     splits=st.lists(ROWS, min_size=1, max_size=2), size=st.integers(1, 9), seed=st.integers(0, 9)
 )

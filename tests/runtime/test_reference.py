@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.runtime import meant
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_pipeline_gives_the_rows_that_its_plan_means(data: st.DataObject) -> None:
     text, splits = meant.of_one_input(data)

@@ -177,7 +177,7 @@ def test_time_goes_on_by_the_input_that_has_it(
 
 
 @both
-@seeds
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("times", [(True, False), (False, True), (False, False)], ids=str)
 def test_joins_by_the_wall_clock_need_no_event_time(
     parallelism: int, seed: int, times: tuple[bool, bool]

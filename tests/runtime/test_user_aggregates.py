@@ -27,7 +27,7 @@ SHAPES = st.one_of(
 BEGIN = pipelines.BEGIN
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_whatever_happens_they_are_of_all_rows(data: st.DataObject) -> None:
     shape = data.draw(SHAPES.filter(lambda text: not ("global" in text and "lateness" in text)))

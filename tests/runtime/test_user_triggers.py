@@ -92,7 +92,7 @@ def test_a_mistake_is_told_with_key_and_window(body: str, said: str, tmp_path: P
     assert "(key k='a', window 1970-01-01T00:00:00 to 1970-01-01T00:00:10)" in raised.value.message
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_whatever_happens_windows_end_with_all_rows(data: st.DataObject) -> None:
     shape = data.draw(pipelines.TIMES.filter(lambda text: "session" not in text))

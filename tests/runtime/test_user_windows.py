@@ -36,7 +36,7 @@ def pipeline(*clauses: str) -> str:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_whatever_happens_they_see_all_rows_in_their_order(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([*APPLY]))
@@ -50,7 +50,7 @@ def test_whatever_happens_they_see_all_rows_in_their_order(data: st.DataObject) 
     survive(data, window, step)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_whatever_happens_evictors_leave_the_same_rows(data: st.DataObject) -> None:
     step = data.draw(st.sampled_from(AGGREGATES))

@@ -28,7 +28,7 @@ ROW: st.SearchStrategy[Row] = st.tuples(
 BATCHES = st.lists(st.tuples(st.lists(ROW, max_size=8), st.integers(0, 12)), max_size=12)
 
 SETTINGS = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

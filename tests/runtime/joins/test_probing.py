@@ -33,6 +33,7 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
         "SPARSE": [0, 1, 2, 100],
         "FEW_ROWS": [0, 2, 2000],
         "STEPS": [1, 2, 16],
+        "FEW_KEYS": [-1, 2, 16],
     }.items():
         monkeypatch.setattr(probing, name, chance.choice(values))
     one, other = frame_of(chance, chance.randrange(12)), frame_of(chance, chance.randrange(12))
@@ -58,6 +59,7 @@ def test_keys_whose_hashes_look_alike_are_told_apart(
     hash: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing, "FEW_ROWS", few)
+    monkeypatch.setattr(probing, "FEW_KEYS", -1)
     monkeypatch.setattr(probing, "_hash", lambda on: pl.col("k") * 0 + pl.lit(hash, pl.UInt64))
     one = pl.DataFrame({"k": pl.Series([1, 2, 3, 9], dtype=pl.UInt64)})
     other = pl.DataFrame({"k": pl.Series([3, 2, 2, 5], dtype=pl.UInt64)})

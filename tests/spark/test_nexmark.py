@@ -31,9 +31,9 @@ def overrides(config: Path) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_gives_the_rows_that_duckdb_has(
-    spark: SparkSession, tmp_path: Path, query: str
+    quick: SparkSession, tmp_path: Path, query: str
 ) -> None:
     folder = shutil.copytree(CONFIGS, tmp_path / "configs" / "nexmark")
     config = folder / f"{query}.yaml"
-    batch(spark, config, *overrides(config), *BY_EVENTS.get(query, ()))
+    batch(quick, config, *overrides(config), *BY_EVENTS.get(query, ()))
     assert output(query, tmp_path) == wanted(query)

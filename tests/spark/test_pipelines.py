@@ -10,5 +10,5 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_random_pipelines_give_the_rows_that_they_mean(spark: SparkSession) -> None:
-    assert not hold(spark, 4, seed=9)
+def test_random_pipelines_give_the_rows_that_they_mean(quick: SparkSession) -> None:
+    assert not hold(quick, 4, seed=9)

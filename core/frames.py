@@ -53,6 +53,15 @@ def added(frame: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
     return (frame.with_columns_seq if frame.height < FEW_ROWS else frame.with_columns)(*columns)
 
 
+def picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
+    """The rows of these numbers; null: one of nulls."""
+    import polars as pl
+
+    if len(rows) >= FEW_ROWS or not frame.width:
+        return frame[rows]
+    return pl.DataFrame([column[rows] for column in frame.get_columns()])
+
+
 def filtered(frame: pl.DataFrame, which: pl.Series) -> pl.DataFrame:
     """These rows; to begin with it is soon done, where `filter` of a frame makes a query."""
     import polars as pl

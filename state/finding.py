@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from headrace.core.frames import projected, together
@@ -70,7 +71,7 @@ class Finding:
         found.sort(key=lambda each: each[0])
         rows = together([frame for _, frame in found])
         # Other keys may look alike by half of their hash.
-        same = rows.join(keys, on=self._key, how="semi", nulls_equal=True, maintain_order="left")
+        same = self._of(keys, rows)
         return same if same.height else None
 
     def take(self, found: pl.DataFrame) -> list[Run]:
@@ -82,6 +83,13 @@ class Finding:
             runs.append(run)
         self._places.forget(entries_of(_hashes(found, self._key), numbers))
         return runs
+
+    def _of(self, keys: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows of these keys."""
+        if keys.height == 1 and not any(keys[name].null_count() for name in self._key):
+            same = reduce(and_, (rows[name] == keys[name] for name in self._key))
+            return rows if same.all() else rows.filter(same)
+        return rows.join(keys, on=self._key, how="semi", nulls_equal=True, maintain_order="left")
 
     def _by_run(self, numbers: pl.Series) -> Iterator[tuple[Run, pl.Series]]:
         """The runs that have some of these rows, and where; rows of former runs are left out."""

@@ -23,7 +23,7 @@ from headrace.core.frames import compacted, sorted_by, together
 from headrace.core.keygroups import key_group
 from headrace.core.sizes import Size
 from headrace.core.state import SLOT, RunsLayout
-from headrace.state.finding import NUMBER, Finding, hash_of
+from headrace.state.finding import Finding, hash_of
 from headrace.state.run import Part, Run
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class MemoryRuns:
         """What is filed of those keys behind a slot."""
         if self._can_find(keys.height):
             found = self._finding.find(keys, after)
-            return None if found is None else found.drop(NUMBER)
+            return None if found is None else found[found.columns[1:]]
         behind = _joined(run.frame(after) for run in self._runs if run.last > after)
         found = None if behind is None else self._of(keys, behind)
         return found if found is not None and found.height else None
@@ -229,7 +229,7 @@ class MemoryRuns:
         for run in self._finding.take(found):
             if run.is_waste and run not in self._waste:
                 self._waste[run] = run.whole.height
-        return found.drop(NUMBER)
+        return found[found.columns[1:]]
 
     def _picked(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """The rows of those keys, without which the runs are made anew."""

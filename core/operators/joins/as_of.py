@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import FOREVER_US
-from headrace.core.frames import filtered
+from headrace.core.frames import filtered, picked
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.sides import LEFT, RIGHT, Sided
 from headrace.core.operators.joins.versions import AT, Versions
@@ -110,4 +110,4 @@ class AsOfJoin(Clockless, Timely):
 
 
 def _paired(rows: pl.DataFrame, versions: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
-    return rows.hstack(versions[met].get_columns()) if versions.width else rows
+    return rows.hstack(picked(versions, met).get_columns()) if versions.width else rows

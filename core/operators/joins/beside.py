@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from headrace.core.frames import picked
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.probing import Pair, Probe
 
@@ -26,7 +27,7 @@ class Beside:
     def rows(self) -> Iterator[pl.DataFrame]:
         """The pairs that are meant, a bounded number at a time."""
         for asks, meets in self.meant():
-            yield _picked(self._asking, asks).hstack(_picked(self._there, meets))
+            yield picked(self._asking, asks).hstack(picked(self._there, meets))
 
     def met(self) -> pl.Series:
         """The rows that ask and meet some, each once, in their order."""
@@ -48,7 +49,7 @@ class Beside:
         )
         for asks, meets in self._probe.pairs():
             numbers = asks.alias(ASKS).to_frame().hstack([meets.alias(MEETS)])
-            read = (_picked(of_asking, asks), _picked(of_there, meets))
+            read = (picked(of_asking, asks), picked(of_there, meets))
             found = self._pairs.meant(numbers.hstack(read[0]).hstack(read[1]))
             if found.height:
                 yield found[ASKS], found[MEETS]
@@ -62,7 +63,3 @@ def without(rows: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
         return rows
     rest = pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True).scatter(met, False)
     return rows.filter(rest)
-
-
-def _picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
-    return frame[rows] if frame.width else frame

@@ -11,6 +11,7 @@ pairs where a key has a hundred rows; where it has one, it takes as long.)
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
@@ -33,6 +34,8 @@ WHOLE = (1 << 64) - 1
 
 SPARSE = 2
 """If a row finds so many of its key, on average, times are not looked up, but compared,"""
+FEW_KEYS = 16
+"""So few are found sooner one by one than `search_sorted` begins."""
 STEPS = 16
 """and if none finds as many as that: all rows go from one to the next together."""
 SHIFT = 1 << 32
@@ -172,6 +175,9 @@ def _begins(codes: pl.Series, bounds: pl.Series) -> pl.Series:
     """Where those begin that are not less than these bounds; both are sorted."""
     import polars as pl
 
+    if len(bounds) <= FEW_KEYS:
+        found = (bisect_left(codes, bound) for bound in bounds)
+        return pl.Series(list(found), dtype=pl.UInt32)
     if len(bounds) < FEW_ROWS:
         return codes.search_sorted(bounds, "left")
     numbers = pl.int_range(len(codes), dtype=pl.UInt32, eager=True).alias(FROM)

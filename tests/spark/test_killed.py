@@ -1,4 +1,8 @@
-"""A batch whose processes are killed: its driver, wherever that is, or one of its tasks."""
+"""A batch whose processes are killed: its driver, wherever that is, or one of its tasks.
+
+The run behind that is one in this process, on the session that is there: all that it has of the one
+before is on the disk.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.conftest import headrace
 from tests.cli.processes import RUN
+from tests.cli.ran import Headrace
 from tests.java import FOR_ALL
 from tests.kafka.broker import Broker
 from tests.kafka.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["headrace"]
 
 pytestmark = pytest.mark.slow
 
@@ -117,33 +129,35 @@ def rows(folder: Path) -> Counter[int]:
 ALL = Counter(range(ROWS))
 
 
-def test_a_batch_that_is_killed_between_two_commits_is_brought_to_its_end(tmp_path: Path) -> None:
+def test_a_batch_that_is_killed_between_two_commits_is_brought_to_its_end(
+    spark: SparkSession, headrace: Headrace, tmp_path: Path
+) -> None:
     (tmp_path / "p.yaml").write_text(SOURCE + TWO)
     status, said = ended(tmp_path, fault="batch.committed")
     assert status == -signal.SIGKILL, said
     hidden = [part for part in parts(tmp_path) if part.name.startswith(".")]
     assert hidden and len(hidden) < len(parts(tmp_path))
-    status, said = ended(tmp_path)
-    assert status == 0 and "had finished" in said
+    ran = headrace("run", "p.yaml", "--batch")
+    assert ran.status == 0 and "had finished" in ran.err
     assert rows(tmp_path / "one") == rows(tmp_path / "two") == ALL
 
 
 def test_a_batch_that_is_killed_while_it_writes_is_run_anew_and_held_till_then(
-    tmp_path: Path,
+    spark: SparkSession, headrace: Headrace, tmp_path: Path
 ) -> None:
     (tmp_path / "p.yaml").write_text(SOURCE + WAITS)
     (tmp_path / "waits.py").write_text(WAITING)
     with running(tmp_path) as process:
         while not (tmp_path / "there").exists() and process.poll() is None:
             time.sleep(LOOK_S)
-        status, said = ended(tmp_path)
-        assert status == 3 and f"is held by process {process.pid}" in said
+        ran = headrace("run", "p.yaml", "--batch")
+        assert ran.status == 3 and f"is held by process {process.pid}" in ran.err
         process.kill()
     assert process.returncode == -signal.SIGKILL
     assert parts(tmp_path) and all(part.name.startswith(".") for part in parts(tmp_path))
     (tmp_path / "go").touch()  # workers that are not dead yet go on as well
-    status, said = ended(tmp_path)
-    assert status == 0, said
+    ran = headrace("run", "p.yaml", "--batch")
+    assert ran.status == 0, ran.err
     assert rows(tmp_path / "one") == rows(tmp_path / "two") == ALL
 
 

@@ -4,7 +4,6 @@ What has no ttl is a slot, with a property that checks what is written (`checked
 time is a property over two slots: the value, and until when it is kept. A timer is a property over
 the time that it is set to, and the time under which it stands in the heap (`timers`).
 
-    _key    the key as it is encoded in tables
     _id     the key as the user knows it
 """
 
@@ -37,7 +36,7 @@ class CellBase:
     """What all cells have."""
 
     # No __getattr__ for names that are misspelt: it makes each read take half as long again.
-    __slots__ = ("_id", "_key")
+    __slots__ = ("_id",)
 
 
 def undeclared(name: str, known: Sequence[str]) -> str:

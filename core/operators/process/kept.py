@@ -86,8 +86,9 @@ class Kept:
         if not self._touched:
             return
         cells = list(self._touched.values())
+        keys = self._keys.of(cells).alias(KEY)
         for name, said in self._states.items():
-            self._put(name, said, cells)
+            self._put(name, said, cells, keys)
         self._clean.update(self._touched)
         self._touched.clear()
 
@@ -98,28 +99,29 @@ class Kept:
 
     def _read(self, made: list[Cell]) -> None:
         """Fill cells that are new with what the tables have of their keys."""
-        keys = self._keys.encoded(self._keys.columns([cell._id for cell in made]))
-        for cell, key in zip(made, keys.to_list(), strict=True):
-            cell._key = key
-        for name, said in self._states.items():
-            table = self.tables[name]
-            if table.rows:
-                found = table.find(keys)
-                until = found[UNTIL].to_list() if UNTIL in found.columns else None
-                fill(name, said, [made[at] for at in found[ASKED].to_list()], found, until)
+        filled = [name for name in self._states if self.tables[name].rows]
+        if not filled:
+            return
+        keys = self._keys.of(made)
+        for name in filled:
+            found = self.tables[name].find(keys)
+            until = found[UNTIL].to_list() if UNTIL in found.columns else None
+            of = [made[at] for at in found[ASKED].to_list()]
+            fill(name, self._states[name], of, found, until)
 
-    def _put(self, name: str, said: Declared, cells: list[Cell]) -> None:
+    def _put(self, name: str, said: Declared, cells: list[Cell], keys: pl.Series) -> None:
         import polars as pl
 
         values, until = written_of(name, said, cells)
         full = [at for at, value in enumerate(values) if value is not NOTHING]
         table = self.tables[name]
-        if len(full) < len(cells) and table.rows:
-            empty = [c._key for c, value in zip(cells, values, strict=True) if value is NOTHING]
-            table.remove(pl.Series(KEY, empty, dtype=pl.String))
+        if len(full) < len(cells):
+            is_full = pl.Series([value is not NOTHING for value in values], dtype=pl.Boolean)
+            if table.rows:
+                table.remove(keys.filter(~is_full))
+            keys = keys.filter(is_full)
         if not full:
             return
-        keys = pl.Series(KEY, [cells[at]._key for at in full], dtype=pl.String)
         kept = [values[at] for at in full]
         column = series(self._name, name, said, kept, [cells[at] for at in full])
         frame = pl.DataFrame([keys, column])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.keygroups import encoded
@@ -30,6 +30,10 @@ class Keys:
     def encoded(self, frame: pl.DataFrame) -> pl.Series:
         """The encoded key of each row."""
         return encoded(frame[self._names])
+
+    def of(self, cells: Iterable[Any]) -> pl.Series:
+        """The encoded key of each cell."""
+        return self.encoded(self.columns([cell._id for cell in cells]))
 
     def columns(self, ids: Sequence[Any]) -> pl.DataFrame:
         """Keys as columns."""

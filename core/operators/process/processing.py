@@ -85,7 +85,7 @@ class Processing(Timely):
             tells_rules=place.is_first,
         )
         streams = around.streams(operation.body, place.stream)
-        self._gathering = Gathering(self._outs, streams, around.ordered)
+        self._gathering = Gathering(self._outs, self._keys, streams, around.ordered)
         clocks = {said.processing for said in states.values() if said.kind is Kind.TIMER}
         self._due = self._timers(DUE, timers) if False in clocks else None
         self._waits = self._timers(WAITS, waits) if True in clocks else None

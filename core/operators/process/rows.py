@@ -12,12 +12,13 @@ from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
 from headrace.core.keygroups import groups_of
 from headrace.core.operators.map import FailedRow
 from headrace.core.operators.process.failing import Failing
+from headrace.core.operators.process.keys import Keys
 from headrace.core.operators.process.outs import Outs, timed
 from headrace.core.operators.process.timers import Timers
 from headrace.core.operators.process.work import EVERY, Work
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.process.process import moment
-from headrace.core.state import KEY, NO_CLOCK_US
+from headrace.core.state import NO_CLOCK_US
 from headrace.core.types import TIMESTAMP, to_polars
 from headrace.core.user_code import UserCodeError
 
@@ -233,9 +234,12 @@ class _Told(UserCodeError):
 class Gathering:
     """What was put out, as frames with their hidden columns."""
 
-    def __init__(self, outs: Outs, streams: dict[str, str], ordered: frozenset[str]) -> None:
+    def __init__(
+        self, outs: Outs, keys: Keys, streams: dict[str, str], ordered: frozenset[str]
+    ) -> None:
         """`streams` are the names under which outputs go out, by their own."""
         self._outs = outs
+        self._keys = keys
         self._streams = streams
         self._ordered = ordered
 
@@ -248,7 +252,7 @@ class Gathering:
         names = (EVENT_TIME, ORDER) if self._ordered else (EVENT_TIME,)
         hidden = came.select(name for name in names if name in came.columns)
         if moments:
-            hidden = _with_moments(hidden, moments)
+            hidden = _with_moments(hidden, moments, self._keys)
         for each in self._outs:
             if not len(each):
                 continue
@@ -258,7 +262,7 @@ class Gathering:
             yield stream, timed(frame, pl.Series("of", origin, dtype=pl.UInt32), of)
 
 
-def _with_moments(hidden: pl.DataFrame, moments: list[Moment]) -> pl.DataFrame:
+def _with_moments(hidden: pl.DataFrame, moments: list[Moment], keys: Keys) -> pl.DataFrame:
     """The hidden columns of rows, and behind them those of timers: placed by time and key."""
     import polars as pl
 
@@ -267,8 +271,8 @@ def _with_moments(hidden: pl.DataFrame, moments: list[Moment]) -> pl.DataFrame:
     times = pl.Series(EVENT_TIME, [each.event_us for each in moments], dtype=pl.Int64)
     columns = [times.cast(to_polars(TIMESTAMP))]
     if ORDER in hidden.columns:
-        keys = pl.Series(KEY, [each.cell._key for each in moments], dtype=pl.String)
-        numbers = groups_of(keys, 1 << 31).cast(pl.Int64)
+        encoded = keys.of(each.cell for each in moments)
+        numbers = groups_of(encoded, 1 << 31).cast(pl.Int64)
         place = {"time": times, "at": numbers, "part": pl.repeat(0, len(times), eager=True)}
         columns.append(pl.DataFrame(place).to_struct(ORDER).cast(to_polars(ORDER_TYPE)))
     return pl.concat([hidden, pl.DataFrame(columns).select(hidden.columns)])

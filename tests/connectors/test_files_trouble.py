@@ -168,27 +168,27 @@ from pathlib import Path
 from headrace.core.contracts import ConnectorError
 from tests.connectors.on_disk import chunks, source_of
 
-path, folder = sys.argv[1], Path(sys.argv[2])
-source, reader = source_of(folder, "{files: {path: '%s'}, schema: {id: bigint}}" % path)
+folder, text = Path(sys.argv[1]), "{files: {path: '%s'}, schema: {id: bigint}}"
+opened = [source_of(folder, text % path) for path in sys.argv[2:]]
 if os.getuid() == 0:
     os.setuid(65534)
-try:
-    chunks(reader, source.discover()[0])
-except ConnectorError as error:
-    print(error.message, error.exit_status, error.hint)
+for source, reader in opened:
+    try:
+        chunks(reader, source.discover()[0])
+    except ConnectorError as error:
+        print(error.message, error.exit_status, error.hint)
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("a.jsonl", "cannot read a.jsonl: permission denied 1"),
-        ("closed", "cannot look into closed: permission denied 2"),
-        ("closed/*.jsonl", "cannot look into closed/*.jsonl: permission denied 2"),
-        ("open/**/*.jsonl", "cannot look into open/**/*.jsonl: permission denied 2"),
-    ],
-)
-def test_what_may_not_be_read(path: str, said: str) -> None:
+UNREAD = {
+    "a.jsonl": "cannot read a.jsonl: permission denied 1",
+    "closed": "cannot look into closed: permission denied 2",
+    "closed/*.jsonl": "cannot look into closed/*.jsonl: permission denied 2",
+    "open/**/*.jsonl": "cannot look into open/**/*.jsonl: permission denied 2",
+}
+
+
+def test_what_may_not_be_read() -> None:
     # Not under pytest's own folder, which nobody else may enter.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -199,6 +199,7 @@ def test_what_may_not_be_read(path: str, said: str) -> None:
         for closed in ("a.jsonl", "closed", "open/closed"):
             (folder / closed).chmod(0)
         (folder / "p.yaml").touch()
-        arguments = [sys.executable, "-c", AS_NOBODY, path, name]
+        arguments = [sys.executable, "-c", AS_NOBODY, name, *UNREAD]
         ran = subprocess.run(arguments, capture_output=True, text=True, check=True)
-    assert ran.stdout.startswith(f"{said} look at its permissions")
+    for line, said in zip(ran.stdout.splitlines(), UNREAD.values(), strict=True):
+        assert line.startswith(f"{said} look at its permissions")

@@ -45,30 +45,14 @@ class StepReader:
 
     def read(self) -> Step | None:
         """The step, if it is sound."""
-        assert isinstance(self.section.node, MappingNode)
-        entries = self.resolver.entries(self.section.node, self.section.subject)
-        later = [key for key in entries if key in LATER_CLAUSES]
-        data = {
-            key: self.resolver.value(entry.value, self.section.subject)
-            for key, entry in entries.items()
-            if key not in later
-        }
-        if later:
-            self._not_built(later)
-            data.setdefault(Text("from"), Text("later"))
+        data, later = self._written()
         two = two_sided(data)
         if two and "from" in data:
             self._broken(beside_from(two))
         elif two:
             data = {Text("from"): Text(two), **data}
-        keys = Keys(
-            spare=SPARE,
-            more=[*CLAUSES, *LATER_CLAUSES],
-            elsewhere=lambda key: in_step(key, self.connectors),
-        )
         lookup, unsound = self._lookup(data)
-        data_but = {key: value for key, value in data.items() if key != "lookup"}
-        step = validated(StepKeys, data_but, self.section, self.findings, keys)
+        step = self._validated(data)
         clear = keyed_rules.shape(data, self._broken)
         if step is None or later or not clear or unsound:
             return None
@@ -82,6 +66,31 @@ class StepReader:
             reads=read_by(step),
             states={} if step.process is None else self._states(step, step.process),
         )
+
+    def _written(self) -> tuple[dict[Text, object], bool]:
+        """What stands under its keys, and whether there are clauses that are not built yet."""
+        assert isinstance(self.section.node, MappingNode)
+        entries = self.resolver.entries(self.section.node, self.section.subject)
+        later = [key for key in entries if key in LATER_CLAUSES]
+        data = {
+            key: self.resolver.value(entry.value, self.section.subject)
+            for key, entry in entries.items()
+            if key not in later
+        }
+        if later:
+            self._not_built(later)
+            data.setdefault(Text("from"), Text("later"))
+        return data, bool(later)
+
+    def _validated(self, data: Mapping[Text, object]) -> StepKeys | None:
+        """The step but for its lookup, which is read by itself."""
+        keys = Keys(
+            spare=SPARE,
+            more=[*CLAUSES, *LATER_CLAUSES],
+            elsewhere=lambda key: in_step(key, self.connectors),
+        )
+        others = {key: value for key, value in data.items() if key != "lookup"}
+        return validated(StepKeys, others, self.section, self.findings, keys)
 
     def _states(self, step: StepKeys, process: Process) -> Mapping[str, Declared]:
         """What a class for `process` declares; what is wrong with it is noted."""

@@ -229,8 +229,11 @@ class MemoryTable:
 
         end = self._height + frame.height
         rows = pl.int_range(self._height, end, dtype=pl.Int32, eager=True)
-        if not slots.null_count():
+        if not (missing := slots.null_count()):
             self._index.replace(slots, rows)
+        elif missing == len(slots):
+            self._index.insert(hashes, rows)
+            self._last = None
         else:
             new = slots.is_null()
             self._index.replace(slots.filter(~new), rows.filter(~new))

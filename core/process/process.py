@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headrace.core.process.columns import AllOut, AllState
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 
 class Row(msgspec.Struct, gc=False):
@@ -117,7 +118,7 @@ class Process:
         found = self._there.time_us
         if found is None:
             raise RuntimeError("rows have no event time: say event_time of the source")
-        return EPOCH + timedelta(microseconds=found)
+        return EPOCH + found * MICROSECOND
 
     @property
     def event_times(self) -> pl.Series:
@@ -135,7 +136,7 @@ class Process:
     @property
     def now(self) -> datetime:
         """The wall clock."""
-        return EPOCH + timedelta(microseconds=self._there.now_us())
+        return EPOCH + self._there.now_us() * MICROSECOND
 
     @property
     def timer(self) -> str | None:
@@ -156,7 +157,7 @@ class Process:
 def moment(us: int | None) -> datetime | None:
     """A time, if people can say it: not that before the first, nor that behind the last."""
     try:
-        return None if us is None else EPOCH + timedelta(microseconds=us)
+        return None if us is None else EPOCH + us * MICROSECOND
     except OverflowError:
         return None
 
@@ -165,4 +166,4 @@ def in_us(time: datetime) -> int:
     """Microseconds since the epoch; a time without a zone is UTC."""
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    return (time - EPOCH) // timedelta(microseconds=1)
+    return (time - EPOCH) // MICROSECOND

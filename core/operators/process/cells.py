@@ -21,6 +21,7 @@ from headrace.core.operators.process.timers import Timers
 from headrace.core.operators.process.work import Work
 from headrace.core.problems import did_you_mean
 from headrace.core.process.declared import Declared, Kind
+from headrace.core.process.fitting import CLASSES, passes
 from headrace.core.process.process import in_us, moment
 
 Cell: TypeAlias = Any
@@ -130,50 +131,68 @@ def _beginning(name: str, said: Declared, clock: Callable[[], int]) -> object:
     return said.default
 
 
+AGEING = """
+def read(cell):
+    until = cell._until_{name}
+    if until is not None and until >= clock():
+        return cell._of_{name}
+    if own:  # it can be changed in place: what is read is what is kept
+        write(cell, copied(default))
+        return cell._of_{name}
+    return default
+
+def write(cell, value):
+    cell._of_{name} = value if {test} else fit(value)
+    cell._until_{name} = None if value is None else clock() + ttl_us
+"""
+
+
 def _ageing(name: str, clock: Callable[[], int], said: Declared) -> property:
     """A value with a ttl."""
-    of, kept, ttl_us = f"_of_{name}", f"_until_{name}", said.ttl_us
-    assert ttl_us is not None
-    own = said.default is not None and is_nested(said.types)
-    fit = fit_of(name, said, said.types[0])
+    (type,) = said.types
+    scope = {
+        "clock": clock,
+        "copied": copied,
+        "default": said.default,
+        "fit": fit_of(name, said, type),
+        "kind": CLASSES.get(type),
+        "own": said.default is not None and is_nested(said.types),
+        "ttl_us": said.ttl_us,
+    }
+    return _written_out(AGEING.format(name=name, test=passes(type, "kind")), scope)
 
-    def read(cell: Cell) -> object:
-        until = getattr(cell, kept)
-        if until is not None and until >= clock():
-            return getattr(cell, of)
-        if own:  # it can be changed in place: what is read is what is kept
-            write(cell, copied(said.default))
-            return getattr(cell, of)
-        return said.default
 
-    def write(cell: Cell, value: object) -> None:
-        setattr(cell, of, fit(value))
-        setattr(cell, kept, None if value is None else clock() + ttl_us)
+TIMER = """
+def read(cell):
+    return moment(cell._at_{name})
 
-    return property(read, write)
+def write(cell, value):
+    if value is None:
+        cell._at_{name} = None
+        return
+    at_us = time_of(value)
+    cell._at_{name} = at_us
+    entry = cell._in_{name}
+    if entry is None or at_us < entry:
+        cell._in_{name} = at_us
+        push(at_us, cell, "{name}")
+"""
 
 
 def _timer(name: str, timers: Timers, work: Work, said: Declared) -> property:
     """A timer. One that is set to what has passed comes at once, behind what has the same time."""
-    at, inside = f"_at_{name}", f"_in_{name}"
 
-    def read(cell: Cell) -> datetime | None:
-        return moment(getattr(cell, at))
-
-    def write(cell: Cell, value: object) -> None:
-        if value is None:
-            setattr(cell, at, None)
-            return
+    def time_of(value: object) -> int:
         if not isinstance(value, datetime):
             came = type(value).__name__
             raise TypeError(f'timer "{name}" is set to a datetime or None, got {came}')
-        at_us = in_us(value)
-        if not said.processing:
-            at_us = max(at_us, work.event_us())
-        setattr(cell, at, at_us)
-        entry = getattr(cell, inside)
-        if entry is None or at_us < entry:
-            setattr(cell, inside, at_us)
-            timers.push(at_us, cell, name)
+        return in_us(value) if said.processing else max(in_us(value), work.event_us())
 
-    return property(read, write)
+    scope = {"moment": moment, "push": timers.push, "time_of": time_of}
+    return _written_out(TIMER.format(name=name), scope)
+
+
+def _written_out(source: str, scope: dict[str, Any]) -> property:
+    """A property whose functions have the names of their slots in them: they are called by row."""
+    exec(source, scope)
+    return property(scope["read"], scope["write"])

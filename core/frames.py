@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,11 +53,18 @@ def added(frame: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
     return (frame.with_columns_seq if frame.height < FEW_ROWS else frame.with_columns)(*columns)
 
 
+def of_columns(frame: pl.DataFrame, names: Iterable[str], *more: pl.Series) -> pl.DataFrame:
+    """The columns of these names, and more. In brackets, a list without names means no rows."""
+    import polars as pl
+
+    return pl.DataFrame([*(frame[name] for name in names), *more])
+
+
 def picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
     """The rows of these numbers; null: one of nulls."""
     import polars as pl
 
-    if len(rows) >= FEW_ROWS or not frame.width:
+    if len(rows) >= FEW_ROWS and frame.width:
         return frame[rows]
     return pl.DataFrame([column[rows] for column in frame.get_columns()])
 

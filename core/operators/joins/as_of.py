@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import FOREVER_US
-from headrace.core.frames import filtered, picked
+from headrace.core.frames import filtered, of_columns, picked
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.sides import LEFT, RIGHT, Sided
 from headrace.core.operators.joins.versions import AT, Versions
@@ -86,7 +86,7 @@ class AsOfJoin(Clockless, Timely):
         if (lacks := self._side.lacks_key(rows)) is not None:
             keys = keys.set(lacks, None)
         versions, met = self._versions.met(keys, rows[self._side.time], due)
-        versions = versions[self._shown]
+        versions = of_columns(versions, self._shown)
         if self._is_inner and met.null_count():
             meets = met.is_not_null()
             rows, met = filtered(rows, meets), met.filter(meets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.frames import picked
+from headrace.core.frames import of_columns, picked
 from headrace.core.operators.joins.pairs import Pairs
 from headrace.core.operators.joins.probing import Pair, Probe
 
@@ -44,7 +44,7 @@ class Beside:
             yield from self._probe.pairs()
             return
         of_asking, of_there = (
-            frame[[name for name in frame.columns if name in self._pairs.reads]]
+            of_columns(frame, [name for name in frame.columns if name in self._pairs.reads])
             for frame in (self._asking, self._there)
         )
         for asks, meets in self._probe.pairs():

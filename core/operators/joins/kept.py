@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.elements import FOREVER_US
-from headrace.core.frames import projected
+from headrace.core.frames import of_columns, projected
 from headrace.core.operators.joins.sides import Sided
 from headrace.core.operators.place import Place
 from headrace.core.plan import nodes
@@ -62,7 +62,7 @@ class Kept:
         rows = self.side.rows(frame)
         if slot is not None:
             return projected(rows, *self._columns, slot.alias(SLOT))
-        return rows[[*self._columns]].hstack([rows[self.side.time].alias(SLOT)])
+        return of_columns(rows, self._columns, rows[self.side.time].alias(SLOT))
 
     def shown(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
         """What goes out of kept rows, and what is more."""
@@ -70,7 +70,7 @@ class Kept:
             assert self._time is None, "where there are bounds, no time of a row goes out"
             return projected(rows, *self._shown, *more)
         time = [] if self._time is None else [rows[SLOT].alias(self._time)]
-        return rows[[*self._shown]].hstack(time)
+        return of_columns(rows, self._shown, *time)
 
     def few(self, asking: int) -> bool:
         """Whether so many rows are few beside those that are kept."""

@@ -20,7 +20,7 @@ WORDS = """
 BLANKS = [" ", "\n", "\n  ", "\n    ", "\t", "\r\n", "\r", ": ", "- ", " #", "\0", "\x1b[31m"]
 FRAGMENTS = st.sampled_from([*WORDS, *BLANKS])
 RELAXED = settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

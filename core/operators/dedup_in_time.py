@@ -99,14 +99,7 @@ class FirstInTime(InTime):
 
     def _new(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The first row of each key that is not known; it is from now on."""
-        heads = rows.unique(KEY, keep="first", maintain_order=True)
-        found = self.table().find(heads[KEY])
-        if found.height:
-            number = heads.with_row_index(ASKED)
-            heads = number.filter(~number[ASKED].is_in(found[ASKED].implode())).drop(ASKED)
-        if heads.height:
-            self.put(heads.select(KEY), heads[EVENT_TIME])
-        return heads
+        return rows[self.table().add(rows[[KEY]])]
 
     def _renewing(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows before which their key had none for the time to live; each renews its key."""

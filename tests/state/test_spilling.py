@@ -236,7 +236,8 @@ def test_nothing_of_rocksdb_is_loaded_before_rows_spill() -> None:
     program = """
 import sys
 import polars as pl
-from headrace.core.state import KEY, Owner
+from headrace.core.owner import Owner
+from headrace.core.state import KEY
 from headrace.state.rocks.backend import RocksBackend
 state = RocksBackend("nowhere", 1 << 30).open(Owner("step", 0, range(8), 8))
 table = state.table("rows", {})

@@ -281,3 +281,23 @@ class Defaulted(Process):
             if row.v:
                 items.append(row.v)
         out(k=self.key, n=len(state.lately), total=sum(state.ever) + 1000 * sum(state.lately))
+
+
+class Small(Row):
+    """A row that is looked at when it is made."""
+
+    v: int | None
+
+    def __post_init__(self) -> None:
+        if self.v is not None and self.v > 2:
+            raise ValueError("two is the most")
+
+
+class Looking(Process):
+    """Fails on some rows before it has them."""
+
+    rows = value("bigint", default=0)
+
+    def on_row(self, row: Small, state: "Looking", out: Out) -> None:
+        state.rows += 1
+        out(k=self.key, n=state.rows, total=row.v)

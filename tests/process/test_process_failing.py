@@ -74,3 +74,12 @@ def test_a_row_that_sets_state_of_another_type_is_left_out() -> None:
     subtasks.said(END)
     assert [each.failed for each in subtasks.compiled] == [{"step": 1}]
     subtasks.freeze()
+
+
+def test_a_row_that_cannot_be_made_is_left_out_and_those_behind_it_are_not() -> None:
+    subtasks = Subtasks(plan_of(step("Looking", on_error=", on_error: skip")), 1)
+    clean = Subtasks(plan_of(step("Looking", on_error=", on_error: skip")), 1)
+    clean.said(rows((1, 0), (2, 3), (0, 5)))
+    subtasks.said(rows((1, 0), (7, 1), (8, 2), (2, 3), (9, 4), (0, 5)))
+    assert out(clean.said(END)) == out(subtasks.said(END)) != []
+    assert [each.failed for each in subtasks.compiled] == [{"step": 3}]

@@ -12,6 +12,7 @@ import pytest
 
 from headrace.core.process import AllOut, AllState, Out, Process, Row, timer, value
 from headrace.core.testing import Trial
+from headrace.core.types import TIMESTAMP, to_polars
 from headrace.core.user_code import UserCodeError
 from tests.process.trials import ROWS, Payment, at
 
@@ -164,6 +165,50 @@ def test_what_is_misspelt_or_misfits_is_told(kind: type[Process], message: str) 
     trial.row(k="a", v=7, at=at(0))
     with pytest.raises(UserCodeError, match=re.escape(message)):
         trial.end()
+
+
+class Small(Row):
+    v: int
+
+    def __post_init__(self) -> None:
+        if self.v > 2:
+            raise ValueError("two is the most")
+
+
+class OneSide(Process):
+    stop = timer()
+
+    def on_row(self, row: Small, state: OneSide, out: Out) -> None:
+        state.stop = self.event_time
+
+    def on_timer(self, at: datetime, state: OneSide, out: Out) -> None: ...
+
+
+class EitherSide(Process):
+    def on_left(self, row: Small, state: EitherSide, out: Out) -> None: ...
+
+    def on_right(self, row: Small, state: EitherSide, out: Out) -> None: ...
+
+
+@pytest.mark.parametrize("kind", [OneSide, EitherSide])
+def test_a_row_that_cannot_be_made_is_told_and_no_other(kind: type[Process]) -> None:
+    sides: dict[str, Any] = {"rows": ROWS} if kind is OneSide else {"left": ROWS, "right": ROWS}
+    trial = Trial(kind, key="k", event_time="at", returns={"k": "string"}, **sides)
+    trial.rows(*({"k": f"k{v}", "v": v, "at": at(v)} for v in (0, 1, 2, 3, 4)))
+    message = r"ValueError: two is the most \(in the row {'k': 'k3', 'v': 3, .*} of the key 'k3'\)"
+    with pytest.raises(UserCodeError, match=message):
+        trial.end()
+
+
+def test_a_time_that_python_has_not_is_told_with_its_column() -> None:
+    class Idle(Process):
+        def on_row(self, row: object, state: Idle, out: Out) -> None: ...
+
+    trial = Trial(Idle, key="k", rows=ROWS, order="arrival", returns={"k": "string"})
+    far = pl.Series("at", [0, 10**18]).cast(to_polars(TIMESTAMP))
+    frame = pl.DataFrame({"k": ["a", "b"], "v": [1, 2], "at": far})
+    with pytest.raises(UserCodeError, match=r"^column at: .* out of range"):
+        list(trial._operator.process(frame))
 
 
 def test_rows_of_a_class_have_its_columns_only() -> None:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from itertools import chain
+from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +15,7 @@ from headrace.core.problems import did_you_mean
 from headrace.core.process.declared import Declared, Kind
 from headrace.core.process.declaring import State
 from headrace.core.process.process import Process, Row
-from headrace.core.types import TIMESTAMP, Schema, to_polars
+from headrace.core.types import TIMESTAMP, Schema, quoted, to_polars
 from headrace.core.user_code import UserCodeError
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ def check(kind: object, name: str, methods: Sequence[str], states: Mapping[str, 
         raise UserCodeError(f"{name} declares a timer, and has no method on_timer")
 
 
+class Unlisted(UserCodeError):
+    """A column has values of which Python has none, as times behind the year 9999."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Makes row objects of columns."""
@@ -89,12 +93,12 @@ class Rows:
     def made(self, frame: pl.DataFrame) -> Iterator[Any]:
         """An object for each row, made when it is its turn: then it is still in the CPU's cache."""
         if not self.columns:
-            return (self.kind() for _ in range(frame.height))
+            return starmap(self.kind, repeat((), frame.height))
         parts = (frame.slice(start, AT_HAND) for start in range(0, frame.height, AT_HAND))
         return chain.from_iterable(map(self._of, parts))
 
     def _of(self, few: pl.DataFrame) -> Iterator[Any]:
-        return map(self.kind, *(values(few[name]) for name in self.columns))
+        return map(self.kind, *(_listed(few[name]) for name in self.columns))
 
 
 def _annotated(method: Callable[..., Any]) -> type[msgspec.Struct] | None:
@@ -107,6 +111,14 @@ def _annotated(method: Callable[..., Any]) -> type[msgspec.Struct] | None:
     found = said.get(first)
     is_row = isinstance(found, type) and issubclass(found, msgspec.Struct)
     return found if is_row and found is not Row else None
+
+
+def _listed(column: pl.Series) -> list[Any]:
+    try:
+        return values(column)
+    except (ValueError, OverflowError) as error:
+        hint = "leave it out before the step, or out of the class of its rows"
+        raise Unlisted(f"column {quoted(column.name)}: {error}", hint) from error
 
 
 def values(column: pl.Series) -> list[Any]:

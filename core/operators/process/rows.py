@@ -13,6 +13,7 @@ from headrace.core.keygroups import groups_of
 from headrace.core.operators.map import FailedRow
 from headrace.core.operators.process.failing import Failing
 from headrace.core.operators.process.keys import Keys
+from headrace.core.operators.process.loaded import Unlisted
 from headrace.core.operators.process.outs import Outs, timed
 from headrace.core.operators.process.timers import Timers
 from headrace.core.operators.process.work import EVERY, Work
@@ -113,37 +114,40 @@ class RowByRow:
         if self._careful:
             self._carefully(rows, timers)
             return
+        numbers = count()
         try:
             if timers is None or (times := work.times) is None:
-                self._all(rows)
+                self._all(rows, numbers)
             else:
-                self._in_time(rows, times, timers)
-        except (_Told, KeyboardInterrupt, GeneratorExit):
+                self._in_time(rows, numbers, times, timers)
+        except (_Told, Unlisted, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            at = work.at
+            at = next(numbers) - 1  # `work.at` is another where it could not be made
             told = self._failing.of_row(error, rows.cells[at]._id, rows.shown(at))
             raise told from error
 
-    def _all(self, rows: Came) -> None:
+    def _all(self, rows: Came, numbers: Iterator[int]) -> None:
         work, out, call = self._work, self._outs.out, rows.call
         if call is None:
             for at, each, row, cell in zip(
-                count(), rows.calls, rows.rows, rows.cells, strict=False
+                numbers, rows.calls, rows.rows, rows.cells, strict=False
             ):
                 work.at = at
                 if (found := each(row, cell, out)) is not None:
                     raise self._failing.returned(found, each.__name__)
             return
-        for at, row, cell in zip(count(), rows.rows, rows.cells, strict=False):
+        for at, row, cell in zip(numbers, rows.rows, rows.cells, strict=False):
             work.at = at
             if (found := call(row, cell, out)) is not None:
                 raise self._failing.returned(found, call.__name__)
 
-    def _in_time(self, rows: Came, times: list[int], timers: Timers) -> None:
+    def _in_time(
+        self, rows: Came, numbers: Iterator[int], times: list[int], timers: Timers
+    ) -> None:
         work, out, calls = self._work, self._outs.out, rows.calls
         for at, call, row, cell, time_us in zip(
-            count(), calls, rows.rows, rows.cells, times, strict=False
+            numbers, calls, rows.rows, rows.cells, times, strict=False
         ):
             if time_us > timers.next_us:
                 self.fire(timers.due(time_us))
@@ -152,22 +156,26 @@ class RowByRow:
                 raise self._failing.returned(found, call.__name__)
 
     def _carefully(self, rows: Came, timers: Timers | None) -> None:
-        work = self._work
+        work, made = self._work, iter(rows.rows)
         times = None if timers is None else work.times
-        for at, call, row, cell in zip(count(), rows.calls, rows.rows, rows.cells, strict=False):
+        for at, call, cell in zip(count(), rows.calls, rows.cells, strict=False):
             if timers is not None and times is not None and times[at] > timers.next_us:
                 self.fire(timers.due(times[at]))
             work.at = at
-            self._try(cell, call, row, partial(rows.shown, at))
+            self._try(cell, call, made.__next__, partial(rows.shown, at))
 
-    def _try(self, cell: Any, call: Call, what: Any, of: Callable[[], dict[str, Any]]) -> None:
+    def _try(
+        self, cell: Any, call: Call, what: Callable[[], Any], of: Callable[[], dict[str, Any]]
+    ) -> None:
         """Do something to a cell, or nothing, and note what has failed."""
         saved, marked = cell._cells.saved(cell), self._outs.marked()
         try:
-            found = call(what, cell, self._outs.out)
+            found = call(what(), cell, self._outs.out)
             if found is not None:
                 raise self._failing.returned(found, call.__name__)
             self._outs.check(marked)
+        except Unlisted:
+            raise
         except Exception as error:
             cell._cells.restore(cell, saved)
             self._outs.back_to(marked)
@@ -207,7 +215,7 @@ class RowByRow:
         assert call is not None, "only a class with on_timer may declare timers"
         if self._careful:
             row = {"key": cell._id, "timer": name, "at": at}
-            self._try(cell, call, at, lambda: row)
+            self._try(cell, call, lambda: at, lambda: row)
             return
         try:
             if (found := call(at, cell, out)) is not None:

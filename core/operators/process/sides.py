@@ -122,7 +122,7 @@ class ProcessingTwo(Processing):
                 rows[side] = iter(self._makes[side].made(part))
                 cells[side] = iter(self._cells_on(side, part))
         return Came(
-            [next(rows[side]) for side in sides],
+            map(lambda side: next(rows[side]), sides),
             [next(cells[side]) for side in sides],
             times_of(piece),
             _shown(parts, sides),

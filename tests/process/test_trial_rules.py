@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import pytest
 
+from headrace.core.operators.process.copies import copied
+from headrace.core.operators.process.ruled import ProcessingRuled
 from headrace.core.process import Out, Process, Row, list_of, map_of, shared, timer, value
 from headrace.core.testing import Trial
 from headrace.core.user_code import UserCodeError
@@ -156,6 +159,54 @@ def test_nested_values_that_are_shared_are_copies() -> None:
     trial.row(k="c", v=4, at=at(2))
     trial.end()
     assert [each["n"] for each in trial.out] == [1, 1]
+
+
+def test_a_row_copies_of_what_is_shared_only_what_it_looks_at() -> None:
+    class Looks(Process):
+        all = shared(map_of("string", "struct<most: bigint>"))
+
+        def on_rule(self, rule: Rule, state: Looks) -> None:
+            state.all[rule.k] = {"most": rule.most}
+
+        def on_row(self, row: Payment, state: Looks, out: Out) -> None:
+            copies = 0
+
+            def count(frame: Any, event: str, _: object) -> None:
+                nonlocal copies
+                copies += event == "call" and frame.f_code is copied.__code__
+
+            sys.setprofile(count)
+            found = state.all["7"]
+            sys.setprofile(None)
+            out(f"{len(state.all)} {found} {'x' in state.all}", copies)
+            assert state.all == {**state.all} == state.all | {} == state.all.copy()
+
+    trial = trial_of(Looks)
+    for each in range(9):
+        trial.rule(k=str(each), most=each, at=at(1))
+    trial.row(k="b", v=2, at=at(2))
+    trial.end()
+    assert trial.out == [{"k": "9 {'most': 7} False", "n": 2}]  # the struct, and what is in it
+
+
+def test_what_is_shared_is_filed_again_only_when_rules_came() -> None:
+    trial = trial_of(Limits)
+
+    def filed() -> Any:
+        operator = trial._operator
+        assert isinstance(operator, ProcessingRuled)
+        operator.settle()
+        return operator._shared._entries["limits"].rows
+
+    trial.rule(k="a", most=9, at=at(1))
+    trial.watermark(at(2))
+    first = filed()
+    trial.row(k="a", v=10, at=at(3))
+    trial.watermark(at(4))
+    assert filed() is first
+    trial.rule(k="a", most=8, at=at(5))
+    trial.watermark(at(6))
+    assert [each["value"] for each in filed()["value"][0]] == [8]
 
 
 def test_a_rule_that_fails_is_told_as_a_rule_without_a_key() -> None:

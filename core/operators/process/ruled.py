@@ -74,5 +74,5 @@ class ProcessingRuled(ProcessingTwo):
 
     def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
         if side == RIGHT:
-            return repeat(self._shared.cell, rows.height)
+            return repeat(self._shared.written(), rows.height)
         return super()._cells_on(side, rows)

@@ -5,11 +5,11 @@ All subtasks are handed the same rules in the same order, so all of them come to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from headrace.core.operators.process.cells import Cells, States
+from headrace.core.operators.process.cells import Cell, Cells, States
 from headrace.core.operators.process.copies import copied, is_nested
 from headrace.core.operators.process.kept import NOTHING, fill, series, written_of
 from headrace.core.operators.process.timers import Timers
@@ -28,6 +28,7 @@ class Shared:
         none = Timers(())
         self.cell = Cells(states, work, none, none).new(EVERY)
         """What `on_rule` writes."""
+        self._changed = True
         self._entries: dict[str, Entries] = {}
         for each, said in states.items():
             entries = self._entries[each] = state.entries(each, Spread.GROUPS)
@@ -40,10 +41,18 @@ class Shared:
         """The states as the cells of keys have them: to be read."""
         return {name: self._seen(name, said) for name, said in self._states.items()}
 
+    def written(self) -> Cell:
+        """The cell, for rules that are handled next."""
+        self._changed = True
+        return self.cell
+
     def file(self) -> None:
-        """Have all of it in the state."""
+        """Have all of it in the state, if rules came since."""
         import polars as pl
 
+        if not self._changed:
+            return
+        self._changed = False
         for name, said in self._states.items():
             (value,), until = written_of(name, said, [self.cell])
             if value is NOTHING:
@@ -58,15 +67,44 @@ class Shared:
         cell, own = self.cell, is_nested(said.types)
 
         def read(_: object) -> Any:
-            value = copied(getattr(cell, name)) if own else getattr(cell, name)
-            match said.kind:
-                case Kind.MAP:
-                    return MappingProxyType(value)
-                case Kind.LIST:
-                    return tuple(value)
-            return value
+            value = getattr(cell, name)
+            if said.kind is Kind.MAP:
+                return MappingProxyType(_Copies(value) if own else value)
+            value = copied(value) if own else value
+            return tuple(value) if said.kind is Kind.LIST else value
 
         def write(_: object, value: object) -> None:
             raise TypeError(f'state "{name}" is shared by all keys: on_rule sets it')
 
         return property(read, write)
+
+
+class _Copies(Mapping[Any, Any]):
+    """A map whose values are copied when they are looked at: most rows look at few of many."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Mapping[Any, Any]) -> None:
+        self._of = of
+
+    def __getitem__(self, key: Any) -> Any:
+        return copied(self._of[key])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._of
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __or__(self, other: Mapping[Any, Any]) -> dict[Any, Any]:
+        return self.copy() | dict(other)
+
+    def copy(self) -> dict[Any, Any]:
+        """All of it, as a map of its own."""
+        return dict(self)
+
+    def __repr__(self) -> str:
+        return repr(self._of)

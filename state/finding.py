@@ -88,7 +88,7 @@ class Finding:
         """The rows of these keys."""
         if keys.height == 1 and not any(keys[name].null_count() for name in self._key):
             same = reduce(and_, (rows[name] == keys[name] for name in self._key))
-            return rows if same.all() else rows.filter(same)
+            return rows if same.all(ignore_nulls=False) else rows.filter(same)
         return rows.join(keys, on=self._key, how="semi", nulls_equal=True, maintain_order="left")
 
     def _by_run(self, numbers: pl.Series) -> Iterator[tuple[Run, pl.Series]]:

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from headrace.core.state import SLOT, RunsLayout
+from headrace.state import finding
 from headrace.state.places import Places, entries_of, numbers_of
 from headrace.state.runs import FOUND_ROWS, MANY, SOON_ROWS, MemoryRuns
 
@@ -127,3 +128,15 @@ def test_entries_are_found_until_they_are_forgotten_however_many_look_alike(bits
         places.forget(gone)
         for at in numbers_of(gone):
             del model[at]
+
+
+def test_a_row_without_key_whose_hash_is_that_of_a_key_is_not_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(finding, "hash_of", lambda key: pl.col("k").hash() & 0)
+    state = runs()
+    state.add(rows(*[1] * ROWS))
+    state.add(rows(1).with_columns(pl.lit(None, dtype=pl.Int64).alias("k")))
+    found = state.take_keys(one(1))
+    assert found is not None and found.rows() == [(1, ROWS, 0)]
+    assert state.rows == 1

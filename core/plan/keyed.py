@@ -91,7 +91,7 @@ class KeyedClauses:
 
     def _process(self, written: document_process.Process) -> Process:
         key = self.own_key()
-        body = body_of(self.step, written, self.rows.timed, self.report)
+        body = body_of(self.step, written, "" if self.rows.timed else "its input", self.report)
         late_to = None if written.late_to is None else str(written.late_to)
         columns, self.known = self.known.schema, Known(body.returns)
         return Process(key, columns, self.rows.timed, body, late_to)

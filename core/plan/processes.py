@@ -16,17 +16,22 @@ from headrace.core.types import Field
 NO_TIME = "set event_time in the source, or {}"
 
 
-def body_of(step: Step, written: Process, timed: bool, report: Report) -> Body:
-    """The user's class; what needs an event time where rows have none is reported."""
+def body_of(step: Step, written: Process, untimed: str, report: Report, rules: str = "") -> Body:
+    """The user's class; what needs an event time where rows have none is reported.
+
+    `untimed` is how the input is called whose rows have none, `rules` that of the broadcast.
+    """
     in_time = written.order == "event_time"
     place = step.keys_at["process"].locate()
-    if in_time and not timed:
-        message = "process goes by event time, and its input has none"
+    if in_time and (untimed or rules):
+        message = f"process goes by event time, and {untimed or rules} has none"
         report.add(message, place, NO_TIME.format("order: arrival"))
-    for name, said in step.states.items() if not timed and not in_time else ():
-        if not said.processing and (said.ttl_us is not None or said.kind is Kind.TIMER):
+    for name, said in step.states.items() if not in_time else ():
+        without = rules if said.shared else untimed
+        by_time = said.ttl_us is not None or said.kind is Kind.TIMER
+        if without and by_time and not said.processing:
             what = "timer" if said.kind is Kind.TIMER else "ttl of"
-            message = f'{what} "{name}" goes by event time, and the input of process has none'
+            message = f'{what} "{name}" goes by event time, and {without} has none'
             report.add(message, place, NO_TIME.format('time="processing"'))
     outputs = tuple((str(name), columns.schema) for name, columns in written.outputs or ())
     function = written.python
@@ -47,7 +52,9 @@ def connected(
     everywhere = step.broadcast is not None
     by_left = everywhere and step.process.order == "arrival"  # a rule has no time there
     timed = sides[0][2] if by_left else all(is_timed for *_, is_timed in sides)
-    body = body_of(step, step.process, timed, report)
+    untimed = ["" if is_timed else f'"{name}"' for name, _, is_timed in sides]
+    rules = untimed.pop() if everywhere else ""
+    body = body_of(step, step.process, next(filter(None, untimed), ""), report, rules)
     # Loaded here: it builds the other operations by key.
     from headrace.core.plan.keyed import KeyedClauses, Rows
 

@@ -102,7 +102,7 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         (
             of("Clocks", "order: arrival"),
             "",
-            'ttl of "lately" goes by event time, and the input of process has none | '
+            'ttl of "lately" goes by event time, and its input has none | '
             'set event_time in the source, or time="processing"',
         ),
         (
@@ -203,7 +203,19 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         (
             ruled("Sharing"),
             "",
-            "process goes by event time, and its input has none | set event_time in the source",
+            'process goes by event time, and "a" has none | set event_time in the source',
+        ),
+        (
+            ruled("Sharing").replace("from: a", "from: b").replace("rules: b", "rules: a"),
+            "",
+            'process goes by event time, and "a" has none | set event_time in the source',
+        ),
+        (
+            "from: b, key: k, broadcast: {rules: a}, process: {python: wrong.py:SharesFading,"
+            " returns: {k: int}, order: arrival}",
+            "",
+            'ttl of "lately" goes by event time, and "a" has none | '
+            'set event_time in the source, or time="processing"',
         ),
         (
             "connect: {left: a, right: b}, key: k,"

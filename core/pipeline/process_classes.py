@@ -101,6 +101,8 @@ def _method_problems(shape: Shape, methods: Sequence[Sequence[str]]) -> Iterator
         if not there and not shape.derived:
             near = [did_you_mean(name, wanted) for name in shape.methods if name not in found]
             hint = next(filter(None, near), _as_in(wanted[0]))
+            if "on_rows" in shape.methods:
+                hint = f"on_rows is for one input and no broadcast: {_as_in(wanted[0])}"
             yield f'class "{shape.name}" has no {" or ".join(wanted)}', hint
         found += there
     if {"on_row", "on_rows"} <= {*shape.methods}:
@@ -120,7 +122,7 @@ def _method_problems(shape: Shape, methods: Sequence[Sequence[str]]) -> Iterator
 def _shared_problems(shape: Shape, *, ruled: bool) -> Iterator[tuple[str, str]]:
     """What is wrong with states that all keys share; `ruled`: whether the step has a broadcast."""
     shared = [name for name, said in shape.states if said.shared]
-    if ruled and not shared:
+    if ruled and not shared and not shape.problems:  # else it may be one of those
         hint = 'as in limits = shared(map_of("string", "double"))'
         yield f'class "{shape.name}" has no shared state that on_rule could write', hint
     if ruled:

@@ -99,8 +99,13 @@ class Trial:
         in_time = (order or ("event_time" if event_time else "arrival")) == "event_time"
         if in_time and event_time is None:
             raise ValueError("order: event_time goes by a column: say event_time")
+        without = self._schemas[:1] if self._ruled and not in_time else self._schemas
+        if event_time is not None and not all(event_time in schema for schema in without):
+            raise ValueError(f'there is no column "{event_time}" to be the event time')
         named = tuple((name, _schema(columns)) for name, columns in (outputs or {}).items())
         self._states = states_of(kind)
+        if not self._ruled and any(said.shared for said in self._states.values()):
+            raise TypeError("the class shares states, which rules write: say the columns of rules")
         file, states = Path(inspect.getfile(kind)), tuple(self._states.items())
         body = nodes.Body(file.name, kind.__name__, _schema(returns), named, in_time, states)
         code = GivenCode(file.parent, file.name, kind.__name__, kind)
@@ -196,7 +201,7 @@ class Trial:
             raise ValueError(f"rows have the columns {', '.join(schema.names)}, got {alien}")
         series = [self._series(field, [row.get(field.name) for row in rows]) for field in schema]
         frame = pl.DataFrame(series)
-        if self._event_time is not None:
+        if self._event_time is not None and self._event_time in schema:
             frame = frame.with_columns(frame[self._event_time].alias(EVENT_TIME))
             if frame[EVENT_TIME].null_count():
                 raise ValueError(f'"{self._event_time}" is the event time, and may not be None')

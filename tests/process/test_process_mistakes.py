@@ -149,6 +149,11 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
             'class "Fine" has no on_rule | as in def on_rule(self, rule, state): ...',
         ),
         (
+            ruled("Many"),
+            TIMED,
+            'class "Many" has no on_row | on_rows is for one input and no broadcast: as in',
+        ),
+        (
             ruled("SharesNothing"),
             TIMED,
             'class "SharesNothing" has no shared state that on_rule could write | as in limits',
@@ -230,6 +235,11 @@ def test_clauses_that_do_not_go_together(
 ) -> None:
     found = said(tmp_path, step, source)
     assert any(message in each for each in found), found
+
+
+def test_a_shared_state_that_is_wrong_is_not_missed_as_well(tmp_path: Path) -> None:
+    found = said(tmp_path, ruled("SharesWrong"), TIMED)
+    assert len(found) == 3, found
 
 
 def test_a_class_that_cannot_start_is_told() -> None:

@@ -54,9 +54,8 @@ class Limits(Process):
 
 def trial_of(kind: type[Process], **more: Any) -> Trial:
     returns = {"k": "string", "n": "bigint"}
-    return Trial(
-        kind, key="k", rows=ROWS, rules=RULES, returns=returns, **{"event_time": "at"} | more
-    )
+    given = {"event_time": "at", "rules": RULES} | more
+    return Trial(kind, key="k", rows=ROWS, returns=returns, **given)
 
 
 def test_rows_go_by_the_rules_of_their_time_however_they_come() -> None:
@@ -104,6 +103,20 @@ def test_by_arrival_what_has_come_counts() -> None:
     assert trial.out == [{"k": "a", "n": 1}]
 
 
+def test_by_arrival_rules_need_no_time() -> None:
+    class Timed(Limits):
+        def on_rule(self, rule: Rule, state: Limits) -> None:
+            state.order.append(str(self.event_time))
+
+    trial = trial_of(Limits, order="arrival", rules={"k": "string", "most": "bigint"})
+    trial.rule(k="a", most=4)
+    trial.row(k="a", v=5, at=at(2))
+    assert trial.out == [{"k": "a", "n": 1}]
+    trial = trial_of(Timed, order="arrival", rules={"k": "string", "most": "bigint"})
+    with pytest.raises(UserCodeError, match="rows have no event time"):
+        trial.rule(k="a", most=4)
+
+
 def test_what_is_shared_is_forgotten_with_time() -> None:
     class Recent(Limits):
         def on_row(self, row: Payment, state: Limits, out: Out) -> None:
@@ -122,6 +135,8 @@ CHANGES = {
     "state.limits.clear()": "'mappingproxy' object has no attribute 'clear'",
     "state.order.append('b')": "'tuple' object has no attribute 'append'",
     "state.rules = 3": 'state "rules" is shared by all keys',
+    "state.limits |= {'a': 1}": "'|=' is not supported by mappingproxy",
+    "state.order += ['b']": "can only concatenate tuple",
     "state.limit": 'the class declares no state "limit": did you mean "limits"?',
 }
 
@@ -225,8 +240,34 @@ def test_a_rule_that_fails_is_told_as_a_rule_without_a_key() -> None:
         trial.end()
 
 
+RULE_FAILS = {
+    "state.told += 1": 'state "told" belongs to a key, and a rule has none',
+    "state.later = self.event_time": 'state "later" belongs to a key, and a rule has none',
+    "return 1": "on_rule returned a int",
+}
+
+
+@pytest.mark.parametrize("body", RULE_FAILS)
+def test_a_rule_does_nothing_to_a_key(body: str) -> None:
+    scope: dict[str, type] = {"Limits": Limits}
+    exec(
+        f"class Wrong(Limits):\n    __module__ = '{__name__}'\n"
+        f"    def on_rule(self, rule, state): {body}\n",
+        scope,
+    )
+    trial = trial_of(scope["Wrong"])
+    trial.rule(k="a", most=1, at=at(1))
+    with pytest.raises(UserCodeError, match=RULE_FAILS[body]) as caught:
+        trial.end()
+    assert caught.value.hint.startswith("what follows from a rule for a key is done when its next")
+
+
 def test_a_trial_says_what_it_has() -> None:
     with pytest.raises(TypeError, match="say the columns of rules"):
         Trial(Limits, key="k", rows=ROWS, returns={"k": "string"}).rule(k="a")
+    with pytest.raises(TypeError, match="rules write: say the columns of rules"):
+        Trial(Limits, key="k", rows=ROWS, returns={"k": "string"}, event_time="at")
+    with pytest.raises(ValueError, match='no column "at" to be the event time'):
+        trial_of(Limits, rules={"k": "string"})
     with pytest.raises(TypeError, match="say left and right columns for two"):
         trial_of(Limits).right(k="a")

@@ -16,8 +16,12 @@ from headrace.core.process.declared import Declared
 from headrace.core.user_code import UserCode, UserCodeError, said, where
 
 RETURNED = "what goes out is handed to out(...); a method returns nothing"
+OF_RULE = "what follows from a rule for a key is done when its next row comes, or its timer"
 
-READ_ONLY = re.compile("'(mappingproxy|tuple)' object (has no attribute|does not support)")
+READ_ONLY = re.compile(
+    "'(mappingproxy|tuple)' object (has no attribute|does not support)"
+    r"|'\|=' is not supported by mappingproxy|can only concatenate tuple"
+)
 """What Python says where a map or a list is changed that all keys share."""
 UNDECLARED = re.compile(f"'{CELL}' object has no attribute '(\\w+)'$")
 """What Python says where a state is read or set that there is not."""
@@ -56,7 +60,8 @@ class Failing:
     def returned(self, found: object, method: str) -> UserCodeError:
         """A method has returned something, which nobody takes."""
         what = "yields" if isgenerator(found) else f"returned a {type(found).__name__}"
-        return UserCodeError(f"{self.shown}: {method} {what}", RETURNED)
+        hint = OF_RULE if method == "on_rule" else RETURNED
+        return UserCodeError(f"{self.shown}: {method} {what}", hint)
 
     def of_making(self, error: BaseException) -> UserCodeError:
         """No object of the class could be made."""
@@ -72,6 +77,8 @@ class Failing:
             hint = self._outs.hint(error)
         if self._shares and READ_ONLY.match(str(error)):
             hint = "what all keys share is written in on_rule"
+        elif (found := UNDECLARED.match(str(error))) and found[1] in self._states:
+            hint = OF_RULE
         return UserCodeError(f"{self._message(error)} ({of})", hint)
 
     def _message(self, error: BaseException) -> str:
@@ -79,5 +86,7 @@ class Failing:
         if isinstance(error, UserCodeError | Misfit):
             return error.message if place == self._code.path.name else f"{place}: {error.message}"
         if isinstance(error, AttributeError) and (found := UNDECLARED.match(str(error))):
+            if found[1] in self._states:  # rules are handed those that are shared, and no others
+                return f'{place}: state "{found[1]}" belongs to a key, and a rule has none'
             return f"{place}: AttributeError: {undeclared(found[1], self._states)}"
         return f"{place}: {said(error)}"

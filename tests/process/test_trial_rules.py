@@ -183,7 +183,7 @@ def test_a_row_copies_of_what_is_shared_only_what_it_looks_at() -> None:
         def on_rule(self, rule: Rule, state: Looks) -> None:
             state.all[rule.k] = {"most": rule.most}
 
-        def on_row(self, row: Payment, state: Looks, out: Out) -> None:
+        def on_row(self, row: Payment, state: Any, out: Out) -> None:
             copies = 0
 
             def count(frame: Any, event: str, _: object) -> None:

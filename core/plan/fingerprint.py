@@ -165,7 +165,7 @@ def states_of(body: nodes.Body, rows: Iterable[Field]) -> dict[str, Any]:
     """What a user's class keeps, and the columns of the rows that wait for it."""
     states = {
         name: {
-            "of": [f"{said.kind}", *map(str, said.types)],
+            "of": [f"{'shared ' if said.shared else ''}{said.kind}", *map(str, said.types)],
             "keeps": [
                 ["value", str(said.types[-1])],
                 *([] if said.ttl_us is None else [["until", "bigint"]]),

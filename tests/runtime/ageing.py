@@ -1,6 +1,6 @@
-"""Classes of users for tests: one that keeps a value, and one that keeps it for some time."""
+"""Classes of users for tests, which differ in what they keep: for how long, and whose it is."""
 
-from headrace.core.process import Out, Process, value
+from headrace.core.process import Out, Process, shared, value
 
 
 class Kept(Process):
@@ -13,3 +13,25 @@ class Fading(Process):
     n = value("bigint", ttl="1h")
 
     def on_row(self, row: object, state: "Fading", out: Out) -> None: ...
+
+
+class Shares(Process):
+    """Has what all keys share."""
+
+    n = shared(value("bigint", default=0))
+    last = shared(value("bigint", default=0))
+
+    def on_rule(self, rule: object, state: "Shares") -> None: ...
+
+    def on_row(self, row: object, state: "Shares", out: Out) -> None: ...
+
+
+class Keeps(Process):
+    """The same, of which one is of a key."""
+
+    n = value("bigint", default=0)
+    last = shared(value("bigint", default=0))
+
+    def on_rule(self, rule: object, state: "Keeps") -> None: ...
+
+    def on_row(self, row: object, state: "Keeps", out: Out) -> None: ...

@@ -73,6 +73,7 @@ WATCHED = SUMS.replace("10s", f"10s, trigger: {{python: '{USERS}:EveryThree', of
 EVICTED = SUMS.replace("10s", f"10s, evict: {{python: '{USERS}:small', of: v}}")
 CLASSES = Path(__file__).parent / "ageing.py"
 PROCESS = f"from: rows, key: k, process: {{python: '{CLASSES}:Kept', returns: {{n: bigint}}}}"
+RULED = PROCESS.replace("key:", "broadcast: {rules: rows}, key:").replace("Kept", "Shares")
 
 OTHER = {
     "another class of the user's": (OWN, OWN.replace("Total", "Median"), "has another total"),
@@ -145,6 +146,16 @@ OTHER = {
         PROCESS,
         PROCESS.replace("Kept", "Fading"),
         "has n of another ttl",
+    ),
+    "a state that belongs to a key now": (
+        RULED,
+        RULED.replace("Shares", "Keeps"),
+        "has n of another type",
+    ),
+    "a state that all keys share now": (
+        RULED.replace("Shares", "Keeps"),
+        RULED,
+        "has n of another type",
     ),
     "a longer top": (TOP, TOP.replace("n: 3", "n: 4"), "is of something else"),
     "a top by something else": (TOP, TOP.replace("v desc", "v asc"), "is of something else"),

@@ -14,7 +14,7 @@ from typing import Any
 from headrace.core.connector import Connectors
 from headrace.core.pipeline.fields import Variants
 from headrace.core.pipeline.inputs import TWO_SIDED
-from headrace.core.pipeline.keyed_rules import KEYED
+from headrace.core.pipeline.keyed_rules import KEYED, RULED
 from headrace.core.pipeline.later import BESIDE, CLAUSES
 from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
@@ -60,12 +60,14 @@ def json_schema(connectors: Connectors) -> Json:
 def _step_schema(connectors: Connectors) -> Json:
     """A step: at least one clause that does something by itself, or a union.
 
-    Of those that keep state by key, one at most; and one of those that say what it reads.
+    Of those that keep state by key, one at most, or a class and the rules that it is handed; and
+    one of those that say what it reads.
     """
     several = {"type": "array", "minItems": 2, "description": "A union needs no clause."}
     union = {"properties": {"from": several}}
     clauses = [{"required": [clause]} for clause in CLAUSES if clause not in BESIDE]
-    both = [{"required": list(pair)} for pair in combinations(KEYED, 2)]
+    pairs = (pair for pair in combinations(KEYED, 2) if {*pair} != RULED)
+    both = [{"required": list(pair)} for pair in pairs]
     schema = part_schema(StepKeys) | {"anyOf": [*clauses, union], "not": {"anyOf": both}}
     del schema["required"]
     schema["oneOf"] = [{"required": [key]} for key in ("from", *TWO_SIDED)]

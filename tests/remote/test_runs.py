@@ -34,6 +34,8 @@ steps:
 sinks:
   out: {from: counts, files: {path: out}}
 """
+SLOWLY = ("--set", "sources.numbers.generate.rate=1000/s")
+"""However busy the machine is, it has not come to its end before it is stopped."""
 AT_ONCE = ("--set", "sources.numbers.generate.rate=10000000/s")
 
 
@@ -48,7 +50,7 @@ def job(headrace: Headrace, there: Bucket, place: Address, tmp_path: Path) -> He
 @pytest.fixture
 def running(job: Headrace, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A run in a process of its own that has taken three checkpoints."""
-    process = start(tmp_path, "p.yaml", "--log", "json")
+    process = start(tmp_path, "p.yaml", "--log", "json", *SLOWLY)
     assert process.stderr is not None
     for line in process.stderr:
         if json.loads(line).get("number") == 3:

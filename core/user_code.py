@@ -37,6 +37,15 @@ class UserCodeError(Exception):
         self.hint = hint
 
 
+def refusals() -> tuple[type[BaseException], ...]:
+    """What Polars raises at values that are not of a type, or for which Python has none."""
+    import polars as pl
+
+    # At decimals that are no numbers it panics, and at those that are too large it says Runtime.
+    known = (TypeError, ValueError, OverflowError, RuntimeError)
+    return (*known, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
 @dataclass(frozen=True, slots=True)
 class UserCode:
     """A function or a class of a user: `w.py:P99`, in the folder of the pipeline."""

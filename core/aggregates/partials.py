@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.types import STRING, Array, Schema, Type, to_polars
-from headrace.core.user_code import UserCodeError, said
+from headrace.core.user_code import UserCodeError, refusals, said
 
 if TYPE_CHECKING:
     import polars as pl
@@ -116,11 +116,11 @@ def series(name: str, values: Sequence[object], type: Type, what: str) -> pl.Ser
     import polars as pl
 
     wanted = to_polars(type)
-    unfit = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+    unfit = refusals()
     try:
         return pl.Series(name, values, dtype=wanted, strict=True)
     except unfit as failed:
-        error: Exception = failed
+        error: BaseException = failed
     at = 0
     for number, value in enumerate(values):
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.types import Schema, to_polars
-from headrace.core.user_code import UserCodeError, said
+from headrace.core.user_code import UserCodeError, refusals, said
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +45,7 @@ class Returned:
                 series.append(
                     pl.Series(field.name, values, dtype=self.types[field.name], strict=True)
                 )
-            except (TypeError, pl.exceptions.PolarsError, OverflowError) as error:
+            except refusals() as error:
                 raise UserCodeError(
                     f'{self._name} returned a "{field.name}" that is no {field.type}: {said(error)}'
                 ) from error

@@ -27,6 +27,7 @@ from headrace.core.types import (
     Type,
     to_polars,
 )
+from headrace.core.user_code import refusals
 
 Fit: TypeAlias = Callable[[Any], Any]
 """The value as its type has it; raises Unfit."""
@@ -116,9 +117,9 @@ def _restored(value: Any, type: Type) -> Any:
     wanted = to_polars(type)
     try:
         kept = pl.Series([value], dtype=wanted, strict=True)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        found = kept.to_list()[0]
+    except refusals():
         raise Unfit(f"{shown(value)} is no {type}") from None
-    found = kept.to_list()[0]
     if kept.dtype != wanted or found is None:
         raise Unfit(f"{shown(value)} is no {type}")
     return found

@@ -172,6 +172,13 @@ WRONG = [
     ("array<int>", [1, "x"]),
     ("array<int>", "x"),
     ("struct<a: int>", {"a": "x"}),
+    ("date", 1 << 31),
+    ("date", (1 << 31) - 1),
+    ("timestamp", (1 << 63) - 1),
+    ("timestamp", 10**18),
+    ("decimal(9, 2)", Decimal("NaN")),
+    ("decimal(9, 2)", Decimal("1e50")),
+    ("double", Decimal("sNaN")),
 ]
 
 

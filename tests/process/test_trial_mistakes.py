@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Literal
 
 import polars as pl
@@ -21,6 +22,8 @@ from tests.process.trials import ROWS, Payment, at
     ("body", "message", "hint"),
     [
         ("out(k=row.k, n='x')", "column \"n\" is declared bigint, and got 'x' (str)", ""),
+        ("out(k=row.k, n=Decimal('NaN'))", "declared bigint, and got Decimal('NaN') (Decimal)", ""),
+        ("out(k=row.k, n=Decimal('1e50'))", "declared bigint, and got Decimal('1E+50')", ""),
         ("out(k=row.k, m=1)", "unexpected keyword argument 'm'", "its columns are k, n"),
         ("out.audit(k=1)", "'function' object has no attribute 'audit'", "outputs: {...}"),
         ("state.cuont = 1", 'no state "cuont": did you mean "count"?', ""),
@@ -31,7 +34,7 @@ from tests.process.trials import ROWS, Payment, at
     ],
 )
 def test_what_is_wrong_is_told_with_the_row_and_the_key(body: str, message: str, hint: str) -> None:
-    scope: dict[str, type] = {"Process": Process, "value": value}  # type: ignore[dict-item]
+    scope: dict[str, type] = {"Process": Process, "value": value, "Decimal": Decimal}  # type: ignore[dict-item]
     exec(
         f"class Wrong(Process):\n    __module__ = '{__name__}'\n"
         f"    count = value('bigint')\n    def on_row(self, row, state, out): {body}\n",

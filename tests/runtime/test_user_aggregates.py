@@ -105,6 +105,10 @@ class TestMistakesOfUsers:
             ({"PARTIAL": "return {'n': 'x'}"}, 'partial returned a "n" that is no bigint: '),
             ({"FINISH": "return 'x'"}, "finish returned a value that is no bigint: TypeError"),
             (
+                {"FINISH": "from decimal import Decimal; return Decimal('NaN')"},
+                "finish returned a value that is no bigint: ",
+            ),
+            (
                 {"STATE": "", "PARTIAL": "return {1, 2}"},
                 "partial returned what is no JSON: TypeError: Object of type set is not JSON",
             ),

@@ -118,6 +118,10 @@ def test_a_function_may_ask_for_key_and_window(
         ("return 1", "own.py:own must return a dict, got int"),
         ("return {'m': 1}", "own.py:own must return the columns n, got m"),
         ("return {'n': 'x'}", 'own.py:own returned a "n" that is no bigint: '),
+        (
+            "from decimal import Decimal\n    return {'n': Decimal('NaN')}",
+            'returned a "n" that is no',
+        ),
         ("return rows.select(n='s')", 'column "n" is declared bigint (Int64), and came as String'),
         ("return pl.DataFrame({'n': [None]})", 'column "n" is declared not null, and has nulls'),
     ],

@@ -17,7 +17,7 @@ from headrace.core.process.declared import Declared, Kind
 from headrace.core.sizes import Size
 from headrace.core.state import ASKED, KEY, UNTIL, StepState, Table
 from headrace.core.types import quoted, to_polars
-from headrace.core.user_code import UserCodeError
+from headrace.core.user_code import UserCodeError, refusals
 
 if TYPE_CHECKING:
     import polars as pl
@@ -176,7 +176,7 @@ def series(of: str, name: str, said: Declared, values: list[Any], cells: list[Ce
         return pl.Series(VALUE, values, dtype=pl.Int64).cast(type)
     try:
         return pl.Series(VALUE, values, dtype=type, strict=True)
-    except (TypeError, pl.exceptions.PolarsError, OverflowError):
+    except refusals():
         for value, cell in zip(values, cells, strict=True):
             if not _fits(value, type):
                 shown = f"{value!r:.200} ({value.__class__.__name__})"
@@ -191,7 +191,7 @@ def _fits(value: object, type: pl.DataType) -> bool:
 
     try:
         pl.Series("one", [value], dtype=type, strict=True)
-    except (TypeError, pl.exceptions.PolarsError, OverflowError):
+    except refusals():
         return False
     return True
 

@@ -15,6 +15,7 @@ from headrace.core.operators.process.copies import copied, is_nested
 from headrace.core.operators.process.work import Work
 from headrace.core.problems import did_you_mean
 from headrace.core.types import Field, Schema, quoted, to_polars
+from headrace.core.user_code import refusals
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,7 +76,7 @@ class Gathered:
 
         try:
             series = pl.Series(field.name, values, dtype=type, strict=True)
-        except (TypeError, pl.exceptions.PolarsError, OverflowError):
+        except refusals():
             for value, at in zip(values, self.origin, strict=True):
                 self._check_value(field, type, value, at)
             raise
@@ -94,7 +95,7 @@ class Gathered:
             return
         try:
             pl.Series("one", [value], dtype=type, strict=True)
-        except (TypeError, pl.exceptions.PolarsError, OverflowError):
+        except refusals():
             came = f"{value!r:.200} ({value.__class__.__name__})"
             raise Misfit(f"{wanted}, and got {came}", at) from None
 

@@ -1,12 +1,13 @@
 """How fast frames become JSON lines: million rows a CPU second, bids with all their columns.
 
 On stderr, the same for what W2 writes (four columns, a double among them), for doubles that are no
-finite number, which take the slower way, and for Polars' bare writer.
+finite number, which take the slower way, for Polars' bare writer, and for few rows at a time.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from io import BytesIO
 
 import polars as pl
@@ -45,6 +46,9 @@ def main() -> None:
         "four columns, ts as bigint": cpu_us(lambda: JsonEncoder(AS_NUMBER).encode(number), ROWS),
         "the same by Polars alone": cpu_us(lambda: number.write_ndjson(BytesIO()), ROWS),
     }
+    for rows in (1, 100, 900):
+        encode = partial(JsonEncoder(AS_NUMBER).encode, number.head(rows))
+        figures[f"the same, {rows} at a time"] = cpu_us(encode, rows)
     for name, took in figures.items():
         print(f"{took:.3f} us/record  {name}", file=sys.stderr)
 

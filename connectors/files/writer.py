@@ -22,6 +22,7 @@ from headrace.connectors.files.names import PartName, hidden
 from headrace.connectors.files.options import Roll
 from headrace.connectors.files.part import Part
 from headrace.core.bench import Bench
+from headrace.core.frames import of_columns
 from headrace.core.messages import Handle
 from headrace.core.state import Document
 
@@ -77,7 +78,7 @@ class FilesWriter:
     async def write(self, frame: pl.DataFrame) -> None:
         """Take rows."""
         output, now_s = self._output, asyncio.get_running_loop().time()
-        rows = frame.select(output.columns)
+        rows = of_columns(frame, output.columns)
         await output.bench.run(rows.height * output.weight, partial(self._take, rows, now_s))
         if self._waiting >= ENOUGH or self._full:
             await output.bench.blocking(self._flush)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.connectors.formats.json_encode import JsonEncoder
+from headrace.connectors.formats.json_encode import FEW_ROWS, JsonEncoder
 from headrace.core.types import Schema
 from tests.connectors.formats.rows import frame, frames
 from tests.connectors.formats.schemas import schema
@@ -86,6 +86,30 @@ def test_runs_of_instants_are_the_bytes_that_each_is_alone(run: int, first: int)
     rows = frame(columns, [(times[(first + at) // run % 4], at) for at in range(200)])
     encoder = JsonEncoder(columns)
     assert encoder.encode(rows) == b"".join(encoder.encode(rows[at]) for at in range(200))
+
+
+@pytest.mark.parametrize("name", ["a", "},{"])
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        ("bigint", 7),
+        ("string", 'é\n"x"'),
+        ("string", "},{"),
+        ("string", '"},{"'),
+        ("array<struct<a:bigint>>", [{"a": 1}, {"a": 2}]),
+        ("struct<a:struct<b:string>>", {"a": {"b": "}"}}),
+        ("struct<b:string,c:array<struct<a:bigint>>>", {"b": "}", "c": [{"a": 1}, None]}),
+    ],
+)
+def test_few_rows_are_the_bytes_that_they_are_among_many(
+    name: str, type: str, value: object
+) -> None:
+    columns = schema(**{name: type})
+    rows = frame(columns, [(value,), (None,)] * (FEW_ROWS // 2))
+    encoder = JsonEncoder(columns)
+    assert b"".join(encoder.encode(rows[at : at + 3]) for at in range(0, FEW_ROWS, 3)) == (
+        encoder.encode(rows)
+    )
 
 
 def test_no_rows_are_no_bytes() -> None:

@@ -1,6 +1,8 @@
 """Lists and maps whose elements are forgotten, each so long after it was written.
 
-What has had its time is never seen again, and goes when somebody looks.
+What has had its time is never seen again. It goes when somebody looks, and else when there is twice
+as much as when it last went. What is set anew behind its time is new, whether somebody had looked
+or not: it stands behind the others.
 """
 
 from __future__ import annotations
@@ -10,15 +12,19 @@ from typing import Any
 
 from headrace.core.process.fitting import Fit
 
+FEW = 64
+"""So many elements may be kept together behind their time."""
+
 
 class Ageing:
     """What both have in common: the clock that they go by, and how long they keep anything."""
 
-    __slots__ = ("_clock", "_ttl_us")
+    __slots__ = ("_clock", "_many", "_ttl_us")
 
     def __init__(self, clock: Callable[[], int], ttl_us: int) -> None:
         self._clock = clock
         self._ttl_us = ttl_us
+        self._many = FEW
 
     def copied(self, copy: Callable[[Any], Any]) -> Ageing:
         """Another one, with copies of what it has."""
@@ -26,6 +32,15 @@ class Ageing:
 
     def _until(self) -> int:
         return self._clock() + self._ttl_us
+
+    def _live(self) -> Any:
+        """What is kept, without what has had its time."""
+        raise NotImplementedError
+
+    def _grown(self, count: int) -> None:
+        """There are so many elements: let go of those that have had their time, now and then."""
+        if count > self._many:
+            self._many = 2 * len(self._live()) + FEW
 
 
 class AgeingList(Ageing, MutableSequence[Any]):
@@ -74,6 +89,11 @@ class AgeingList(Ageing, MutableSequence[Any]):
         """Add an element."""
         self._live().insert(index, (self._fit(value), self._until()))
 
+    def append(self, value: Any) -> None:
+        """Add an element behind the others, however many there are."""
+        self.kept.append((self._fit(value), self._until()))
+        self._grown(len(self.kept))
+
     def copied(self, copy: Callable[[Any], Any]) -> AgeingList:
         """Another one with copies of the elements."""
         kept = ((copy(value), until) for value, until in self.kept)
@@ -117,7 +137,12 @@ class AgeingMap(Ageing, MutableMapping[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         fit_key, fit = self._fits
-        self.kept[fit_key(key)] = (fit(value), self._until())
+        value, key, now_us = fit(value), fit_key(key), self._clock()
+        before = self.kept.get(key)
+        if before is not None and before[1] < now_us:
+            del self.kept[key]
+        self.kept[key] = (value, now_us + self._ttl_us)
+        self._grown(len(self.kept))
 
     def __delitem__(self, key: Any) -> None:
         self[key]

@@ -1,0 +1,66 @@
+"""Lists and maps that forget, by a clock that is set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.core.operators.process.aging import FEW, AgeingList, AgeingMap
+from headrace.core.process.fitting import fitting
+from headrace.core.types import BIGINT, STRING
+
+TTL_US = 10
+
+
+class Clock:
+    """A time, and how often it was asked for."""
+
+    def __init__(self) -> None:
+        self.us = 0
+        self.asked = 0
+
+    def __call__(self) -> int:
+        self.asked += 1
+        return self.us
+
+
+def ageing_map(clock: Clock) -> AgeingMap:
+    return AgeingMap(clock, TTL_US, fitting(STRING), fitting(BIGINT))
+
+
+@pytest.mark.parametrize("looked", [False, True])
+def test_what_is_set_anew_behind_its_time_is_the_last_whether_somebody_looked(
+    looked: bool,
+) -> None:
+    clock = Clock()
+    found = ageing_map(clock)
+    found["a"] = 1
+    clock.us = 5
+    found["b"] = 2
+    clock.us = 11
+    if looked:
+        assert "a" not in found
+    found["a"] = 3
+    assert list(found.items()) == [("b", 2), ("a", 3)]
+    found["b"] = 4
+    assert list(found) == ["b", "a"]
+
+
+def test_what_has_had_its_time_goes_when_nobody_looks() -> None:
+    clock = Clock()
+    by_name, in_line = ageing_map(clock), AgeingList(clock, TTL_US, fitting(BIGINT))
+    kept: list[Any] = [by_name.kept, in_line.kept]
+    for clock.us in range(1_000):
+        by_name[str(clock.us)] = clock.us
+        in_line.append(clock.us)
+        assert max(map(len, kept)) <= 2 * (TTL_US + 1) + FEW + 1
+    assert list(in_line) == list(by_name.values()) == list(range(989, 1_000))
+
+
+def test_to_append_does_not_go_through_all_elements() -> None:
+    clock = Clock()
+    found = AgeingList(clock, 1_000_000, fitting(BIGINT))
+    found.extend(range(10_000))
+    assert clock.asked < 10_100
+    assert len(found) == 10_000

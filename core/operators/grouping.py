@@ -40,7 +40,7 @@ class Grouping:
         wanted = {*columns, EVENT_TIME, ORDER}
         kept = [name for name in frame.columns if name in wanted]
         if self._exprs or kept:
-            return frame.select(*self._exprs, *kept)
+            return projected(frame, *self._exprs, *kept)
         return frame
 
     def picked(self, frame: pl.DataFrame, columns: Iterable[str], *more: pl.Expr) -> pl.DataFrame:

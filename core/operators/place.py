@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME
+from headrace.core.frames import microseconds
 from headrace.core.operators.operator import Output
 from headrace.core.state import StepState
 
@@ -33,9 +34,11 @@ class Place:
         self, frame: pl.DataFrame, late_to: str | None
     ) -> Generator[Output, None, pl.DataFrame]:
         """The rows that the clock has not passed; the others came too late, and are left out."""
-        late = frame[EVENT_TIME].to_physical() < self.state.clock_us
-        if not late.any():
+        times = microseconds(frame[EVENT_TIME])
+        least_us = times.min()
+        if least_us is None or int(least_us) >= self.state.clock_us:  # type: ignore[arg-type]
             return frame
+        late = times < self.state.clock_us
         yield from self.left_out(late_to, frame.filter(late))
         return frame.filter(~late)
 

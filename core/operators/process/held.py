@@ -7,10 +7,10 @@ need never be filed. What is left then is in the state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.frames import joined
+from headrace.core.frames import filtered, joined, microseconds, of_columns, up_to
 from headrace.core.state import SLOT, Runs, RunsLayout, Spread, StepState
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ class Held:
     ) -> None:
         self._columns = list(columns)
         self._runs: Runs = state.runs(name, RunsLayout(columns, key, _as_they_are))
-        self._fresh: list[pl.DataFrame] = []
+        self._fresh: list[Waiting] = []
 
     def __len__(self) -> int:
-        return self._runs.rows + sum(frame.height for frame in self._fresh)
+        return self._runs.rows + sum(each.frame.height for each in self._fresh)
 
     def hold(self, frame: pl.DataFrame) -> None:
         """Rows have come; none of them is late."""
-        self._fresh.append(frame.select(self._columns))
+        self._fresh.append(Waiting.of(of_columns(frame, self._columns)))
 
     def released(self, before_us: int) -> pl.DataFrame | None:
         """The rows before that time, in their order, which are held no longer."""
@@ -42,12 +42,9 @@ class Held:
 
     def file(self) -> None:
         """Have all rows in the state."""
-        import polars as pl
-
         if self._fresh:
-            whole = joined(self._fresh)
-            slot = whole[EVENT_TIME].to_physical().cast(pl.Int64).alias(SLOT)
-            self._runs.add(whole.with_columns(slot))
+            whole = joined([each.frame for each in self._fresh])
+            self._runs.add(whole.hstack([microseconds(whole[EVENT_TIME]).alias(SLOT)]))
             self._fresh = []
 
     def _of_runs(self, before_us: int) -> list[pl.DataFrame]:
@@ -64,14 +61,15 @@ class HeldByAll:
     def __init__(self, name: str, columns: Iterable[str], state: StepState) -> None:
         self._columns = list(columns)
         self._kept = state.entries(name, Spread.GROUPS)
-        self._frames = [] if self._kept.rows is None else [self._kept.rows]
+        kept = self._kept.rows
+        self._frames = [Waiting.of(kept)] if kept is not None and kept.height else []
 
     def __len__(self) -> int:
-        return sum(frame.height for frame in self._frames)
+        return sum(each.frame.height for each in self._frames)
 
     def hold(self, frame: pl.DataFrame) -> None:
         """Rows have come, late ones among them: they are released with the next."""
-        self._frames.append(frame.select(self._columns))
+        self._frames.append(Waiting.of(of_columns(frame, self._columns)))
 
     def released(self, before_us: int) -> pl.DataFrame | None:
         """The rows before that time, in their order, which are held no longer."""
@@ -80,24 +78,49 @@ class HeldByAll:
 
     def file(self) -> None:
         """Have all rows in the state."""
-        self._kept.rows = joined(self._frames) if self._frames else None
+        frames = [each.frame for each in self._frames]
+        self._kept.rows = joined(frames) if frames else None
 
 
-def _parted(
-    frames: Iterable[pl.DataFrame], before_us: int
-) -> tuple[list[pl.DataFrame], list[pl.DataFrame]]:
+class Waiting(NamedTuple):
+    """Rows, of which there is one at least, and the first and the last of their times.
+
+    Many watermarks come and pass none of them; to look at all rows each time would take long.
+    """
+
+    frame: pl.DataFrame
+    first_us: int
+    last_us: int
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Waiting:
+        """These rows."""
+        times = microseconds(frame[EVENT_TIME])
+        return cls(frame, int(times.min()), int(times.max()))  # type: ignore[arg-type]
+
+    def parted(self, before_us: int) -> tuple[pl.DataFrame, Waiting]:
+        """The rows before a time, and the others; there are some of both."""
+        times = microseconds(self.frame[EVENT_TIME])
+        if times.is_sorted():
+            at = up_to(times, before_us - 1)
+            return self.frame.head(at), Waiting.of(self.frame.slice(at))
+        is_early = times < before_us
+        return filtered(self.frame, is_early), Waiting.of(filtered(self.frame, ~is_early))
+
+
+def _parted(waiting: Iterable[Waiting], before_us: int) -> tuple[list[pl.DataFrame], list[Waiting]]:
     """The rows before a time, and the others."""
     early: list[pl.DataFrame] = []
-    left: list[pl.DataFrame] = []
-    for frame in frames:
-        is_early = frame[EVENT_TIME].to_physical() < before_us
-        if is_early.all():
-            early.append(frame)
-        elif is_early.any():
-            early.append(frame.filter(is_early))
-            left.append(frame.filter(~is_early))
+    left: list[Waiting] = []
+    for each in waiting:
+        if each.last_us < before_us:
+            early.append(each.frame)
+        elif each.first_us >= before_us:
+            left.append(each)
         else:
-            left.append(frame)
+            frame, rest = each.parted(before_us)
+            early.append(frame)
+            left.append(rest)
     return early, left
 
 
@@ -116,7 +139,8 @@ def in_order(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _stand_in_order(places: pl.Series) -> bool:
     """Whether places stand in order whatever their times are, as those of one split do."""
-    at, part = places.struct.field("at"), places.struct.field("part")
+    fields = places.struct.unnest()
+    at, part = fields["at"], fields["part"]
     return at.is_sorted() and part.min() == part.max()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.frames import of_columns
 from headrace.core.operators.process.copies import copied, is_nested
 from headrace.core.operators.process.work import Work
 from headrace.core.problems import did_you_mean
@@ -188,7 +189,7 @@ def timed(frame: pl.DataFrame, origin: pl.Series, came: pl.DataFrame) -> pl.Data
     hidden = [name for name in (EVENT_TIME, ORDER) if name in came.columns]
     if not hidden:
         return frame
-    of = came.select(hidden)
+    of = of_columns(came, hidden)
     if not _is_each_once(origin, came.height):
         of = of[origin]
     whole = frame.hstack(of.get_columns())

@@ -9,6 +9,7 @@ from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
+from headrace.core.frames import microseconds, of_columns
 from headrace.core.keygroups import groups_of
 from headrace.core.operators.map import FailedRow
 from headrace.core.operators.process.failing import Failing
@@ -258,7 +259,7 @@ class Gathering:
         import polars as pl
 
         names = (EVENT_TIME, ORDER) if self._ordered else (EVENT_TIME,)
-        hidden = came.select(name for name in names if name in came.columns)
+        hidden = of_columns(came, (name for name in names if name in came.columns))
         if moments:
             hidden = _with_moments(hidden, moments, self._keys)
         for each in self._outs:
@@ -266,7 +267,8 @@ class Gathering:
                 continue
             frame, origin = each.taken()
             stream = self._streams[each.name]
-            of = hidden if stream in self._ordered else hidden.drop(ORDER, strict=False)
+            needs = names if stream in self._ordered else (EVENT_TIME,)
+            of = of_columns(hidden, (name for name in needs if name in hidden.columns))
             yield stream, timed(frame, pl.Series("of", origin, dtype=pl.UInt32), of)
 
 
@@ -288,7 +290,7 @@ def _with_moments(hidden: pl.DataFrame, moments: list[Moment], keys: Keys) -> pl
 
 def times_of(frame: pl.DataFrame) -> pl.Series | None:
     """The event times of rows in microseconds, if they have any."""
-    return frame[EVENT_TIME].to_physical() if EVENT_TIME in frame.columns else None
+    return microseconds(frame[EVENT_TIME]) if EVENT_TIME in frame.columns else None
 
 
 def shown_in(frame: pl.DataFrame) -> Callable[[int], dict[str, Any]]:

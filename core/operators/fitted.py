@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.elements import ORDER
+from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.operators.dedup import LAST
 from headrace.core.operators.folds import AT, Aggregates
 from headrace.core.operators.grouping import Grouping
@@ -208,19 +208,39 @@ def _as_they_came(types: Mapping[str, Type]) -> Change:
     return change
 
 
+def _as_held(types: Mapping[str, Type]) -> Change:
+    """Give the rows that wait for a user's class these columns, in the order of those that come."""
+    import polars as pl
+
+    wanted = {name: to_polars(type) for name, type in types.items()}
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        key = [name for name in frame.columns if name.startswith("__k")]
+        slot = [SLOT] if SLOT in frame.columns else []  # rules are filed under none, and no key
+        new = [pl.lit(None, t).alias(n) for n, t in wanted.items() if n not in frame.columns]
+        return frame.with_columns(new).select(*key, *wanted, EVENT_TIME, ORDER, *slot)
+
+    return change
+
+
 def _of_connected(join: nodes.Join, body: nodes.Body) -> tuple[frozenset[str], ChangeOf]:
     """The states of a class with two inputs, and what is done to their frames."""
     sides = ((HELD, join.left), (HELD_RIGHT, join.right))
     types = {name: {c.name: c.value.type for c in side.columns} for name, side in sides}
-    held = {name: _as_they_came(columns) for name, columns in types.items()}
+    held = {name: _as_held(columns) for name, columns in types.items()}
     names = frozenset((*(state.name for state in of_body(body)), *held))
     return names, lambda name, rows: held[name](rows) if name in held else rows
 
 
 def _held(types: Mapping[str, Type]) -> Change:
     """Give the rows that wait for a user's class these columns; its timers stay as they are."""
-    change = _as_they_came(types)
-    return lambda frame: frame if NAME in frame.columns else change(frame)
+    change = _as_held(types)
+
+    def of_rows(frame: pl.DataFrame) -> pl.DataFrame:
+        is_held = SLOT in frame.columns and NAME not in frame.columns
+        return change(frame) if is_held else frame
+
+    return of_rows
 
 
 def _shown(*, has: bool) -> Change:

@@ -298,7 +298,9 @@ class Job:
         if self.keeping is None or self._stop.is_set():
             return None
         now = asyncio.get_running_loop().time()
-        decided = self.keeping.restarts.failed(failed, now, self.random.random())
+        attempt = self._attempt
+        from_ = attempt.restored.number if attempt and attempt.restored else 0
+        decided = self.keeping.restarts.failed(failed, now, self.random.random(), from_)
         if decided is not None:
             self.keeping.told(Restarting(failed, decided))
         return decided

@@ -109,6 +109,8 @@ class Failure:
     """Whether it is trouble of the outside world, at no place in the data, and may pass."""
     final: bool = False
     """Whether another attempt would end in the same way."""
+    raised: str = ""
+    """Where, in a user's code or of what it returned, whichever row it was on."""
 
 
 @dataclass(frozen=True, slots=True)

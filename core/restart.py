@@ -10,9 +10,11 @@ where the failure is one that no restart will change.
 
 The same failure three times running is the end under every strategy: a record that cannot be read,
 or a function that raises, would fail for ever. It is the same if its text, its part, its split and
-its position are. Trouble of the outside world that may pass (a full disk, a broker that is away) is
-left to the strategy. Without a position, an attempt that kept well in between begins the count
-anew; at a position it does not, for to get there may take long.
+its position are. A user's code may fail on another row each time, on whichever comes to it first:
+there it is also the same if the line is, and attempts began from the same checkpoint. Trouble of
+the outside world that may pass (a full disk, a broker that is away) is left to the strategy.
+Without a position, an attempt that kept well in between begins the count anew; at a position it
+does not, for to get there may take long.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ class Restarts:
     _begun_s: float | None = None
     """When the attempt that failed now was to begin; None for the first."""
     _last: Place | None = None
+    _raised: tuple[str, str, int] | None = None
+    """Of a user's code: where it was raised, in which part, and from which checkpoint on."""
     _times: int = 0
 
     def __post_init__(self) -> None:
@@ -65,13 +69,15 @@ class Restarts:
             healthy_after = self.settings.healthy_after
         self._healthy_s = healthy_after.total_seconds()
 
-    def failed(self, failure: Failure, now_s: float, random: float) -> float | None:
+    def failed(
+        self, failure: Failure, now_s: float, random: float, checkpoint: int = 0
+    ) -> float | None:
         """How many seconds to wait before the next attempt; None: there is none.
 
-        `random` is in [0, 1).
+        `random` is in [0, 1). `checkpoint` is what the attempt that failed began with.
         """
         well = self._begun_s is not None and now_s - self._begun_s >= self._healthy_s
-        if self._is_again(failure, well=well) or failure.final:
+        if self._is_again(failure, checkpoint, well=well) or failure.final:
             return None
         delay_s = self._strategy.delay_s(now_s, random, well=well)
         if delay_s is not None:
@@ -88,13 +94,14 @@ class Restarts:
                 return self.settings.max.total_seconds()
         return self.settings.delay.total_seconds()
 
-    def _is_again(self, failure: Failure, *, well: bool) -> bool:
+    def _is_again(self, failure: Failure, checkpoint: int, *, well: bool) -> bool:
         """Whether this failure has come too often running."""
         place = (failure.message, failure.step, failure.split, failure.position)
-        same = place == self._last and not failure.may_pass
-        goes_on = same and (failure.position is not None or not well)
+        raised = (failure.raised, failure.step, checkpoint) if failure.raised else None
+        same = place == self._last or (raised is not None and raised == self._raised)
+        goes_on = same and not failure.may_pass and (failure.position is not None or not well)
         self._times = self._times + 1 if goes_on else 1
-        self._last = place
+        self._last, self._raised = place, raised
         return self._times >= SAME
 
 

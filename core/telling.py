@@ -27,6 +27,22 @@ def refusal(error: ConnectorError | SnapshotError) -> str:
     return error.message if named else f"{part}: {error.message}"
 
 
+def raised(error: BaseException) -> str:
+    """The line that the first of the exceptions behind this one came from, and its type.
+
+    >>> try:
+    ...     {}["a"]
+    ... except KeyError as error:
+    ...     raised(error)
+    'KeyError at <doctest headrace.core.telling.raised[0]>:2'
+    """
+    while error.__cause__ is not None:
+        error = error.__cause__
+    frames = [*traceback.walk_tb(error.__traceback__)]
+    at = "".join(f" at {frame.f_code.co_filename}:{line}" for frame, line in frames[-1:])
+    return f"{type(error).__name__}{at}"
+
+
 def failure(error: BaseException, *parts: str) -> Failure:
     """The failure that an exception is. Of `parts` it came, unless it is known of which."""
     where = part_of(error) or " > ".join(parts)
@@ -40,6 +56,6 @@ def failure(error: BaseException, *parts: str) -> Failure:
                 error.message, where, *place, error.hint, may_pass=may_pass, final=error.final
             )
         case UserCodeError():
-            return Failure(error.message, where, hint=error.hint)
+            return Failure(error.message, where, hint=error.hint, raised=raised(error))
     trace = "".join(traceback.format_exception(error))
     return Failure(f"{type(error).__name__}: {error}", where, defect=trace)

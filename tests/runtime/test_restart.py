@@ -110,6 +110,25 @@ def test_the_same_failure_three_times_running_is_final(
     assert [delay_s is not None for delay_s in found] == goes_on
 
 
+@pytest.mark.parametrize(
+    ("lines", "checkpoints", "goes_on"),
+    [
+        ("m.py:7 m.py:7 m.py:7", [2, 2, 2], [True, True, False]),
+        ("m.py:7 m.py:9 m.py:7 m.py:7 m.py:7", [2] * 5, [True, True, True, True, False]),
+        ("m.py:7 m.py:7 m.py:7 m.py:7 m.py:7", [2, 2, 3, 3, 3], [True, True, True, True, False]),
+    ],
+)
+def test_code_that_fails_on_another_row_each_time_is_final_where_no_checkpoint_was_taken(
+    lines: str, checkpoints: list[int], goes_on: list[bool]
+) -> None:
+    restarts = Restarts(exponential())
+    found = [
+        restarts.failed(Failure(f"key {at}", "map", raised=line), at, 0, checkpoint)
+        for at, (line, checkpoint) in enumerate(zip(lines.split(), checkpoints, strict=True))
+    ]
+    assert [delay_s is not None for delay_s in found] == goes_on
+
+
 @pytest.mark.parametrize(("failure", "final"), [(A, True), (NOWHERE, False)])
 def test_an_attempt_that_kept_well_begins_the_count_anew_but_at_a_position(
     failure: Failure, final: bool

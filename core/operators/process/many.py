@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN, ORDER
+from headrace.core.frames import microseconds
 from headrace.core.operators.operator import MOST_ROWS, Output
 from headrace.core.operators.place import Place
 from headrace.core.operators.process.around import Around
@@ -86,7 +87,7 @@ class ProcessingMany(Processing):
         named = told_apart(first.select(key)).with_columns(first[SLOT])
         by = told_apart(rows.select(key))
         found = by.join(named, on=by.columns, how="left", nulls_equal=True, maintain_order="left")
-        waits = (rows[EVENT_TIME].to_physical() > found[SLOT]).fill_null(False)
+        waits = (microseconds(rows[EVENT_TIME]) > found[SLOT]).fill_null(False)
         later = rows.filter(waits)
         return rows.filter(~waits), later if later.height else None
 

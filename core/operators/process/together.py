@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.elements import EVENT_TIME
+from headrace.core.frames import microseconds
 from headrace.core.keygroups import encoded
 from headrace.core.operators.process.due import Due
 from headrace.core.operators.process.kept import VALUE, column
@@ -52,11 +53,9 @@ class Together:
     @property
     def times(self) -> pl.Series | None:
         """The event time of each row in microseconds, if rows have one."""
-        import polars as pl
-
         if EVENT_TIME not in self.frame.columns:
             return None
-        return self.frame[EVENT_TIME].to_physical().cast(pl.Int64)
+        return microseconds(self.frame[EVENT_TIME])
 
 
 def _distinct(frame: pl.DataFrame, key: tuple[str, ...]) -> tuple[pl.DataFrame, pl.Series]:

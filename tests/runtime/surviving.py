@@ -243,11 +243,14 @@ class Life:
         with suppress(Refused):
             number = await job.checkpoint()
             assert job.keeping is not None
-            await asyncio.sleep(3)
-            with suppress(SnapshotError, Crashed):
-                assert number in job.keeping.store.manifests(), "it was collected, or never there"
-                self.saved.append(number)
-            job.release(number)
+            try:
+                await asyncio.sleep(3)
+                with suppress(SnapshotError, Crashed):
+                    there = job.keeping.store.manifests()
+                    assert number in there, "it was collected, or never there"
+                    self.saved.append(number)
+            finally:
+                job.release(number)
 
     def _plan(self, parallelism: int) -> nodes.Plan:
         return plan_of(self.folder, self._text(parallelism), {"memory": self.memory.connector()})

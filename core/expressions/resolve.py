@@ -67,10 +67,10 @@ class Resolver:
         if field is None and node.name.lower() in CLOCK:
             return clock(node)
         if field is None:
-            near = did_you_mean(node.name, self._names())
-            raise ExpressionError(
-                f'unknown column "{node.name}"', node.span, near or self._instead(node.name)
-            )
+            hint = did_you_mean(node.name, self._names()) or self._instead(node.name)
+            if not all(self.tables.values()):
+                hint += " (semi and anti have left rows alone)"
+            raise ExpressionError(f'unknown column "{node.name}"', node.span, hint)
         return Column(field.type, field.nullable, node.span, field.name)
 
     def _of_tables(self, node: syntax.Name) -> Field | None:
@@ -102,13 +102,23 @@ class Resolver:
         if isinstance(base, syntax.Name) and base.name not in self.schema and name in self.schema:
             message = f'unknown column "{base.name}"'
             raise ExpressionError(message, base.span, f"write {name}: names have no table before")
+        meant = self._qualified(name)
+        if isinstance(base, syntax.Name) and meant and base.name not in self._names():
+            hint = did_you_mean(base.name, tuple(self.tables)) or f"write {meant}"
+            raise ExpressionError(f'unknown input "{base.name}"', base.span, hint)
         of = self.resolve(base)
-        if not isinstance(of.type, Struct | Array) and name.lower() in TABLE:
+        if not isinstance(of.type, Struct | Array) and (meant or name.lower() in TABLE):
             message = f'no field "{name}": {of.type} has no fields'
             written = base.name if isinstance(base, syntax.Name) else "..."
-            raise ExpressionError(message, node.name_span, f"write {name.lower()}({written})")
+            hint = f"write {meant or f'{name.lower()}({written})'}"
+            raise ExpressionError(message, node.name_span, hint)
         field = Constant(STRING, False, node.name_span, name)
         return TABLE["."].resolve(function.Call(".", (of, field), node.span))
+
+    def _qualified(self, name: str) -> str:
+        """A column of that name with its table before it, or with each that has one."""
+        having = (f"{table}.{name}" for table, columns in self.tables.items() if name in columns)
+        return " or ".join(having)
 
     def _of_table(self, node: syntax.Member, table: str) -> Typed:
         """A column of one of the tables."""
@@ -118,7 +128,8 @@ class Resolver:
             message = f"no column of {table} comes out: semi and anti have left rows alone"
             raise ExpressionError(message, node.span)
         if field is None:
-            hint = did_you_mean(node.name, tuple(columns)) or f"it has {', '.join(columns)}"
+            known = did_you_mean(node.name, tuple(columns)) or f"it has {', '.join(columns)}"
+            hint = f"write {other}" if (other := self._qualified(node.name)) else known
             message = f'unknown column "{node.name}" of {table}'
             raise ExpressionError(message, node.name_span, hint)
         return Column(field.type, field.nullable, node.span, field.name)

@@ -31,8 +31,11 @@ def diverted(node: Node) -> Iterator[str]:
     for entry in node.entries if isinstance(node, Mapping) else ():
         if entry.key.value in ("join", "connect"):
             yield from _late(meant(entry.value))
-        if entry.key.value in ("on_error", "window", "process"):
+        if entry.key.value in ("on_error", "window", "process", "dedup", "broadcast"):
             yield from _elsewhere(meant(entry.value))
+        if entry.key.value == "lookup" and isinstance(entry.value, Mapping):
+            misses = entry.value.get("on_miss")
+            yield from _elsewhere(meant(misses.value)) if misses else ()
 
 
 def names_in(section: Node) -> Iterator[tuple[str, Node]]:

@@ -13,6 +13,7 @@ from headrace.core.connector import Connectors
 from headrace.core.pipeline.data import NOTHING, described
 from headrace.core.pipeline.ends import EndReader
 from headrace.core.pipeline.fields import OnError
+from headrace.core.pipeline.joins import LateTo
 from headrace.core.pipeline.later import at_top
 from headrace.core.pipeline.lookup import Lookup
 from headrace.core.pipeline.model import Pipeline, Sink, SinkKeys, Source, SourceKeys, Step
@@ -20,7 +21,6 @@ from headrace.core.pipeline.names import diverted, made_by, names_in
 from headrace.core.pipeline.nodes import Entry, Node, Refused, Scalar
 from headrace.core.pipeline.nodes import Mapping as MappingNode
 from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.process import Connect
 from headrace.core.pipeline.resolve import Resolver, named
 from headrace.core.pipeline.settings import LATER, NOT_ACTING, Settings
 from headrace.core.pipeline.spots import Section, find
@@ -55,19 +55,14 @@ def _has_steps(node: Node) -> bool:
     return any(isinstance(part, MappingNode) and part.get("from") for part in inner)
 
 
-def _asides(part: object) -> tuple[Text | None, ...]:
+def _asides(part: object) -> Iterator[Text | None]:
     """The streams that a part names for what failed, came too late, or found nothing."""
-    clauses = (getattr(part, name, None) for name in ("window", "dedup", "process"))
-    by_time = next((clause for clause in clauses if clause is not None), None)
+    yield getattr(part, "on_error", OnError()).to
+    for clause in ("window", "dedup", "process", "broadcast", "join", "connect"):
+        late = getattr(getattr(part, clause, None), "late_to", None)
+        yield from (late.left, late.right) if isinstance(late, LateTo) else (late,)
     lookup: Lookup | None = getattr(part, "lookup", None)
-    connect: Connect | None = getattr(part, "connect", None)
-    sides = connect.late_to if connect else None
-    return (
-        *((sides.left, sides.right) if sides else ()),
-        getattr(part, "on_error", OnError()).to,
-        by_time.late_to if by_time else None,
-        lookup.on_miss.to if lookup else None,
-    )
+    yield lookup.on_miss.to if lookup else None
 
 
 class Reader:
@@ -198,7 +193,7 @@ class Reader:
                 self.broken.update(made_by(key, part.value))
                 continue
             # What was meant to go to a stream may have been spared, and its name is lost then.
-            self.broken.update(name for name in diverted(part.value) if name not in _asides(found))
+            self.broken.update({*diverted(part.value)} - {*_asides(found)})
             yield key, found
 
     def _has_parts(self, entry: Entry, of: str) -> bool:

@@ -71,6 +71,12 @@ def missing(
         report.add(f'"{name}" is a route and has only named outputs', name.locate(), hint)
         return outputs
     step = name.partition(".")[0]
+    siblings = tuple(stream for stream in streams if stream.startswith(f"{step}."))
+    if step != name and step in streams and siblings:
+        hint = f'did you mean "{near}"?' if (near := nearest(name, siblings)) else ""
+        message = f'"{step}" has no output "{name.removeprefix(f"{step}.")}"'
+        report.add(message, name.locate(), hint or f"it has {', '.join(siblings)}")
+        return (step, *siblings)
     if step != name and step in streams:
         report.add(f'"{step}" is no route and has no outputs', name.locate(), f"write {step}")
         return (step,)
@@ -78,5 +84,4 @@ def missing(
     known = f"there are {', '.join(streams)}" if streams else "there are no sources"
     hint = f'did you mean "{near}"?' if near else known
     report.add(f'unknown source or step "{name}"', name.locate(), hint)
-    siblings = tuple(stream for stream in streams if stream.startswith(f"{step}."))
     return (near, *siblings) if near else siblings

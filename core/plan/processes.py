@@ -61,7 +61,10 @@ def connected(
     made = list[Side]()
     for name, known, is_timed in sides:
         keyless = everywhere and bool(made)
+        about = report.about
+        report.about = about if everywhere else f'{about}: input "{name}"'
         key = () if keyless else KeyedClauses(step, Rows(known, is_timed, ()), report).own_key()
+        report.about = about
         columns = tuple(Computed(f.name, as_it_is(f)) for f in known.schema)
         made.append(Side(name, key, columns))
     left, right = made

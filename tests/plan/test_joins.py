@@ -179,6 +179,10 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
     [
         (f"join: {{{ON}}}", '"name", "at" stand in both inputs [say which in select: {name: ord'),
         (f"join: {{{ON}, within: [5s, -10s]}}", 'at most -10s, got "5s" [the lesser one first'),
+        (
+            f"join: {{{ON}, window: {{tumble: 1s}}}}",
+            'join: unknown key "window" [it belongs beside "join": window: ...]',
+        ),
         (f"join: {{{ON}, within: 10}}", "wanted a duration such as 10s"),
         (f"join: {{{ON}, within: [1s]}}", "wanted two durations, as in [-10s, 5s], got a list"),
         (f"join: {{{ON}, within: 10s, ttl: 1h}}", '"ttl" stands beside "within"'),
@@ -204,6 +208,26 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         ("join: {left: orders, right: payments, on: id = ordr}", 'did you mean "order"?'),
         ("join: {left: orders, right: payment, on: id = order}", 'did you mean "payments"?'),
         ("join: {left: orders, right: payments, on: orders.name = order}", "cannot compare"),
+        (
+            "join: {left: orders, right: payments, on: orders.order = payments.id}",
+            'unknown column "order" of orders [write payments.order]',
+        ),
+        (
+            "join: {left: orders, right: payments, on: id = payment.order}",
+            'unknown input "payment" [did you mean "payments"?]',
+        ),
+        (
+            "join: {left: {from: orders, as: o}, right: payments, on: orders.id = order}",
+            'unknown input "orders" [write o.id]',
+        ),
+        (
+            f"join: {{{ON}}}, select: {{x: order.id}}",
+            'no field "id": int has no fields [write orders.id]',
+        ),
+        (
+            f"join: {{{ON}, within: 1s, late_to: {{right: nobody}}}}, select: [id]",
+            'nothing reads "nobody" [add a sink with from: nobody]',
+        ),
         (
             "join: {left: orders, right: payments, on: id = order and now() > date '2026-01-01'}",
             "no p",
@@ -231,7 +255,7 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         ),
         (
             "join: {left: orders, right: payments, on: id = order, type: semi}, select: [paid]",
-            'unknown column "paid"',
+            'unknown column "paid" [did you mean "id"? (semi and anti have left rows alone)]',
         ),
         (
             f"join: {{{ON}, type: anti}}, select: [payments.paid]",

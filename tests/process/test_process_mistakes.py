@@ -30,7 +30,8 @@ def said(folder: Path, step: str, source: str = "", sinks: str = "") -> list[str
         f"  a_out: {{from: a, memory: {{data: a}}}}\n{sinks}"
     )
     _, problems = build(load(file, {"memory": Memory({}).connector()}, env={}))
-    return [f"{each.message} | {each.hint}" for each in problems if each.severity == "error"]
+    errors = [each for each in problems if each.severity == "error"]
+    return [f"{each.subject}: {each.message} | {each.hint}" for each in errors]
 
 
 TIMED = ", event_time: at"
@@ -228,6 +229,13 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
             TIMED,
             'key "k" is int in "a", and bigint in "b" | cast one of them in a step before',
         ),
+        (
+            "connect: {left: a, right: c}, key: k,"
+            " process: {python: wrong.py:Fine, returns: {k: int}}}\n"
+            "  c: {from: b, select: {kk: k, at: at}",
+            TIMED,
+            'step "s": input "c": unknown column "k" | did you mean "kk"?',
+        ),
     ],
 )
 def test_clauses_that_do_not_go_together(
@@ -235,6 +243,13 @@ def test_clauses_that_do_not_go_together(
 ) -> None:
     found = said(tmp_path, step, source)
     assert any(message in each for each in found), found
+
+
+def test_an_output_that_there_is_not_is_told_beside_those_that_there_are(tmp_path: Path) -> None:
+    step, sink = of("Fine", "outputs: {audit: {k: int}}"), "  c: {from: s.%s, memory: {data: c}}\n"
+    misspelt = said(tmp_path, step, TIMED, sink % "audt")
+    assert misspelt == ['sink "c": "s" has no output "audt" | did you mean "s.audit"?']
+    assert said(tmp_path, step, TIMED, sink % "x")[0].endswith("| it has s.audit")
 
 
 def test_a_shared_state_that_is_wrong_is_not_missed_as_well(tmp_path: Path) -> None:

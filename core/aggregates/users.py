@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.core.windows import Aggregate
 
 COUNT = "count"
+METHODS = ("partial", "merge", "finish")
 
 
 class GroupFailed(UserCodeError):
@@ -117,6 +118,9 @@ class UserCall(AggregateCall):
     def _class(self) -> Aggregate[Any]:
         """The user's object, if what it keeps is what was read in its file."""
         made: Aggregate[Any] = made_of(self.code)
+        if missing := [name for name in METHODS if not hasattr(made, name)]:
+            message = f"{self.code.shown} has no {' and no '.join(missing)}"
+            raise UserCodeError(message, f"write class {self.code.name}(Aggregate)")
         there, read = [*getattr(made, "state", ())], [*self.kept] if self.kept else []
         if there != [field.name for field in read]:
             shown, known = ", ".join(there) or "nothing", ", ".join(f.name for f in read)

@@ -100,9 +100,7 @@ class Applied(_AllRows):
         for at, piece in enumerate(pieces(states, self._shown)):
             answer = groups.answer(at, piece)
             try:
-                if not isinstance(answer, pl.DataFrame):
-                    answer = self._returned.frame(self._returned.rows(answer))
-                frame = self._returned.declared(answer)
+                frame = self._framed(answer)
             except UserCodeError as error:
                 raise groups.failed(at, error) from error.__cause__
             if self._again and frame.height > 1:
@@ -111,6 +109,17 @@ class Applied(_AllRows):
                 raise groups.failed(at, UserCodeError(f"{message} that may fire again", hint))
             frames.append(frame.with_columns(pl.lit(at, dtype=number.dtype).alias(FROM)))
         return pl.concat(frames)
+
+    def _framed(self, answer: object) -> pl.DataFrame:
+        """What the function returned for one window, of the declared columns."""
+        import polars as pl
+
+        if isinstance(answer, pl.DataFrame):
+            return self._returned.declared(answer)
+        if isinstance(answer, list | dict | None):
+            return self._returned.frame(self._returned.rows(answer))
+        message = f"{self._calling.name} must return a DataFrame, dicts or None"
+        raise UserCodeError(f"{message}, got {type(answer).__name__}")
 
 
 class EvictedByUser(_AllRows):
@@ -151,7 +160,7 @@ class EvictedByUser(_AllRows):
         groups, start, kept = self._calling.of(states, by), 0, list[pl.Series]()
         for at, piece in enumerate(pieces(states, self._shown)):
             numbers = pl.int_range(start, start + piece.height, eager=True).alias(ROW)
-            answer = groups.answer(at, piece.with_columns(numbers))
+            answer = returned = groups.answer(at, piece.with_columns(numbers))
             if isinstance(answer, pl.Series) and answer.dtype == pl.Boolean:
                 answer = numbers.filter(answer) if answer.len() == piece.height else None
             elif isinstance(answer, pl.DataFrame):
@@ -161,7 +170,8 @@ class EvictedByUser(_AllRows):
             else:
                 answer = None
             if answer is None:
-                message = f"{self._calling.name} must return some of the rows that it got"
+                came = type(returned).__name__
+                message = f"{self._calling.name} must return some of the rows, got {came}"
                 hint = "filter them, or return a Series of booleans, one a row"
                 raise groups.failed(at, UserCodeError(message, hint))
             kept.append(answer.cast(pl.Int64).unique().sort())

@@ -15,6 +15,9 @@ from headrace.core.pipeline import python_files
 from headrace.core.pipeline.functions import Function
 from headrace.core.problems import did_you_mean
 
+OURS = frozenset({"Process", "Row", "Aggregate", "Trigger", "Generic", "object"})
+"""Classes that users derive theirs from, and that have no methods of their own to be called."""
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:
@@ -62,3 +65,11 @@ def missing(function: Function, path: Path, there: Iterable[str]) -> Missing:
 def bases(node: ast.ClassDef) -> set[str]:
     """What a class derives from: the last names, without what stands in brackets."""
     return {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
+
+
+def arguments(method: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many arguments it needs beside self; -1 where nobody can tell."""
+    taken = method.args
+    if taken.vararg or method.decorator_list:
+        return -1
+    return len(taken.posonlyargs) + len(taken.args) - 1 - len(taken.defaults)

@@ -9,8 +9,6 @@ from headrace.core.pipeline.functions import Function
 from headrace.core.pipeline.keyed import UserAssignment
 from headrace.core.pipeline.model import StepKeys
 
-AGGREGATE = ("partial", "merge", "finish")
-
 
 def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Findings) -> None:
     """Note what is not there, or is something else."""
@@ -30,13 +28,15 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Findin
     for each in users:
         at = f"aggregate.{each.name}.python"
         where = (folder, at, subject, findings)
-        python_classes.check(each.python.python, *where, methods=AGGREGATE)
+        of = [text if text.isidentifier() else f"of_{n}" for n, text in enumerate(each.python.of)]
+        methods = {"partial": of, "merge": ["partials"], "finish": ["partial"]}
+        python_classes.check(each.python.python, *where, methods=methods)
     if watching is not None:
         where = (folder, "window.trigger.python", subject, findings)
-        python_classes.check(watching, *where, methods=("on_rows",))
+        python_classes.check(watching, *where, methods={"on_rows": ["rows", "state", "window"]})
     for at, function in functions:
         where = (folder, at, subject, findings)
         if python_classes.is_class(function, folder):
-            python_classes.check(function, *where, methods=("__call__",))
+            python_classes.check(function, *where, methods={"__call__": ()})
         else:
             python_files.check(function, *where, most=2)

@@ -141,11 +141,11 @@ def _shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Shape:
     states, problems = dict[str, Declared](), list[tuple[str, str]]()
     for each in _line(node, classes):
         bases = class_files.bases(each)
-        derived = derived or bool(bases - {"Process", "object", "Generic", *classes})
+        derived = derived or bool(bases - {*class_files.OURS, *classes})
         for statement in each.body:
             match statement:
                 case ast.FunctionDef():
-                    methods[statement.name] = _arguments(statement)
+                    methods[statement.name] = class_files.arguments(statement)
                     if statement.name.startswith("on_") and python_files.yields(statement.body):
                         message = f'class "{node.name}": {statement.name} yields'
                         problems.append((message, "what goes out is handed to out(...)"))
@@ -169,13 +169,6 @@ def _line(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[a
             rest = {name: each for name, each in classes.items() if name != node.name}
             yield from _line(classes[base.id], rest)
     yield node
-
-
-def _arguments(method: ast.FunctionDef) -> int:
-    taken = method.args
-    if taken.vararg or method.decorator_list:
-        return -1
-    return len(taken.posonlyargs) + len(taken.args) - 1 - len(taken.defaults)
 
 
 def _calls(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.Call]]:

@@ -6,8 +6,8 @@ The file is read, not run: so `state` is told only where it stands in the class 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.core.pipeline import class_files, python_files
@@ -16,6 +16,7 @@ from headrace.core.pipeline.functions import Function
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import Field, Schema
 
+CALLABLE = "name a function, as in def name(rows): ..., or give the class a __call__"
 LITERAL = 'state = {"n": "bigint"}'
 
 
@@ -24,7 +25,8 @@ class Shape:
     """A class as it stands in a file."""
 
     name: str
-    methods: tuple[str, ...] = ()
+    methods: Mapping[str, int] = field(default_factory=dict)
+    """How many arguments each takes beside self; -1 where nobody can tell, or it may take more."""
     derived: bool = False
     """Whether methods may come from somewhere else than headrace."""
     state: Schema | None = None
@@ -40,9 +42,12 @@ def check(
     subject: str,
     findings: Findings,
     *,
-    methods: Iterable[str],
+    methods: Mapping[str, Sequence[str]],
 ) -> None:
-    """Note what is wrong with a reference to a class that is to have these methods."""
+    """Note what is wrong with a reference to a class that is to have these methods.
+
+    Each is there with the arguments that it is handed; without any, nothing is said of them.
+    """
     text = function.text
     place = text.locate(len(text) - len(function.name))
     path = function.path(folder)
@@ -57,14 +62,29 @@ def check(
             findings.add(f"{key}: {found.message}", place, hint, subject)
         return
     shape = _shape(classes[function.name])
-    missing = [name for name in methods if name not in shape.methods]
-    if missing and not shape.derived:
-        message = f'{key}: class "{shape.name}" has no {" and no ".join(missing)}'
-        hint = f"it wants {', '.join(methods)}"
-        findings.add(message, place, hint, subject)
+    for message, hint in _method_problems(shape, methods):
+        findings.add(f"{key}: {message}", place, hint, subject)
     if shape.problem:
         message = f'{key}: the state of class "{shape.name}" {shape.problem}'
         findings.add(message, place, f"as in {LITERAL}", subject)
+
+
+def _method_problems(
+    shape: Shape, methods: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, str]]:
+    """What it has not, or takes in another way, and what to write."""
+    about = f'class "{shape.name}"'
+    missing = [name for name in methods if name not in shape.methods]
+    if missing and not shape.derived:
+        wants = f"it wants {', '.join(methods)}"
+        hint = CALLABLE if "__call__" in missing else wants
+        yield f"{about} has no {' and no '.join(missing)}", hint
+    for name, handed in methods.items():
+        needed = shape.methods.get(name, -1)
+        if handed and needed not in (-1, len(handed)):
+            taken = f"takes {needed} argument{'' if needed == 1 else 's'} beside self"
+            as_in = f"as in def {name}(self, {', '.join(handed)}): ..."
+            yield f"{about}: {name} {taken}, and is handed {len(handed)}", as_in
 
 
 def is_class(function: Function, folder: Path) -> bool:
@@ -79,14 +99,17 @@ def state_of(path: Path, name: str) -> Schema | None:
 
 
 def _shape(node: ast.ClassDef) -> Shape:
-    methods = [n.name for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    inherited = class_files.bases(node) - {"Aggregate", "Trigger", "object", "Generic"}
-    derived = bool(inherited or node.decorator_list)
+    methods = {
+        each.name: -1 if each.args.defaults or each.args.kwonlyargs else class_files.arguments(each)
+        for each in node.body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    derived = bool(class_files.bases(node) - class_files.OURS or node.decorator_list)
     values = [*_assigned(node.body)]
     if not values:
-        return Shape(node.name, tuple(methods), derived)
+        return Shape(node.name, methods, derived)
     state, problem = _schema(values[-1])
-    return Shape(node.name, tuple(methods), derived, state, problem)
+    return Shape(node.name, methods, derived, state, problem)
 
 
 def _assigned(body: Iterable[ast.stmt]) -> Iterator[ast.expr]:

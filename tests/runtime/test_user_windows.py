@@ -115,7 +115,7 @@ def test_a_function_may_ask_for_key_and_window(
     ("body", "said"),
     [
         ("return 1 / 0", "own.py:5: ZeroDivisionError: division by zero"),
-        ("return 1", "own.py:own must return a dict, got int"),
+        ("return 1", "own.py:own must return a DataFrame, dicts or None, got int"),
         ("return {'m': 1}", "own.py:own must return the columns n, got m"),
         ("return {'n': 'x'}", 'own.py:own returned a "n" that is no bigint: '),
         (
@@ -147,13 +147,19 @@ def test_a_window_that_fires_again_has_one_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["return rows['v']", "return rows.select('v')", "return None", "return [True]"]
+    ("body", "came"),
+    [
+        ("return rows['v']", "Series"),
+        ("return rows.select('v')", "DataFrame"),
+        ("return None", "NoneType"),
+        ("return [True]", "list"),
+    ],
 )
-def test_an_evictor_returns_some_of_the_rows(body: str, tmp_path: Path) -> None:
+def test_an_evictor_returns_some_of_the_rows(body: str, came: str, tmp_path: Path) -> None:
     window = "window: {tumble: 5s, evict: {python: own.py:own}}"
     told = outcome(tmp_path, body, window, "aggregate: {n: count(*)}")
     assert isinstance(told, str)
-    assert f"own.py:own must return some of the rows that it got {IN_WINDOW}" in told
+    assert f"own.py:own must return some of the rows, got {came} {IN_WINDOW}" in told
 
 
 def test_a_window_without_rows_left_is_put_out(tmp_path: Path) -> None:

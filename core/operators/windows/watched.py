@@ -149,8 +149,9 @@ class Watched(Counted):
         self, rows: pl.DataFrame, state: dict[str, Any], bounds: pl.DataFrame, at: int
     ) -> bool:
         row = bounds.row(at, named=True)
+        made = made_of(self._code)
         try:
-            answer = made_of(self._code).on_rows(rows, state, self._telling.window(row))
+            answer = made.on_rows(rows, state, self._telling.window(row))
         except Exception as error:
             raise self._told(UserCodeError(self._code.failed(error)), row) from error
         if state.keys() != self._kept.keys():

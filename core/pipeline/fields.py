@@ -116,13 +116,22 @@ class Assignments(Reading):
         array: Json = {"type": "array", "items": names.json, "minItems": 1, "uniqueItems": True}
         self.json = {"oneOf": [mapping, array]} if lists else mapping
 
+    def _instead(self, value: object) -> str:
+        """How to write what was written as one text."""
+        if value == "*":
+            return ALL
+        if not self.lists or not isinstance(value, Text) or value.secret:
+            return ""
+        name, equal, other = (part.strip() for part in value.partition("="))
+        if equal and name.isidentifier() and other:
+            return f"write {{{name}: {other}}}"
+        return f"write [{value}]"
+
     def read(self, value: object) -> tuple[Assignment, ...]:
         if self.lists and isinstance(value, list) and value:
             return tuple(Assignment(word, None) for word in self._columns(value))
         if not isinstance(value, dict) or not value:
-            one = self.lists and isinstance(value, Text) and not value.secret
-            hint = ALL if value == "*" else f"write [{value}]" if one else ""
-            raise wanted(value, self.wanted, hint)
+            raise wanted(value, self.wanted, self._instead(value))
         gathered = Gathered()
         found = []
         for key, text in value.items():

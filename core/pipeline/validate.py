@@ -180,7 +180,7 @@ class Report:
         near = "" if hint else habit or nearest(key, known)
         if near:
             self.meant.add((*at[:-1], near))
-        hint = hint or (f'did you mean "{near}"?' if near else _listed(known))
+        hint = hint or (f'did you mean "{near}"?' if near else self._outside(at) or _listed(known))
         place = find(self.section, at).key.locate()
         self._add(at[:-1], f"unknown key {named(key)}", place, hint)
 
@@ -192,6 +192,11 @@ class Report:
                 if at[-1] in other.written():
                     return f'"{at[-1]}" belongs to {variants.key}: {word}' if variants else ""
         return ""
+
+    def _outside(self, at: Location) -> str:
+        """The hint for a key of the part itself, written inside of one of its clauses."""
+        beside = len(at) == 2 and at[1] != "from" and at[1] in self.model.written()
+        return f'it belongs beside "{at[0]}": {at[1]}: ...' if beside else ""
 
     def _needed(self, at: Location) -> str:
         """What a missing key is for: the first sentence on it."""

@@ -74,7 +74,7 @@ class LookupClause:
         at = assignment.name if text is None else text
         if value.type not in KEYS and not isinstance(value.type, Decimal):
             message = f'on: "{assignment.name}" is {value.type}, which cannot be a key'
-            self.report.add(message, at.locate(), _instead(value.type))
+            self.report.add(message, at.locate(), _instead(value.type, at))
             return None
         return nodes.Computed(str(assignment.name), value, "" if text is None else text.shown)
 
@@ -121,10 +121,10 @@ def _renamed(found: nodes.Found) -> Field:
     return Field(found.column, found.field.type, found.field.nullable)
 
 
-def _instead(type: Type) -> str:
+def _instead(type: Type, written: str) -> str:
     if type == BINARY:
-        return "as a text it can be: hex(x)"
-    return "cast it, as in cast(x as bigint): one number may be written in several ways"
+        return f"as a text it can be: hex({written})"
+    return f"cast it, as in cast({written} as bigint): one number may be written in several ways"
 
 
 def _us(length: timedelta) -> int:

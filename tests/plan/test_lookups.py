@@ -83,13 +83,18 @@ HTTP = "{{http: {{url: 'http://h/{}'}}, on: {{id: id}}, add: [x]}}"
             'unknown column "idd" [did you mean "id"?]',
         ),
         (
+            "{file: {path: c.csv}, on: id = cid, add: [x]}",
+            "lookup.on: wanted columns of the table and what they equal, as in {id: customer_id}, "
+            'got "id = cid" [write {id: cid}]',
+        ),
+        (
             "{file: {path: c.csv}, on: {id: d}, add: [x]}",
             'on: "id" is double, which cannot be a key '
-            "[cast it, as in cast(x as bigint): one number may be written in several ways]",
+            "[cast it, as in cast(d as bigint): one number may be written in several ways]",
         ),
         (
             "{file: {path: c.csv}, on: {id: b}, add: [x]}",
-            'on: "id" is binary, which cannot be a key [as a text it can be: hex(x)]',
+            'on: "id" is binary, which cannot be a key [as a text it can be: hex(b)]',
         ),
         (
             "{file: {path: c.csv}, on: {k: id}, add: [name]}",

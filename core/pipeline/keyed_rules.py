@@ -75,7 +75,7 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
         yield from _lookup(step, data)
     if step.join is not None:
         yield from join_rules.check(step.join, window)
-    if step.broadcast is not None:
+    if step.broadcast is not None and step.connect is None:
         yield from broadcast.check(step.broadcast, step.from_, in_process=in_process)
     if step.dedup is not None:
         yield from _dedup(step.dedup, data)
@@ -145,6 +145,9 @@ def _connect(data: Data) -> Iterator[Rule]:
         hint = "process: {python: match.py:Match, returns: {...}} says what is done with the rows"
         yield Rule(("connect",), '"connect" needs "process" beside it', hint)
     yield from _first(data, "connect")
+    if "broadcast" in data:
+        hint = "a class has two inputs, or one and rules beside it"
+        yield Rule(("broadcast",), '"broadcast" stands beside "connect"', hint)
     process = data.get(Text("process"))
     if isinstance(process, dict) and "late_to" in process:
         message = '"late_to" of process is for one input'

@@ -26,6 +26,9 @@ ASKED = ("key", "event_time", "event_times", "watermark", "now", "timer")
 """What `self` is asked for: a state of that name would hide it."""
 PLAIN = 'write it with plain words, as in value("bigint", ttl="1h")'
 KEY = "process.python"
+OUT = "what goes out is handed to out(...)"
+YIELDED = {"on_rule": "nothing goes out of a rule: on_row says what follows from it"}
+"""What to do instead, where it is not OUT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +151,11 @@ def _shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Shape:
                     methods[statement.name] = class_files.arguments(statement)
                     if statement.name.startswith("on_") and python_files.yields(statement.body):
                         message = f'class "{node.name}": {statement.name} yields'
-                        problems.append((message, "what goes out is handed to out(...)"))
+                        problems.append((message, YIELDED.get(statement.name, OUT)))
                 case ast.AsyncFunctionDef() if statement.name.startswith("on_"):
                     hint = "operators never wait: look things up in a step before"
                     problems.append((f'class "{node.name}": {statement.name} is async', hint))
+                    methods[statement.name] = -1  # it is there, whatever it takes
         for name, call in _calls(each.body):
             read = _state(name, call)
             if isinstance(read, Declared):

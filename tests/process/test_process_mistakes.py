@@ -165,6 +165,16 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
             "on_rule takes 3 arguments beside self | as in def on_rule(self, rule, state): ...",
         ),
         (
+            ruled("RulesYield"),
+            TIMED,
+            'class "RulesYield": on_rule yields | nothing goes out of a rule: on_row says what',
+        ),
+        (
+            ruled("Sharing").replace("from: a", "connect: {left: a, right: b}"),
+            TIMED,
+            '"broadcast" stands beside "connect" | a class has two inputs, or one',
+        ),
+        (
             ruled("SharesWrong"),
             TIMED,
             'state "alarm": a timer belongs to a key, and cannot be shared',
@@ -255,6 +265,11 @@ def test_an_output_that_there_is_not_is_told_beside_those_that_there_are(tmp_pat
 def test_a_shared_state_that_is_wrong_is_not_missed_as_well(tmp_path: Path) -> None:
     found = said(tmp_path, ruled("SharesWrong"), TIMED)
     assert len(found) == 3, found
+
+
+def test_a_method_that_is_async_is_not_missed_as_well(tmp_path: Path) -> None:
+    (found,) = said(tmp_path, ruled("RulesWait"), TIMED)
+    assert 'class "RulesWait": on_rule is async' in found
 
 
 def test_a_class_that_cannot_start_is_told() -> None:

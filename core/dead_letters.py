@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +28,21 @@ def of_rows(step: str, failed: Iterable[tuple[str, dict[str, Any]]], now_us: int
     import polars as pl
 
     def text(row: dict[str, Any]) -> str:
-        return pl.DataFrame([row]).write_ndjson().rstrip("\n")
+        return pl.DataFrame([_shown(row)]).write_ndjson().rstrip("\n")
 
     return _frame((error, step, None, None, None, text(row), now_us) for error, row in failed)
+
+
+def _shown(value: Any) -> Any:
+    """A value that JSON has: bytes are base64, as a sink writes them; Polars panics at them."""
+    match value:
+        case bytes():
+            return b64encode(value).decode()
+        case list():
+            return [_shown(each) for each in value]
+        case dict():
+            return {name: _shown(each) for name, each in value.items()}
+    return value
 
 
 def _frame(rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:

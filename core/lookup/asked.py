@@ -17,6 +17,7 @@ from headrace.core.bench import until_done
 from headrace.core.contracts import FOUND_AT, ConnectorError, Table
 from headrace.core.lookup.answers import ERROR, answered, failed
 from headrace.core.lookup.cache import Cache
+from headrace.core.lookup.room import Room
 from headrace.core.plan import nodes
 from headrace.core.plan.wording import duration_said
 
@@ -87,7 +88,7 @@ class Asked:
         self._cache = Cache(lookup.cache_rows, lookup.cache_us / 1e6)
         self._on_their_way: dict[Hashable, tuple[Call, int]] = {}
         self._calling: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(lookup.concurrency)
+        self._room = Room(lookup.concurrency)
 
     def ask(self, keys: pl.DataFrame) -> Question:
         """Ask for keys, none of which is null, and each of which is there once."""
@@ -158,7 +159,7 @@ class Asked:
         pause_s = FIRST_S
         for left in range(self._lookup.retries, -1, -1):
             try:
-                return await self._once(keys)
+                return await self._once(keys, again=left < self._lookup.retries)
             except ConnectorError as error:
                 if error.final or not left:
                     raise
@@ -166,8 +167,8 @@ class Asked:
             pause_s = min(2 * pause_s, LONGEST_S)
         raise AssertionError("the last try returns or raises")
 
-    async def _once(self, keys: pl.DataFrame) -> pl.DataFrame:
-        async with self._room:
+    async def _once(self, keys: pl.DataFrame, *, again: bool) -> pl.DataFrame:
+        async with self._room.place(again=again):
             self.asking.calls += 1
             try:
                 async with asyncio.timeout(self._lookup.timeout_us / 1e6):

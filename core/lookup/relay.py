@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.core.blame import blamed
 from headrace.core.elements import Barrier, Batch, Element, End, Mark, Watermark
 from headrace.core.gate import Gate
-from headrace.core.lookup.answers import whole
+from headrace.core.lookup.answers import ERROR, whole
 from headrace.core.lookup.asked import Asked, Question
 from headrace.core.lookup.stage import Stage, taken
 from headrace.core.operators.operator import Chain
@@ -157,6 +157,7 @@ class Relay:
             match head:
                 case Rows():
                     if not head.answered:
+                        await self._refused(head)
                         break
                     self._line.popleft()
                     await self._whole(head)
@@ -173,6 +174,16 @@ class Relay:
         if not self.stage.lookup.ordered:
             await self._pieces()
         return False
+
+    async def _refused(self, rows: Rows) -> None:
+        """Fail of a call that was given up, where rows that fail end the job: nobody waits for the
+        calls for their other keys, of which there may be many."""
+        if rows.question.error is None or not self.stage.fails:
+            return
+        for which, answers in rows.question.parts:
+            if answers[ERROR].null_count() < answers.height:
+                mine, at = taken(rows.frame, rows.ids, which, rows.question.keys)
+                await self._go_on(rows.frame.filter(mine), answers[at], rows.question)
 
     async def _whole(self, rows: Rows) -> None:
         """Rows all of which are answered, or as many as are left of them."""

@@ -82,6 +82,11 @@ class Stage:
         ids = columns.join(numbered, on=self._names, how="left", maintain_order="left")[_ID]
         return Keys(distinct, ids)
 
+    @property
+    def fails(self) -> bool:
+        """Whether rows that cannot be looked up end the job."""
+        return self._failed is None
+
     def rows(
         self, frame: pl.DataFrame, answers: pl.DataFrame, error: BaseException | None
     ) -> Iterator[Output]:

@@ -198,6 +198,16 @@ def test_a_call_that_never_succeeds_fails_the_job_and_names_the_step(tmp_path: P
     assert out(memory) == []
 
 
+def test_a_call_that_never_succeeds_is_told_though_many_keys_have_not_been_tried(
+    tmp_path: Path,
+) -> None:
+    shelf = Shelf(NAMES, lambda number, keys: 60.0, keys_per_call=1)
+    text = pipeline("timeout: 2s", "retries: 1", "concurrency: 2")
+    outcome, _ = ran(tmp_path, shelf, text, [ROWS])
+    assert outcome.failure is not None
+    assert len(shelf.calls) <= 8  # two keys twice, and others while these wait to be tried again
+
+
 def test_rows_of_a_call_that_fails_go_where_the_user_says(tmp_path: Path) -> None:
     def fails(number: int, keys: Sequence[Key]) -> ConnectorError | None:
         return ConnectorError("the server is on fire") if (4,) in keys else None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from headrace.core.operators.process.aging import FEW, AgeingList, AgeingMap
+from headrace.core.operators.process.cells import Cells
+from headrace.core.operators.process.timers import Timers
+from headrace.core.operators.process.work import Work
+from headrace.core.process.declared import Declared, Kind
 from headrace.core.process.fitting import fitting
 from headrace.core.types import BIGINT, STRING
 
@@ -64,3 +69,31 @@ def test_to_append_does_not_go_through_all_elements() -> None:
     found.extend(range(10_000))
     assert clock.asked < 10_100
     assert len(found) == 10_000
+
+
+@pytest.mark.parametrize("ttl_us", [None, TTL_US])
+def test_to_save_what_is_not_nested_calls_nothing_for_each_element(ttl_us: int | None) -> None:
+    texts, numbers = (STRING,), (STRING, BIGINT)
+    states = {
+        "line": Declared(Kind.LIST, texts, ttl_us),
+        "names": Declared(Kind.MAP, numbers, ttl_us),
+    }
+    cells = Cells(states, Work(Clock()), Timers(()), Timers(()))
+    cell = cells.new(1)
+    for number in range(1_000):
+        cell.line.append(str(number))
+        cell.names[str(number)] = number
+    calls = 0
+
+    def count(frame: object, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    saved = cells.saved(cell)
+    sys.setprofile(None)
+    assert calls < 20
+    cell.line.append("more")
+    del cell.names["7"]
+    cells.restore(cell, saved)
+    assert [len(cell.line), len(cell.names)] == [1_000, 1_000]

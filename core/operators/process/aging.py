@@ -7,11 +7,13 @@ or not: it stands behind the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from types import MappingProxyType
 from typing import Any
 
 from headrace.core.process.fitting import Fit
 
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 FEW = 64
 """So many elements may be kept together behind their time."""
 
@@ -26,8 +28,8 @@ class Ageing:
         self._ttl_us = ttl_us
         self._many = FEW
 
-    def copied(self, copy: Callable[[Any], Any]) -> Ageing:
-        """Another one, with copies of what it has."""
+    def copied(self, copy: Callable[[Any], Any] | None) -> Ageing:
+        """Another one, with copies of what it has, or with the same."""
         raise NotImplementedError
 
     def _until(self) -> int:
@@ -94,9 +96,9 @@ class AgeingList(Ageing, MutableSequence[Any]):
         self.kept.append((self._fit(value), self._until()))
         self._grown(len(self.kept))
 
-    def copied(self, copy: Callable[[Any], Any]) -> AgeingList:
-        """Another one with copies of the elements."""
-        kept = ((copy(value), until) for value, until in self.kept)
+    def copied(self, copy: Callable[[Any], Any] | None) -> AgeingList:
+        """Another one with copies of the elements, or with the same."""
+        kept = self.kept if copy is None else ((copy(value), until) for value, until in self.kept)
         return AgeingList(self._clock, self._ttl_us, self._fit, kept)
 
     def _live(self) -> list[tuple[Any, int]]:
@@ -117,7 +119,7 @@ class AgeingMap(Ageing, MutableMapping[Any, Any]):
         ttl_us: int,
         fit_key: Fit,
         fit: Fit,
-        kept: Iterable[tuple[Any, tuple[Any, int]]] = (),
+        kept: Mapping[Any, tuple[Any, int]] = NOTHING,
     ) -> None:
         """`fit_key` and `fit` make keys and values be of their types."""
         super().__init__(clock, ttl_us)
@@ -154,9 +156,11 @@ class AgeingMap(Ageing, MutableMapping[Any, Any]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
-    def copied(self, copy: Callable[[Any], Any]) -> AgeingMap:
-        """Another one with copies of the values."""
-        kept = ((key, (copy(value), until)) for key, (value, until) in self.kept.items())
+    def copied(self, copy: Callable[[Any], Any] | None) -> AgeingMap:
+        """Another one with copies of the values, or with the same."""
+        kept = self.kept
+        if copy is not None:
+            kept = {key: (copy(value), until) for key, (value, until) in kept.items()}
         return AgeingMap(self._clock, self._ttl_us, *self._fits, kept)
 
     def _live(self) -> dict[Any, tuple[Any, int]]:

@@ -75,7 +75,7 @@ class Cells:
                 slots.append(f"_of_{name}")
                 begin.append((f"_of_{name}", _beginning(name, said, clock)))
         self._mutable = {
-            f"_of_{name}": copied if is_nested(said.types) else _same
+            f"_of_{name}": is_nested(said.types)
             for name, said in states.items()
             if said.kind in (Kind.LIST, Kind.MAP) or is_nested(said.types)
         }
@@ -91,7 +91,10 @@ class Cells:
     def saved(self, cell: Cell) -> tuple[list[object], list[Any]]:
         """What it takes to take a cell back."""
         plain = [getattr(cell, name) for name in self._plain]
-        return plain, [copied_state(getattr(cell, n), c) for n, c in self._mutable.items()]
+        return plain, [
+            copied_state(getattr(cell, name), nested=nested)
+            for name, nested in self._mutable.items()
+        ]
 
     def restore(self, cell: Cell, saved: tuple[list[object], list[Any]]) -> None:
         """Have it as it was."""
@@ -109,10 +112,6 @@ def _maker(kind: type, begin: list[tuple[str, object]]) -> Callable[[object], Ce
         lines.append(f" cell.{slot} = __b{at}{'()' if callable(beginning) else ''}")
     exec("\n".join([*lines, " return cell"]), scope)
     return scope["new"]  # type: ignore[no-any-return]
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _beginning(name: str, said: Declared, clock: Callable[[], int]) -> object:

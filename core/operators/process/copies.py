@@ -6,7 +6,7 @@ for itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableSequence
+from collections.abc import Iterable, Mapping, MutableSequence
 from typing import Any
 
 from headrace.core.operators.process.aging import Ageing
@@ -28,13 +28,16 @@ def copied(value: Any) -> Any:
     return value
 
 
-def copied_state(kept: Any, copy: Callable[[Any], Any]) -> Any:
-    """A list or a map of a state, or a value, with copies of what is in it: of the same kind."""
+def copied_state(kept: Any, *, nested: bool) -> Any:
+    """A list or a map of a state, or a value: of the same kind, with copies of what is in it.
+
+    What is not nested is not looked at: Python copies a list or a dict in a tenth of the time.
+    """
     match kept:
         case Ageing():
-            return kept.copied(copy)
+            return kept.copied(copied if nested else None)
         case dict():
-            return type(kept)({key: copy(value) for key, value in kept.items()})
+            return type(kept)({k: copied(each) for k, each in kept.items()} if nested else kept)
         case list():
-            return type(kept)([copy(value) for value in kept])
-    return copy(kept)
+            return type(kept)([copied(each) for each in kept] if nested else kept)
+    return copied(kept)

@@ -132,6 +132,8 @@ def check_event_time(source: Source, known: Known, report: Report) -> None:
         hint = ""
         if field.type in (BIGINT, INT):
             hint = "declare it as timestamp and say json: {epoch: ms}"
+        if field.type == STRING:
+            hint = "declare it as timestamp in schema: ISO-8601 text is read as one"
         report.add(
             f'event_time: wanted a timestamp, got "{name}" of type {field.type}',
             name.locate(),

@@ -298,8 +298,9 @@ class KeyedClauses:
             return None
         if written.time == "event" and not self.rows.timed:
             message = "ttl goes by event time, and its input has none"
-            hint = "set event_time in the source, or time: processing"
-            self.report.add(message, self.step.keys_at[at].locate(), hint)
+            other = "time: processing" if at == "dedup" else "ttl: {after: ..., time: processing}"
+            place = self.step.keys_at[at].locate()
+            self.report.add(message, place, f"set event_time in the source, or {other}")
         return windows.Ttl(in_us(written.after), written.time == "processing")
 
 

@@ -291,7 +291,11 @@ sinks:
     [
         ("event_time: at", None),
         ("event_time: att", 'event_time: unknown column "att" [did you mean "at"?]'),
-        ("event_time: name", 'event_time: wanted a timestamp, got "name" of type string'),
+        (
+            "event_time: name",
+            'event_time: wanted a timestamp, got "name" of type string '
+            "[declare it as timestamp in schema: ISO-8601 text is read as one]",
+        ),
         ("event_time: id", "json: {epoch: ms}"),
         ("watermark: {delay: 1s}", "a watermark needs an event time"),
         ("event_time: at\n    watermark: {from: name}", 'wanted a timestamp, got "name"'),

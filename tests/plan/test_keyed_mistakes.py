@@ -106,8 +106,15 @@ def test_all_mistakes_of_a_keyed_step_are_told_at_once(tmp_path: Path) -> None:
             "window: {global: true, trigger: {every: 1s}}, aggregate: {n: count(*)}",
             "window: trigger: every needs an event time",
         ),
-        ("aggregate: {n: count(*)}, ttl: 1s", "ttl goes by event time, and its input has none"),
-        ("dedup: {key: id, ttl: 1s}", "ttl goes by event time, and its input has none"),
+        (
+            "aggregate: {n: count(*)}, ttl: 1s",
+            "its input has none [set event_time in the source, or ttl: {after: ..., time: proc",
+        ),
+        (
+            "dedup: {key: id, ttl: 1s}",
+            "ttl goes by event time, and its input has none "
+            "[set event_time in the source, or time: processing]",
+        ),
         (
             "dedup: {key: id, order: event_time, ttl: 1s}",
             "dedup: order: event_time needs an event time, and its input has none "

@@ -26,7 +26,7 @@ from headrace.core.spark.looking_up import OperatedLookup
 from headrace.core.spark.native import routed, row_by_row
 from headrace.core.spark.operating import Operated, grouped
 from headrace.core.spark.reading import Found, is_scanned, read
-from headrace.core.spark.ruled import OperatedRuled, gathered
+from headrace.core.spark.ruled import OperatedRuled, gathered, somewhere
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,7 +126,7 @@ class Building:
             if isinstance(join.matching, Connected) and join.matching.everywhere:
                 rules = gathered(right.frame)
                 of_rules = OperatedRuled(alone, outputs, changes, timed, self.inside, rules)
-                frames = of_rules.over(_dealt(left, join.left.key, self.inside))
+                frames = of_rules.over(somewhere(_dealt(left, join.left.key, self.inside)))
             else:
                 work = OperatedJoin(alone, outputs, changes, timed, self.inside)
                 sides = (left.frame, left.columns), (right.frame, right.columns)

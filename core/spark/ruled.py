@@ -17,6 +17,7 @@ from headrace.core.spark.operating import Operated
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 RIGHT = 1
@@ -50,3 +51,15 @@ def gathered(rules: DataFrame) -> bytes:
     file = BytesIO()
     frame.write_ipc(file)
     return file.getvalue()
+
+
+def somewhere(rows: DataFrame) -> DataFrame:
+    """The rows, with a partition where there is none: a rule fails whether rows come or not."""
+    alone = rows.sparkSession.range(0, 1, 1, 1)
+    return rows.union(alone.mapInArrow(_nothing, rows.schema))
+
+
+def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """No rows, which Spark does not know before."""
+    for _ in batches:
+        yield from ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -97,3 +98,17 @@ def test_to_save_what_is_not_nested_calls_nothing_for_each_element(ttl_us: int |
     del cell.names["7"]
     cells.restore(cell, saved)
     assert [len(cell.line), len(cell.names)] == [1_000, 1_000]
+
+
+def test_a_map_that_forgets_is_put_together_with_others_as_a_dict_is() -> None:
+    clock = Clock()
+    found = same = ageing_map(clock)
+    found["a"] = 1
+    clock.us = 5
+    found |= {"b": 2}
+    assert found is same
+    for seen in (found, MappingProxyType(found)):
+        assert seen | {"c": 3} == {"a": 1, "b": 2, "c": 3}
+        assert seen.copy() == {"a": 1, "b": 2}
+    clock.us = 11
+    assert dict(found) == {"b": 2}

@@ -156,6 +156,17 @@ class AgeingMap(Ageing, MutableMapping[Any, Any]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
+    def __or__(self, other: Mapping[Any, Any]) -> dict[Any, Any]:
+        return self.copy() | dict(other)
+
+    def __ior__(self, other: Any) -> AgeingMap:  # type: ignore[misc]
+        self.update(other)
+        return self
+
+    def copy(self) -> dict[Any, Any]:
+        """What is kept now, as a dict, of which nothing is forgotten."""
+        return dict(self)
+
     def copied(self, copy: Callable[[Any], Any] | None) -> AgeingMap:
         """Another one with copies of the values, or with the same."""
         kept = self.kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -320,11 +320,15 @@ def _unkept(plan: Plan, settings: Settings, how: Launch, report: Report) -> int:
 
 def _launched(plan: Plan, settings: Settings, how: Launch, report: Report, folder: str) -> int:
     from headrace.cli.run_progress import overall
+    from headrace.connectors.output import rows_apart
     from headrace.connectors.registry import REGISTRY
     from headrace.core.launch import launch
+    from headrace.core.plan import nodes
     from headrace.state.backends import backend
 
-    with report.showing():
+    sinks = {part.connector for part in plan if isinstance(part, nodes.Sink)}
+    printed = not sinks.isdisjoint(("console", "stdout"))
+    with report.showing(), rows_apart() if printed else nullcontext():
         outcome = launch(plan, REGISTRY, backend(settings.state, folder), how)
     if outcome.failure:
         report.failure(outcome.failure)

@@ -2,14 +2,18 @@
 
 A reader that goes away, as `head` does, is no failure: what comes later is dropped, and the caller
 is told so that the job can end. A terminal is written as text through `sys.stdout`, which progress
-on the same terminal takes over so that the two do not garble each other.
+on the same terminal takes over so that the two do not garble each other. What users' code prints
+while rows are written there goes to standard error, or it would stand among the rows.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TextIO
 
 from headrace.core.contracts import ConnectorError
 
@@ -39,8 +43,34 @@ class StandardOutput:
         return not self.closed
 
 
+class Apart:
+    """`sys.stdout` for all but rows: what is printed goes to standard error."""
+
+    def __init__(self, rows: TextIO) -> None:
+        self.rows = rows
+
+    def write(self, text: str) -> int:
+        """Write to standard error."""
+        return sys.stderr.write(text)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.rows, name)
+
+
+@contextmanager
+def rows_apart() -> Iterator[None]:
+    """Until the end, standard output has rows only."""
+    before = sys.stdout
+    if before is not None:
+        sys.stdout = Apart(before)
+    try:
+        yield
+    finally:
+        sys.stdout = before
+
+
 def _write(data: bytes) -> None:
-    out = sys.stdout
+    out = getattr(sys.stdout, "rows", sys.stdout)
     buffer = getattr(out, "buffer", None)
     if buffer is None or out.isatty():
         out.write(data.decode("utf-8", "replace"))

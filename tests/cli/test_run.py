@@ -285,26 +285,3 @@ def test_a_file_of_functions_that_cannot_be_loaded_is_refused_with_2(headrace: H
     ran = headrace("run", write("p.yaml", MAPPED))
     assert (ran.status, ran.out) == (2, "")
     assert "f.py:1: ModuleNotFoundError" in ran.err
-
-
-WINDOWED = """\
-name: windowed
-settings: {restart: {first: 1ms, factor: 1, jitter: 0}}
-sources:
-  rows:
-    generate: {rows: 1000, columns: {k: id % 100, at: timestamp_seconds(id)}}
-    event_time: at
-steps:
-  of_each: {from: rows, key: k, window: global, apply: {python: w.py:wrong, returns: {n: bigint}}}
-sinks:
-  out: {from: of_each, console: {}}
-"""
-
-
-def test_a_function_that_fails_on_any_key_ends_the_job_though_keys_come_in_no_order(
-    headrace: Headrace,
-) -> None:
-    write("w.py", "def wrong(rows):\n    raise KeyError('n')\n")
-    ran = headrace("run", write("p.yaml", WINDOWED))
-    assert ran.status == 1
-    assert len(re.findall("w.py:2: KeyError: 'n'|the same failure", ran.err)) == 3

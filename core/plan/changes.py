@@ -160,21 +160,21 @@ def _check_side(join: Join, side: Side, kind: Upsert, *, is_left: bool) -> None:
 
 def _key_of(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]:
     """What tells the rows of a join of changes apart: both keys, but for what is equal anyway."""
-    names = [_names(side) for side in (join.left, join.right)]
-    mine = [names[0][name] for name in left.key]
-    if join.type in ("semi", "anti"):
-        return tuple(mine)
-    theirs = [names[1][name] for name in right.key]
-    equal = {
-        (names[0][mine_as], names[1][theirs_as])
+    equal = [
+        (one_as, other_as)
         for one, other in zip(join.left.key, join.right.key, strict=True)
-        if (mine_as := _as_it_is(one.value)) and (theirs_as := _as_it_is(other.value))
-    }
-    if join.type in ("inner", "left"):
-        theirs = [name for name in theirs if name not in {other for _, other in equal}]
+        if (one_as := _as_it_is(one.value)) and (other_as := _as_it_is(other.value))
+    ]
+    mine, theirs = left.key, right.key
+    if join.type in ("semi", "anti"):
+        theirs = ()
+    elif join.type in ("inner", "left"):
+        theirs = tuple(name for name in theirs if name not in {other for _, other in equal})
     elif join.type == "right":
-        mine = [name for name in mine if name not in {one for one, _ in equal}]
-    return (*mine, *theirs)
+        mine = tuple(name for name in mine if name not in {one for one, _ in equal})
+    # What is equal anyway may be gone, where nothing reads it.
+    of_left, of_right = _names(join.left), _names(join.right)
+    return (*(of_left[name] for name in mine), *(of_right[name] for name in theirs))
 
 
 WIDER = {(INT, BIGINT), (INT, DOUBLE), (FLOAT, DOUBLE), (DATE, TIMESTAMP)}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import nodes
+from headrace.core.plan.changes import joined
 from headrace.core.plan.matching import AsOf, Changing, Matching, SameWindow, Within
 from headrace.core.plan.windows import Ttl, Tumble, Window
 from tests.plan.pipelines import SOURCE, UNTIMED, plan_of, said
@@ -90,9 +91,11 @@ def test_two_streams_of_changes_meet_by_what_there_is_now(tmp_path: Path) -> Non
 def test_the_key_of_joined_changes_is_all_that_tells_them_apart(
     tmp_path: Path, type: str, key: tuple[str, ...]
 ) -> None:
-    columns = "[id]" if type == "semi" else "[id, order, paid]"
-    step = step_of(tmp_path, f"join: {{{NOW}, type: {type}}}, select: {columns}")
-    assert step.outputs[0].kind == nodes.Upsert(key, deletes=True)
+    columns = ", ".join(key)  # the other is read by nothing, so it is not in the plan
+    step = step_of(tmp_path, f"join: {{{NOW}, type: {type}}}, select: [{columns}]")
+    told = nodes.Upsert(key, deletes=True)
+    assert step.outputs[0].kind == told
+    assert joined(join_of(step), nodes.Upsert(("id",)), nodes.Upsert(("order",))) == told
 
 
 def test_a_key_may_be_handed_on_under_another_name(tmp_path: Path) -> None:

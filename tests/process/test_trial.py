@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from headrace.core.process import Out, Process, list_of, map_of, timer, value
+from headrace.core.process import AllOut, AllState, Out, Process, list_of, map_of, timer, value
 from headrace.core.testing import Trial
 from tests.process.classes import ManySessions, Matched, Sessions, Totals
 from tests.process.trials import ROWS, Payment, at
@@ -116,6 +116,30 @@ def test_many_rows_at_once_come_apart_at_the_timers_of_their_key() -> None:
     trial.end()
     shown = sorted((row["k"], row["n"]) for row in trial.out)
     assert shown == [(1, 1), (1, 2), (2, 3)]
+
+
+def test_many_rows_see_what_was_before_them_whatever_they_have_set() -> None:
+    class Last(Process):
+        begin = value("bigint")
+        end = timer()
+
+        def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> None:
+            state.begin.set(rows["v"] + 1)
+            state.end.set(self.event_times)
+            state.begin.set(rows["v"])
+            out(rows.select(v=state.begin.get(), stop=state.end.get().is_not_null()))
+
+        def on_timer(self, at: datetime, state: Last, out: Out) -> None:
+            pass
+
+    returns = {"v": "bigint", "stop": "boolean"}
+    trial = Trial(Last, key="k", rows=ROWS, event_time="at", returns=returns)
+    trial.rows(*({"k": "a", "v": v, "at": at(v)} for v in (1, 2)))
+    trial.watermark(at(3))
+    trial.row(k="a", v=7, at=at(7))
+    trial.end()
+    assert [row["v"] for row in trial.out] == [None, None, 2]
+    assert not any(row["stop"] for row in trial.out)
 
 
 @pytest.mark.parametrize("kind", [Totals, Sessions])

@@ -16,12 +16,13 @@ from headrace.core.frames import microseconds
 from headrace.core.operators.operator import MOST_ROWS, Output
 from headrace.core.operators.place import Place
 from headrace.core.operators.process.around import Around
+from headrace.core.operators.process.emitted import ManyOuts
 from headrace.core.operators.process.loaded import Rows
 from headrace.core.operators.process.outs import MAIN, timed
 from headrace.core.operators.process.processing import Processing
 from headrace.core.operators.process.rows import PIECE, shown_in
 from headrace.core.operators.process.timers import Timers
-from headrace.core.operators.process.together import ManyOuts, ManyStates, Together, told_apart
+from headrace.core.operators.process.together import ManyStates, Together, columns_of, told_apart
 from headrace.core.plan import nodes
 from headrace.core.state import SLOT
 from headrace.core.user_code import UserCodeError
@@ -41,12 +42,13 @@ class ProcessingMany(Processing):
             message = f"{around.code.shown}: on_rows fails with all of its rows"
             raise UserCodeError(message, "on_error: skip and to are for classes with on_row")
         body = operation.body
-        self._states = ManyStates(
+        self._columns = columns_of(
             dict(body.states),
             self._kept.tables,
             place.now_us,
             lambda said: self._waits if said.processing else self._due,
         )
+        self._states = ManyStates(self._columns)
         self._outs_of_many = ManyOuts({MAIN: body.returns, **dict(body.outputs)})
         self._streams = around.streams(body, place.stream)
 
@@ -114,7 +116,9 @@ class ProcessingMany(Processing):
 
     def _together(self, rows: pl.DataFrame) -> Iterator[Output]:
         together = Together(rows, self._grouping.inside)
-        self._states.begin(together)
+        keys = together.encoded
+        for column in self._columns.values():
+            column.begin(together, keys)
         self._outs_of_many.begin(rows.height)
         self._work.frame = rows
         hidden = {*HIDDEN, *self._grouping.inside}
@@ -129,6 +133,8 @@ class ProcessingMany(Processing):
             raise self._failing.of_many(error, rows.height) from error
         finally:
             self._work.frame = None
+        for column in self._columns.values():
+            column.end()
         for name, frame, of in self._outs_of_many.frames:
             stream = self._streams[name]
             ordered = stream in self._around.ordered

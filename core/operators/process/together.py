@@ -1,19 +1,18 @@
-"""States, timers and outputs of many keys in columns: what `on_rows` is handed."""
+"""States and timers of many keys in columns: what `on_rows` is handed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME
 from headrace.core.frames import microseconds
 from headrace.core.keygroups import encoded
+from headrace.core.operators.process.cells import undeclared
 from headrace.core.operators.process.due import Due
 from headrace.core.operators.process.kept import VALUE, column
-from headrace.core.problems import did_you_mean
 from headrace.core.process.declared import Declared, Kind
 from headrace.core.state import ASKED, KEY, UNTIL, Table
-from headrace.core.types import Schema, to_polars
 from headrace.core.user_code import UserCodeError
 
 if TYPE_CHECKING:
@@ -88,6 +87,7 @@ class ManyColumn:
         self.together: Together | None = None
         self.keys: pl.Series | None = None
         self._before: pl.Series | None = None
+        self._next: pl.DataFrame | None = None
 
     def begin(self, together: Together, keys: pl.Series) -> None:
         """These rows are handled next; `keys` are those of theirs, encoded."""
@@ -95,8 +95,7 @@ class ManyColumn:
 
     def get(self) -> pl.Series:
         """For each row what its key had before these rows."""
-        if self._before is None:
-            self._before = self._found()
+        self._before = self._found() if self._before is None else self._before
         return self._before
 
     def set(self, values: pl.Series) -> None:
@@ -107,15 +106,19 @@ class ManyColumn:
         assert keys is not None
         self._check(values)
         last = values.gather(rows.last).cast(self._type).alias(VALUE)
-        frame = pl.DataFrame([keys.alias(KEY), last])
-        if self._said.ttl_us is not None:
-            frame = frame.with_columns(self._until(rows))
-        kept = last.is_not_null()
-        if not kept.all():
-            self._table.remove(frame.filter(~kept)[KEY])
-            frame = frame.filter(kept)
-        if frame.height:
-            self._table.put(frame)
+        until = [] if self._said.ttl_us is None else [self._until(rows)]
+        self._next = pl.DataFrame([keys.alias(KEY), last, *until])
+
+    def end(self) -> None:
+        """These rows are handled: keep what was set. Until then `get` has what was before."""
+        frame, self.together, self._next = self._next, None, None
+        if frame is not None:
+            kept = frame[VALUE].is_not_null()
+            if not kept.all():
+                self._table.remove(frame.filter(~kept)[KEY])
+                frame = frame.filter(kept)
+            if frame.height:
+                self._table.put(frame)
 
     def _found(self) -> pl.Series:
         import polars as pl
@@ -187,108 +190,33 @@ class ManyTimers(ManyColumn):
 
 
 class ManyStates:
-    """The states of a class by their names (`AllState`)."""
+    """The states of a class by their names (`AllState`), and nothing else: any name may be one."""
 
-    def __init__(
-        self,
-        states: Mapping[str, Declared],
-        tables: Mapping[str, Table],
-        now_us: Callable[[], int],
-        due: Callable[[Declared], Due | None],
-    ) -> None:
-        self._columns: dict[str, ManyColumn] = {}
-        for name, said in states.items():
-            if said.kind in (Kind.LIST, Kind.MAP) and said.ttl_us is not None:
-                message = f'state "{name}" is a {said}, which on_rows cannot have'
-                raise UserCodeError(message, "leave out its ttl, or handle rows with on_row")
-            kind = ManyTimers if said.kind is Kind.TIMER else ManyColumn
-            made = self._columns[name] = kind(name, said, tables[name], now_us)
-            if isinstance(made, ManyTimers):
-                found = due(said)
-                assert found is not None, "a class that declares timers has them"
-                made.due = found
-
-    def begin(self, together: Together) -> None:
-        """These rows are handled next."""
-        keys = together.encoded
-        for each in self._columns.values():
-            each.begin(together, keys)
+    def __init__(self, columns: Mapping[str, ManyColumn]) -> None:
+        self.__columns = columns
 
     def __getattr__(self, name: str) -> ManyColumn:
-        if name in self._columns:
-            return self._columns[name]
-        known = tuple(self._columns)
-        hint = did_you_mean(name, known) or f"it declares {', '.join(known) or 'none'}"
-        raise AttributeError(f'the class declares no state "{name}": {hint}')
+        if name in self.__columns:
+            return self.__columns[name]
+        raise AttributeError(undeclared(name, tuple(self.__columns)))
 
 
-class ManyOuts:
-    """What `on_rows` puts out, as frames, and the rows that they are of."""
-
-    def __init__(self, outputs: Mapping[str, Schema]) -> None:
-        """By name; that of the step itself has none."""
-        self._rows = 0
-        self.frames: list[tuple[str, pl.DataFrame, pl.Series]] = []
-        self.out: Any = self._emit("", outputs[""])
-        for name, schema in outputs.items():
-            if name:
-                setattr(self.out, name, self._emit(name, schema))
-
-    def begin(self, rows: int) -> None:
-        """So many rows are handled next."""
-        self._rows, self.frames = rows, []
-
-    def _emit(self, name: str, schema: Schema) -> Callable[..., None]:
-        shown = f"out.{name}" if name else "out"
-
-        def emit(frame: pl.DataFrame, of: pl.Series | None = None) -> None:
-            declared = _declared(shown, schema, frame)
-            self.frames.append((name, declared, _origin(shown, declared.height, of, self._rows)))
-
-        emit.__name__ = emit.__qualname__ = shown
-        return emit
-
-
-def _declared(shown: str, schema: Schema, frame: object) -> pl.DataFrame:
-    """The frame with the declared columns in their order."""
-    import polars as pl
-
-    if not isinstance(frame, pl.DataFrame):
-        raise TypeError(f"{shown}: wanted a polars DataFrame, got {type(frame).__name__}")
-    if set(frame.columns) != set(schema.names):
-        came = ", ".join(frame.columns) or "none"
-        raise ValueError(f"{shown}: wanted the columns {', '.join(schema.names)}, got {came}")
-    for field in schema:
-        wanted, came_as = to_polars(field.type), frame.schema[field.name]
-        if came_as not in (wanted, pl.Null):
-            message = f'{shown}: column "{field.name}" is declared {field.type} ({wanted})'
-            raise TypeError(f"{message}, and came as {came_as}")
-        if not field.nullable and frame[field.name].null_count():
-            message = f'{shown}: column "{field.name}" is declared not null, and has nulls'
-            raise ValueError(message)
-    return frame.select(pl.col(field.name).cast(to_polars(field.type)) for field in schema)
-
-
-def _origin(shown: str, height: int, of: object, rows: int) -> pl.Series:
-    """Of which row each of the rows that are put out is."""
-    import polars as pl
-
-    if of is None:
-        if height != rows:
-            message = f"{shown}: {rows} rows came, and {height} go out: say of which they are"
-            raise ValueError(f"{message}, as in {shown}(frame, of=numbers)")
-        return pl.int_range(rows, dtype=pl.UInt32, eager=True)
-    if not isinstance(of, pl.Series):
-        raise TypeError(f"{shown}: of wants a Series, got {type(of).__name__}")
-    if of.dtype == pl.Boolean:
-        if len(of) != rows:
-            raise ValueError(f"{shown}: of says it of {len(of)} rows, and {rows} came")
-        of = of.fill_null(False).arg_true()
-    if len(of) != height:
-        raise ValueError(f"{shown}: of tells of {len(of)} rows, and {height} go out")
-    among = (of >= 0) & (of < rows)
-    if not among.fill_null(False).all():
-        raise ValueError(f"{shown}: of wants numbers from 0 to {rows - 1}")
-    if not of.is_sorted():
-        raise ValueError(f"{shown}: of wants numbers that rise: sort the rows by them")
-    return of.cast(pl.UInt32)
+def columns_of(
+    states: Mapping[str, Declared],
+    tables: Mapping[str, Table],
+    now_us: Callable[[], int],
+    due: Callable[[Declared], Due | None],
+) -> dict[str, ManyColumn]:
+    """The states of a class in columns. Raises UserCodeError."""
+    columns: dict[str, ManyColumn] = {}
+    for name, said in states.items():
+        if said.kind in (Kind.LIST, Kind.MAP) and said.ttl_us is not None:
+            message = f'state "{name}" is a {said}, which on_rows cannot have'
+            raise UserCodeError(message, "leave out its ttl, or handle rows with on_row")
+        kind = ManyTimers if said.kind is Kind.TIMER else ManyColumn
+        made = columns[name] = kind(name, said, tables[name], now_us)
+        if isinstance(made, ManyTimers):
+            found = due(said)
+            assert found is not None, "a class that declares timers has them"
+            made.due = found
+    return columns

@@ -1,0 +1,83 @@
+"""What `on_rows` puts out, as frames, held against what is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.types import Schema, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class ManyOuts:
+    """What `on_rows` puts out, as frames, and the rows that they are of."""
+
+    def __init__(self, outputs: Mapping[str, Schema]) -> None:
+        """By name; that of the step itself has none."""
+        self._rows = 0
+        self.frames: list[tuple[str, pl.DataFrame, pl.Series]] = []
+        self.out: Any = self._emit("", outputs[""])
+        for name, schema in outputs.items():
+            if name:
+                setattr(self.out, name, self._emit(name, schema))
+
+    def begin(self, rows: int) -> None:
+        """So many rows are handled next."""
+        self._rows, self.frames = rows, []
+
+    def _emit(self, name: str, schema: Schema) -> Callable[..., None]:
+        shown = f"out.{name}" if name else "out"
+
+        def emit(frame: pl.DataFrame, of: pl.Series | None = None) -> None:
+            declared = _declared(shown, schema, frame)
+            self.frames.append((name, declared, _origin(shown, declared.height, of, self._rows)))
+
+        emit.__name__ = emit.__qualname__ = shown
+        return emit
+
+
+def _declared(shown: str, schema: Schema, frame: object) -> pl.DataFrame:
+    """The frame with the declared columns in their order."""
+    import polars as pl
+
+    if not isinstance(frame, pl.DataFrame):
+        raise TypeError(f"{shown}: wanted a polars DataFrame, got {type(frame).__name__}")
+    if set(frame.columns) != set(schema.names):
+        came = ", ".join(frame.columns) or "none"
+        raise ValueError(f"{shown}: wanted the columns {', '.join(schema.names)}, got {came}")
+    for field in schema:
+        wanted, came_as = to_polars(field.type), frame.schema[field.name]
+        if came_as not in (wanted, pl.Null):
+            message = f'{shown}: column "{field.name}" is declared {field.type} ({wanted})'
+            raise TypeError(f"{message}, and came as {came_as}")
+        if not field.nullable and frame[field.name].null_count():
+            message = f'{shown}: column "{field.name}" is declared not null, and has nulls'
+            raise ValueError(message)
+    return frame.select(pl.col(field.name).cast(to_polars(field.type)) for field in schema)
+
+
+def _origin(shown: str, height: int, of: object, rows: int) -> pl.Series:
+    """Of which row each of the rows that are put out is."""
+    import polars as pl
+
+    if of is None:
+        if height != rows:
+            message = f"{shown}: {rows} rows came, and {height} go out: say of which they are"
+            raise ValueError(f"{message}, as in {shown}(frame, of=numbers)")
+        return pl.int_range(rows, dtype=pl.UInt32, eager=True)
+    if not isinstance(of, pl.Series):
+        raise TypeError(f"{shown}: of wants a Series, got {type(of).__name__}")
+    if of.dtype == pl.Boolean:
+        if len(of) != rows:
+            raise ValueError(f"{shown}: of says it of {len(of)} rows, and {rows} came")
+        of = of.fill_null(False).arg_true()
+    if len(of) != height:
+        raise ValueError(f"{shown}: of tells of {len(of)} rows, and {height} go out")
+    among = (of >= 0) & (of < rows)
+    if not among.fill_null(False).all():
+        raise ValueError(f"{shown}: of wants numbers from 0 to {rows - 1}")
+    if not of.is_sorted():
+        raise ValueError(f"{shown}: of wants numbers that rise: sort the rows by them")
+    return of.cast(pl.UInt32)

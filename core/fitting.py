@@ -164,7 +164,18 @@ def _difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
             before = was[kind].get(text, of)
             if before != of:
                 return f"has {text} of another {_other(before, of) if kind == 'calls' else 'type'}"
+    if renamed := _renamed(was, now):
+        return f"has {quoted(renamed)} in the rows that it put out, which is called otherwise now"
     return _mixed(was, now)
+
+
+def _renamed(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """A column of rows that may still be deleted as they were: under another name it is unknown."""
+    for name in was.get("shows", ()):
+        is_kept = all(call in now["calls"] for call in was["aggregates"].get(name, ()))
+        if is_kept and name not in now["shows"]:
+            return str(name)
+    return ""
 
 
 def _other(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.operators.changes.latest import GONE, ID
+from headrace.core.operators.changes.running import ROW, read_columns, row_columns
 from headrace.core.operators.dedup import LAST
 from headrace.core.operators.folds import AT, Aggregates
 from headrace.core.operators.grouping import Grouping
@@ -32,7 +34,7 @@ from headrace.core.plan.states import HELD, HELD_RIGHT, kept_by, of_body, read_o
 from headrace.core.plan.windows import Global, Window
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import SLOT, UNTIL, Counts, Document, Frozen, Shape
-from headrace.core.types import TIMESTAMP, Type, to_polars
+from headrace.core.types import TIMESTAMP, Schema, Type, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 Change: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
 ChangeOf: TypeAlias = "Callable[[str, pl.DataFrame], pl.DataFrame]"
 """A change of a frame of the state of that name."""
+
+HIDDEN = (EVENT_TIME, ORDER)
+"""What rows have that wait for their time."""
 
 
 def fitted(step: nodes.PlanPart, plan: nodes.Plan, frozen: Frozen) -> Frozen:
@@ -121,24 +126,40 @@ def _changes(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> list[Cha
             remembered = _remembered(forgets=keyed.ttl is not None)
             if not keyed.in_time:
                 return [remembered]
-            types = {field.name: field.type for field in kept_of_rows(step, keyed, plan)}
-            return [remembered, _as_they_came(types)]
+            return [remembered, _of_runs(_in_order(_kept(step, keyed, plan), *HIDDEN, SLOT))]
         case nodes.Process():
-            return [_held({field.name: field.type for field in keyed.columns})]
+            return [_held(_polars(keyed.columns))]
         case nodes.Top():
-            types = {field.name: field.type for field in kept_of_rows(step, keyed, plan)}
+            wanted = _kept(step, keyed, plan)
             if keyed.changes is not None:
-                return [_rows(types), _as_they_came(types)]
-            return [_rows(types), _timed(keep=keyed.ttl is not None)]
+                return [_rows(wanted), _of_runs(_in_order(wanted, ORDER, ID, GONE, SLOT))]
+            return [_rows(wanted), _timed(keep=keyed.ttl is not None)]
         case nodes.Apply():
-            return [_rows(read_of_rows(keyed), as_evicted=True)]
+            return [_rows(_of_names(read_of_rows(keyed)), as_evicted=True)]
+        case nodes.Aggregate(window=None) if keyed.changes is not None:
+            reads = read_columns(Aggregates(keyed, Grouping(keyed.key)))
+            return [_of_runs(_in_order(reads, ID, SLOT)), _put_out(row_columns(keyed))]
         case nodes.Aggregate(window=None):
             shown = _shown(has=keyed.having is not None)
             return [_calls(keyed, newest=True), shown, _timed(keep=keyed.ttl is not None)]
         case nodes.Aggregate(window=window) if window and window.evict:
-            return [_rows(read_of_rows(keyed), as_evicted=True)]
+            return [_rows(_of_names(read_of_rows(keyed)), as_evicted=True)]
     assert isinstance(keyed.window, Window)
     return [_calls(keyed, newest=isinstance(keyed.window.shape, Global))]
+
+
+def _kept(
+    step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.Plan
+) -> dict[str, pl.DataType]:
+    return _polars(kept_of_rows(step, keyed, plan))
+
+
+def _polars(columns: Schema) -> dict[str, pl.DataType]:
+    return {field.name: to_polars(field.type) for field in columns}
+
+
+def _of_names(types: Mapping[str, Type]) -> dict[str, pl.DataType]:
+    return {name: to_polars(type) for name, type in types.items()}
 
 
 def _calls(operation: nodes.Aggregate, *, newest: bool) -> Change:
@@ -167,11 +188,9 @@ def _is_call(name: str) -> bool:
     return name.startswith("__") and "(" in name
 
 
-def _rows(types: Mapping[str, Type], *, as_evicted: bool = False) -> Change:
+def _rows(wanted: Mapping[str, pl.DataType], *, as_evicted: bool = False) -> Change:
     """Give the rows that are kept as a list these columns, beside the hidden ones they have."""
     import polars as pl
-
-    wanted = {name: to_polars(type) for name, type in types.items()}
 
     def column(name: str, there: Sequence[str]) -> pl.Expr:
         if name in there:
@@ -182,9 +201,9 @@ def _rows(types: Mapping[str, Type], *, as_evicted: bool = False) -> Change:
         for name in {KEPT, BEST}.intersection(frame.columns):
             there = list(row_types(frame.schema, name))
             hidden = [n for n in there if n.startswith("__")]
-            names = [n for n in (*wanted, *hidden) if n not in (ORDER, AT)]
-            places = [n for n in (ORDER, AT) if n in there]
-            columns = [*(sorted(names) if as_evicted else names), *places]
+            names = [n for n in (*wanted, *hidden) if n not in (ORDER, AT, ID)]
+            last = [n for n in (ORDER, AT, ID) if n in there]
+            columns = [*(sorted(names) if as_evicted else names), *last]
             row = pl.struct(column(n, there) for n in columns)
             frame = frame.with_columns(pl.col(name).list.eval(row))
         return frame
@@ -192,33 +211,40 @@ def _rows(types: Mapping[str, Type], *, as_evicted: bool = False) -> Change:
     return change
 
 
-def _as_they_came(types: Mapping[str, Type]) -> Change:
-    """Give the rows of runs these columns, beside the hidden ones and those inside."""
+def _in_order(wanted: Mapping[str, pl.DataType], *hidden: str) -> Change:
+    """Give rows that are kept as they came these columns, in the order of those that come.
+
+    Before them are those of the key, behind them these hidden ones, as far as they are there.
+    """
     import polars as pl
 
-    wanted = {name: to_polars(type) for name, type in types.items()}
-
     def change(frame: pl.DataFrame) -> pl.DataFrame:
-        if SLOT not in frame.columns:
-            return frame
-        hidden = [name for name in frame.columns if name.startswith("__")]
+        key = [name for name in frame.columns if name.startswith("__k")]
         new = [pl.lit(None, t).alias(n) for n, t in wanted.items() if n not in frame.columns]
-        return frame.with_columns(new).select(*hidden, *wanted)
+        behind = [name for name in hidden if name in frame.columns]
+        return frame.with_columns(new).select(*key, *wanted, *behind)
 
     return change
 
 
-def _as_held(types: Mapping[str, Type]) -> Change:
-    """Give the rows that wait for a user's class these columns, in the order of those that come."""
+def _of_runs(change: Change) -> Change:
+    """A change of rows that are kept as they came; tables stay as they are."""
+    return lambda frame: change(frame) if SLOT in frame.columns else frame
+
+
+def _put_out(wanted: Mapping[str, pl.DataType]) -> Change:
+    """Give the rows that were put out of groups these columns."""
     import polars as pl
 
-    wanted = {name: to_polars(type) for name, type in types.items()}
-
     def change(frame: pl.DataFrame) -> pl.DataFrame:
-        key = [name for name in frame.columns if name.startswith("__k")]
-        slot = [SLOT] if SLOT in frame.columns else []  # rules are filed under none, and no key
-        new = [pl.lit(None, t).alias(n) for n, t in wanted.items() if n not in frame.columns]
-        return frame.with_columns(new).select(*key, *wanted, EVENT_TIME, ORDER, *slot)
+        if ROW not in frame.columns:
+            return frame
+        there = pl.Schema(frame.schema[ROW])  # type: ignore[arg-type]
+        row = [
+            (pl.col(ROW).struct.field(n) if n in there else pl.lit(None, t)).alias(n)
+            for n, t in wanted.items()
+        ]
+        return frame.with_columns(pl.struct(row).alias(ROW))
 
     return change
 
@@ -227,14 +253,14 @@ def _of_connected(join: nodes.Join, body: nodes.Body) -> tuple[frozenset[str], C
     """The states of a class with two inputs, and what is done to their frames."""
     sides = ((HELD, join.left), (HELD_RIGHT, join.right))
     types = {name: {c.name: c.value.type for c in side.columns} for name, side in sides}
-    held = {name: _as_held(columns) for name, columns in types.items()}
+    held = {name: _in_order(_of_names(of), *HIDDEN, SLOT) for name, of in types.items()}
     names = frozenset((*(state.name for state in of_body(body)), *held))
     return names, lambda name, rows: held[name](rows) if name in held else rows
 
 
-def _held(types: Mapping[str, Type]) -> Change:
+def _held(wanted: Mapping[str, pl.DataType]) -> Change:
     """Give the rows that wait for a user's class these columns; its timers stay as they are."""
-    change = _as_held(types)
+    change = _in_order(wanted, *HIDDEN, SLOT)
 
     def of_rows(frame: pl.DataFrame) -> pl.DataFrame:
         is_held = SLOT in frame.columns and NAME not in frame.columns
@@ -267,7 +293,7 @@ def _remembered(*, forgets: bool) -> Change:
     def change(frame: pl.DataFrame) -> pl.DataFrame:
         if not forgets:
             return frame.drop(UNTIL, LAST, strict=False)
-        if LAST in frame.columns:
+        if LAST in frame.columns or SLOT in frame.columns:
             return frame
         return frame.with_columns(pl.lit(None, dtype=to_polars(TIMESTAMP)).alias(LAST))
 

@@ -85,7 +85,15 @@ def _of(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
         "lateness_us": window.lateness_us if window else 0,
         "ttl": ttl if keyed.ttl else "",
         "having": isinstance(keyed, nodes.Aggregate) and not window and keyed.having is not None,
+        **_shown(keyed),
     }
+
+
+def _shown(keyed: nodes.Keyed) -> dict[str, list[str]]:
+    """The columns of a row that was put out, and is kept so that it can be deleted as it was."""
+    if not isinstance(keyed, nodes.Aggregate) or keyed.changes is None:
+        return {}
+    return {"shows": [*(each.name for each in keyed.key), *(each.name for each in keyed.columns)]}
 
 
 def _of_join(join: nodes.Join, ordered: bool) -> dict[str, Any]:
@@ -197,7 +205,9 @@ def kept_of_rows(step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.P
 
 def is_laid_out_anew(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether a state is kept in other columns, or in another order of them."""
-    return was.get("laid_out") != now.get("laid_out") or any(
+    if any(was.get(key) != now.get(key) for key in ("laid_out", "shows")):
+        return True
+    return any(
         list(was[key].items()) != list(now[key].items())
         if isinstance(now[key], dict)
         else was[key] != now[key]

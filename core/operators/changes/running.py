@@ -34,6 +34,19 @@ ROW = "__row"
 EARLIER = "__earlier"
 
 
+def read_columns(fold: Aggregates) -> dict[str, pl.DataType]:
+    """The columns of the rows of groups that are kept, but for the key's and ID."""
+    types = {**fold.types, ORDER: to_polars(ORDER_TYPE)}
+    return {name: types[name] for name in sorted(fold.reads)}
+
+
+def row_columns(operation: Aggregate) -> dict[str, pl.DataType]:
+    """The columns of the rows that are put out."""
+    key = {each.name: to_polars(each.value.type) for each in operation.key}
+    row = {column.name: to_polars(column.expression.type) for column in operation.columns}
+    return {**key, **row}
+
+
 class RunningOfChanges(Stateless):
     """The operator of `aggregate` without a window, where changes come."""
 
@@ -46,17 +59,15 @@ class RunningOfChanges(Stateless):
         self._fold = Aggregates(operation, grouping)
         self._out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
-        types = {**self._fold.types, ORDER: to_polars(ORDER_TYPE)}
-        reads = {name: types[name] for name in sorted(self._fold.reads)}
+        reads = read_columns(self._fold)
         self._reads = tuple(reads)
         kept = {**grouping.types, **reads, ID: pl.String()}
         self._kept = (*kept, SLOT)
         layout = RunsLayout(kept, grouping.inside, lambda rows: rows)
         self._rows = place.state.runs(ROWS, layout)
-        row = {column.name: to_polars(column.expression.type) for column in operation.columns}
-        key = {each.name: to_polars(each.value.type) for each in operation.key}
-        self._row = (*key, *row)
-        columns = {ROW: pl.Struct({**key, **row}), LAST: to_polars(TIMESTAMP)}
+        row = row_columns(operation)
+        self._row = tuple(row)
+        columns = {ROW: pl.Struct(row), LAST: to_polars(TIMESTAMP)}
         self._table = place.state.table(KEYS, columns)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -39,6 +40,8 @@ CLASSES: Mapping[Type, type] = {
     BINARY: bytes,
     DATE: date,
 }
+_SINGLE = (bool, int, float, str, bytes, date, Decimal)
+"""What no struct is made of."""
 BITS: Mapping[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
 
 
@@ -93,6 +96,9 @@ def _array(fit: Fit, type: Type) -> Fit:
 
 def _struct(fits: Mapping[str, Fit], type: Type) -> Fit:
     def struct(value: Any) -> Any:
+        alien = isinstance(value, Mapping) and not value.keys() <= fits.keys()
+        if alien or isinstance(value, _SINGLE):  # Polars leaves out the one, and makes do with both
+            raise Unfit(f"{shown(value)} is no {type}")
         if value.__class__ is not dict or value.keys() != fits.keys():
             return _restored(value, type)
         for name, fit in fits.items():

@@ -53,6 +53,25 @@ def test_what_is_set_anew_behind_its_time_is_the_last_whether_somebody_looked(
     assert list(found) == ["b", "a"]
 
 
+def test_a_list_with_ttl_does_what_lists_do_and_no_element_is_younger_for_it() -> None:
+    clock = Clock()
+    found = AgeingList(clock, TTL_US, fitting(BIGINT))
+    for clock.us, value in enumerate([3, -4, 1]):
+        found.append(value)
+    found.sort()
+    assert found == [-4, 1, 3] == found.copy()
+    found.sort(key=abs, reverse=True)
+    more = [5]
+    assert (found + more, more + found) == ([-4, 3, 1, 5], [5, -4, 3, 1])
+    found.reverse()
+    assert found.kept == [(1, 12), (3, 10), (-4, 11)]
+    clock.us = 11
+    found.sort(key=None)
+    assert found.kept == [(-4, 11), (1, 12)]
+    found += [2]
+    assert found.kept[-1] == (2, 21)
+
+
 def test_what_has_had_its_time_goes_when_nobody_looks() -> None:
     clock = Clock()
     by_name, in_line = ageing_map(clock), AgeingList(clock, TTL_US, fitting(BIGINT))

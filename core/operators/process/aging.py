@@ -96,6 +96,25 @@ class AgeingList(Ageing, MutableSequence[Any]):
         self.kept.append((self._fit(value), self._until()))
         self._grown(len(self.kept))
 
+    def sort(self, *, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> None:
+        """Put the elements in order; each is kept as long as before."""
+        by = (lambda each: each[0]) if key is None else (lambda each: key(each[0]))
+        self._live().sort(key=by, reverse=reverse)
+
+    def reverse(self) -> None:
+        """Turn the elements round; each is kept as long as before."""
+        self._live().reverse()
+
+    def __add__(self, other: Iterable[Any]) -> list[Any]:
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[Any]) -> list[Any]:
+        return [*other, *self]
+
+    def copy(self) -> list[Any]:
+        """The elements that are kept now."""
+        return list(self)
+
     def copied(self, copy: Callable[[Any], Any] | None) -> AgeingList:
         """Another one with copies of the elements, or with the same."""
         kept = self.kept if copy is None else ((copy(value), until) for value, until in self.kept)

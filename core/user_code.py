@@ -14,8 +14,9 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +27,9 @@ SHIPPED = "headrace_shipped"
 
 _LOADING = threading.RLock()
 """A file is loaded once, and the import path is everybody's."""
+
+LONG = 200
+"""So much of a value is shown."""
 
 
 class UserCodeError(Exception):
@@ -141,6 +145,26 @@ def said(error: BaseException) -> str:
     """
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def row_said(row: Mapping[str, object]) -> str:
+    """A row as it is shown where it failed: long values shortened, times as they are written.
+
+    >>> from datetime import UTC
+    >>> row_said({"id": 3, "name": "n3", "at": datetime(2026, 1, 31, 8, tzinfo=UTC), "to": None})
+    "{'id': 3, 'name': 'n3', 'at': 2026-01-31T08:00:00Z, 'to': None}"
+    """
+    return f"{{{', '.join(f'{name!r}: {_value_said(value)}' for name, value in row.items())}}}"
+
+
+def _value_said(value: object) -> str:
+    match value:
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+    text = repr(value)
+    return text if len(text) <= LONG else f"{text[:LONG]}..."
 
 
 def where(error: BaseException, path: Path) -> str:

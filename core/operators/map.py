@@ -21,7 +21,7 @@ from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
 from headrace.core.operators.returned import Returned
 from headrace.core.ordinals import parted, retimed
 from headrace.core.plan import nodes
-from headrace.core.user_code import UserCodeError, load_function, said, where
+from headrace.core.user_code import UserCodeError, load_function, row_said, said, where
 
 if TYPE_CHECKING:
     import polars as pl
@@ -137,7 +137,7 @@ class Map(Stateless):
         message = error.message if isinstance(error, UserCodeError) else said(error)
         if self._failed is None:
             place = where(error, self._path)
-            raise UserCodeError(f"{place}: {message} (in the row {row})") from error
+            raise UserCodeError(f"{place}: {message} (in the row {row_said(row)})") from error
         return FailedRow(f"{where(error, self._path)}: {message}", row)
 
 

@@ -13,7 +13,7 @@ from headrace.core.operators.process.cells import CELL, undeclared
 from headrace.core.operators.process.outs import Misfit, Outs
 from headrace.core.operators.process.work import EVERY
 from headrace.core.process.declared import Declared
-from headrace.core.user_code import UserCode, UserCodeError, said, where
+from headrace.core.user_code import UserCode, UserCodeError, row_said, said, where
 
 RETURNED = "what goes out is handed to out(...); a method returns nothing"
 OF_RULE = "what follows from a rule for a key is done when its next row comes, or its timer"
@@ -44,7 +44,8 @@ class Failing:
 
     def of_row(self, error: BaseException, key: object, row: dict[str, Any]) -> UserCodeError:
         """A row could not be handled."""
-        of = f"in the rule {row}" if key is EVERY else f"in the row {row} of the key {key!r}"
+        text = row_said(row)
+        of = f"in the rule {text}" if key is EVERY else f"in the row {text} of the key {key!r}"
         return self._told(error, of)
 
     def of_timer(

@@ -69,9 +69,9 @@ _header = Reads("a text", _one_line, secret=True)
 class HttpOptions(Part):
     """A call for each key: the answer is a JSON object, the fields of which are the columns.
 
-    An array of one object is that object. 404, 204, `null` and an empty array say that there is
-    none. Redirects to another scheme, host or port are not followed. Other answers than 2xx are
-    failures; of those, 408, 429 and 5xx are asked for again.
+    An array of one object is that object. 404, 410, 204, `null` and an empty array say that there
+    is none. Redirects to another scheme, host or port are not followed. Other answers than 2xx are
+    failures; of those, 408, 425, 429 and 5xx are asked for again.
     """
 
     origin = ("url",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.types import Schema, to_polars
@@ -64,7 +65,7 @@ class Returned:
                 raise UserCodeError(
                     f'{self._name}: column "{field.name}" is declared {field.type} ({wanted}), '
                     f"and came as {came}",
-                    f'cast it: pl.col("{field.name}").cast(pl.{wanted})',
+                    f'cast it: pl.col("{field.name}").cast({_in_code(wanted)})',
                 )
             if not field.nullable and result[field.name].null_count():
                 raise UserCodeError(
@@ -76,3 +77,13 @@ class Returned:
         wanted = ", ".join(self.types)
         shown = ", ".join(map(str, came)) or "none"
         raise UserCodeError(f"{self._name} must return the columns {wanted}, got {shown}")
+
+
+def _in_code(type: pl.DataType) -> str:
+    """A type of Polars as it is written in Python.
+
+    >>> import polars as pl
+    >>> _in_code(pl.List(pl.Struct({"a": pl.Datetime("us", "UTC")})))
+    "pl.List(pl.Struct({'a': pl.Datetime(time_unit='us', time_zone='UTC')}))"
+    """
+    return re.sub(r"(?<!')\b[A-Z]\w*(?!')", r"pl.\g<0>", str(type))

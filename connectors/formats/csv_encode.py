@@ -14,7 +14,17 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.csv_shape import RFC_4180, Shape
-from headrace.core.types import BINARY, DOUBLE, FLOAT, Field, Schema, is_numeric
+from headrace.core import far_times
+from headrace.core.types import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    TIMESTAMP,
+    Field,
+    Schema,
+    is_numeric,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,6 +69,8 @@ class CsvEncoder:
 
         if field.type == BINARY:
             return column.bin.encode("base64")
+        if field.type in (DATE, TIMESTAMP):
+            return far_times.written(column) if far_times.is_far(column) else column
         if field.type in (FLOAT, DOUBLE) and (self._quotes_all or column.is_infinite().any()):
             return column.cast(pl.String).replace(WORDS)
         # Polars quotes everything but numbers.

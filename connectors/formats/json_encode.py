@@ -1,7 +1,8 @@
 """Frames to JSON lines, a column at a time.
 
 Polars writes most types as the language wants them: doubles as the shortest number that reads back
-the same, text with non-ASCII as it is, nulls as null. Instants it is given as text. Two things it
+the same, text with non-ASCII as it is, nulls as null. Instants it is given as text, and so are
+dates and instants of a column with a year that it cannot write (see `far_times`). Two things it
 does not write as we want them, and then each row is put together from its columns' texts: decimals
 (it quotes them) and doubles that are no finite number (it writes null). Both ways give a row the
 same bytes, so equal rows are equal bytes whatever stands beside them.
@@ -11,11 +12,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.json_wire import has
+from headrace.core import far_times
 from headrace.core.types import (
     BINARY,
     DATE,
@@ -25,6 +28,7 @@ from headrace.core.types import (
     TIMESTAMP,
     Array,
     Decimal,
+    Field,
     Schema,
     Struct,
     Type,
@@ -42,7 +46,7 @@ BETWEEN = b"},{"
 """What stands between two rows of an array."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JsonEncoder:
     """Writes rows of this schema, each as one JSON object on a line, fields in its order."""
 
@@ -59,17 +63,37 @@ class JsonEncoder:
 
     def encode(self, frame: pl.DataFrame) -> bytes:
         """The lines of these rows."""
-        import polars as pl
+        far = {name for name in self._timed if far_times.is_far(frame[name])}
+        return _encoded(*_near(frame, self.schema, far)) if far else _encoded(frame, self.schema)
 
-        out = BytesIO()
-        if any(_needs_texts(frame[field.name], field.type) for field in self.schema):
-            lines = frame.select(_line(self.schema))
-            lines.write_csv(out, include_header=False, quote_style="never")
-        elif len(self.schema):
-            return _lines(pl.DataFrame([_shown(frame[f.name], f.type) for f in self.schema]))
-        else:
-            out.write(b"{}\n" * frame.height)
-        return out.getvalue()
+    @cached_property
+    def _timed(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.schema if has(field.type, DATE, TIMESTAMP))
+
+
+def _near(frame: pl.DataFrame, schema: Schema, far: set[str]) -> tuple[pl.DataFrame, Schema]:
+    """The rows, and their columns, with texts for what is not to be written as a time."""
+    fields = [
+        Field(field.name, far_times.type_written(field.type), field.nullable)
+        if field.name in far
+        else field
+        for field in schema
+    ]
+    return frame.with_columns(far_times.written(frame[name]) for name in far), Schema(tuple(fields))
+
+
+def _encoded(frame: pl.DataFrame, schema: Schema) -> bytes:
+    import polars as pl
+
+    out = BytesIO()
+    if any(_needs_texts(frame[field.name], field.type) for field in schema):
+        lines = frame.select(_line(schema))
+        lines.write_csv(out, include_header=False, quote_style="never")
+    elif len(schema):
+        return _lines(pl.DataFrame([_shown(frame[f.name], f.type) for f in schema]))
+    else:
+        out.write(b"{}\n" * frame.height)
+    return out.getvalue()
 
 
 def _needs_texts(column: pl.Series, type: Type) -> bool:

@@ -8,6 +8,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import BytesEncoder
+from headrace.connectors.formats.json_encode import JsonEncoder
 from headrace.connectors.kafka.sink.batches import SIZE, Headers, Records
 from headrace.connectors.kafka.sink.keys import keys
 from headrace.connectors.kafka.sink.murmur import partitions
@@ -45,7 +46,7 @@ class Recipe:
         named = frame.with_columns(self.row_topic.alias(TOPIC))
         if named[TOPIC].null_count():
             row = named.filter(named[TOPIC].is_null()).head(1)
-            shown = row.select(self.values.names).write_ndjson().strip()
+            shown = JsonEncoder(self.values).encode(row).decode().strip()
             hint = "the expression is null there: filter such rows, or use coalesce"
             raise ConnectorError(f"a row has no topic: {shown}", hint, final=True)
         parts = named.partition_by(TOPIC, maintain_order=True, include_key=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.core.expressions.batches import per_column
+from headrace.core.expressions.calendar import WRITTEN_DAYS
 from headrace.core.expressions.typed import Form
 from headrace.core.types import (
     BINARY,
@@ -20,8 +21,7 @@ from headrace.core.types import (
 
 _BYTES: dict[Type, int] = dict(zip(INTEGERS, (1, 2, 4, 8), strict=True))
 
-# The years that Polars prints, and the cycle in which the calendar repeats.
-_PRINTED_DAYS = 95_000_000
+# The cycle in which the calendar repeats.
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
 
 
@@ -85,7 +85,7 @@ def _timestamp(value: pl.Series) -> pl.Series:
 
 
 def _printable(days: pl.Series) -> bool:
-    return not (days.abs() > _PRINTED_DAYS).any()
+    return not (days.abs() > WRITTEN_DAYS).any()
 
 
 def _cycled(days: pl.Series) -> pl.Series:

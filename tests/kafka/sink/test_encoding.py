@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal as Number
 from typing import Any
@@ -133,6 +134,15 @@ def test_rows_are_parted_by_their_topic_and_one_without_is_shown() -> None:
     assert [(topic, part["n"].to_list()) for topic, part in parts] == [("a", [1, 3]), ("b", [2])]
     with pytest.raises(ConnectorError, match=r'a row has no topic: {"k":null,"n":4}'):
         recipe(row_topic=pl.col("k")).by_topic(pl.DataFrame({"k": ["a", None], "n": [3, 4]}))
+
+
+def test_a_row_without_a_topic_is_shown_as_it_would_be_written() -> None:
+    columns = Schema((Field("b", BINARY), Field("t", TIMESTAMP)))
+    far = pl.Series([2**63 - 1]).cast(pl.Datetime("us", "UTC"))
+    frame = pl.DataFrame({"b": [b"hi"], "t": far})
+    said = r'a row has no topic: {"b":"aGk=","t":"\+294247-01-10T04:00:54.775807Z"}'
+    with pytest.raises(ConnectorError, match=said):
+        replace(recipe(row_topic=pl.lit(None)), values=columns).by_topic(frame)
 
 
 def test_values_of_csv_may_have_line_ends_in_them() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.user_code import UserCodeError
-from tests.process.test_process_freezing import step
+from tests.process.test_process_freezing import CLASSES, step
 from tests.reference.pipelines import BEGIN, SCHEMA
 from tests.runtime.chains import Event, Subtasks, plan_of, planned
 
@@ -83,3 +84,40 @@ def test_a_row_that_cannot_be_made_is_left_out_and_those_behind_it_are_not() -> 
     subtasks.said(rows((1, 0), (7, 1), (8, 2), (2, 3), (9, 4), (0, 5)))
     assert out(clean.said(END)) == out(subtasks.said(END)) != []
     assert [each.failed for each in subtasks.compiled] == [{"step": 3}]
+
+
+LEAVING = """
+import sys
+from headrace.core.process import Process, timer
+
+class Leaving(Process):
+    stop = timer()
+
+    def on_row(self, row, state, out):
+        state.stop = self.event_time
+        if row.v == 1:
+            sys.exit(1)
+
+    def on_timer(self, at, state, out):
+        sys.exit(2)
+"""
+
+
+@pytest.mark.parametrize("on_error", ["", ", on_error: skip"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (1, r"^leaving\.py:11: SystemExit: 1 \(in the row .* of the key 1\)"),
+        (2, r'^leaving\.py:14: SystemExit: 2 \(in timer "stop" at .* of the key 1\)'),
+    ],
+)
+def test_a_class_that_ends_the_process_is_told_whatever_becomes_of_rows_that_fail(
+    tmp_path: Path, on_error: str, value: int, message: str
+) -> None:
+    file = tmp_path / "leaving.py"
+    file.write_text(LEAVING)
+    clauses = step("Leaving", on_error=on_error).replace(str(CLASSES), str(file))
+    subtasks = Subtasks(plan_of(clauses), 1)
+    subtasks.said(rows((value, 0)))
+    with pytest.raises(UserCodeError, match=message):
+        subtasks.said(END)

@@ -179,7 +179,9 @@ class Processing(Timely):
     def _made(self, kind: Any) -> Any:
         try:
             return kind()
-        except Exception as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
             raise self._failing.of_making(error) from error
 
     def _timers(self, name: str, timers: Timers) -> Due:

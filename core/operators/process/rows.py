@@ -112,12 +112,11 @@ class RowByRow:
         work = self._work
         work.begin(rows.cells, rows.times)
         self._rows, self.moments = len(rows.cells), []
-        if self._careful:
-            self._carefully(rows, timers)
-            return
         numbers = count()
         try:
-            if timers is None or (times := work.times) is None:
+            if self._careful:
+                self._carefully(rows, numbers, timers)
+            elif timers is None or (times := work.times) is None:
                 self._all(rows, numbers)
             else:
                 self._in_time(rows, numbers, times, timers)
@@ -156,10 +155,10 @@ class RowByRow:
             if (found := call(row, cell, out)) is not None:
                 raise self._failing.returned(found, call.__name__)
 
-    def _carefully(self, rows: Came, timers: Timers | None) -> None:
+    def _carefully(self, rows: Came, numbers: Iterator[int], timers: Timers | None) -> None:
         work, made = self._work, iter(rows.rows)
         times = None if timers is None else work.times
-        for at, call, cell in zip(count(), rows.calls, rows.cells, strict=False):
+        for at, call, cell in zip(numbers, rows.calls, rows.cells, strict=False):
             if timers is not None and times is not None and times[at] > timers.next_us:
                 self.fire(timers.due(times[at]))
             work.at = at
@@ -168,7 +167,10 @@ class RowByRow:
     def _try(
         self, cell: Any, call: Call, what: Callable[[], Any], of: Callable[[], dict[str, Any]]
     ) -> None:
-        """Do something to a cell, or nothing, and note what has failed."""
+        """Do something to a cell, or nothing, and note what has failed.
+
+        What is no Exception fails the job: sys.exit(), or a panic of Polars.
+        """
         saved, marked = cell._cells.saved(cell), self._outs.marked()
         try:
             found = call(what(), cell, self._outs.out)
@@ -214,12 +216,11 @@ class RowByRow:
     def _call(self, cell: Any, name: str, at_us: int, out: Any) -> None:
         call, at = self._on_timer, moment(at_us)
         assert call is not None, "only a class with on_timer may declare timers"
-        if self._careful:
-            row = {"key": cell._id, "timer": name, "at": at}
-            self._try(cell, call, lambda: at, lambda: row)
-            return
+        row = {"key": cell._id, "timer": name, "at": at}
         try:
-            if (found := call(at, cell, out)) is not None:
+            if self._careful:
+                self._try(cell, call, lambda: at, lambda: row)
+            elif (found := call(at, cell, out)) is not None:
                 raise self._failing.returned(found, "on_timer")
         except (KeyboardInterrupt, GeneratorExit):
             raise

@@ -110,7 +110,7 @@ class Failure:
     final: bool = False
     """Whether another attempt would end in the same way."""
     raised: str = ""
-    """Where, in a user's code or of what it returned, whichever row it was on."""
+    """Where, in a user's code or ours or of what it returned, whichever row it was on."""
 
 
 @dataclass(frozen=True, slots=True)

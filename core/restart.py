@@ -10,9 +10,10 @@ where the failure is one that no restart will change.
 
 The same failure three times running is the end under every strategy: a record that cannot be read,
 or a function that raises, would fail for ever. It is the same if its text, its part, its split and
-its position are. A user's code may fail on another row each time, on whichever comes to it first:
-there it is also the same if the line is, and attempts began from the same checkpoint. Trouble of
-the outside world that may pass (a full disk, a broker that is away) is left to the strategy.
+its position are. A user's code may fail on another row each time, on whichever comes to it first,
+and a defect of ours say something else of itself: there it is also the same if the line is, and
+attempts began from the same checkpoint. Trouble of the outside world that may pass (a full disk, a
+broker that is away) is left to the strategy.
 Without a position, an attempt that kept well in between begins the count anew; at a position it
 does not, for to get there may take long.
 """
@@ -59,7 +60,7 @@ class Restarts:
     """When the attempt that failed now was to begin; None for the first."""
     _last: Place | None = None
     _raised: tuple[str, str, int] | None = None
-    """Of a user's code: where it was raised, in which part, and from which checkpoint on."""
+    """Of code, a user's or ours: where it was raised, in which part, and since which checkpoint."""
     _times: int = 0
 
     def __post_init__(self) -> None:

@@ -58,4 +58,7 @@ def failure(error: BaseException, *parts: str) -> Failure:
         case UserCodeError():
             return Failure(error.message, where, hint=error.hint, raised=raised(error))
     trace = "".join(traceback.format_exception(error))
-    return Failure(f"{type(error).__name__}: {error}", where, defect=trace)
+    # What is said of it may differ each time, as by the number of a task of Polars. Of the system's
+    # errors the line says little: they may pass.
+    at = "" if isinstance(error, OSError) else raised(error)
+    return Failure(f"{type(error).__name__}: {error}", where, defect=trace, raised=at)

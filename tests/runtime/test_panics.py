@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory, MemorySink
-from headrace.core.contracts import Surroundings
+from headrace.connectors.memory import Memory, MemorySink, MemoryWriter
+from headrace.core.bench import Bench
+from headrace.core.channel import Bounds
+from headrace.core.contracts import Surroundings, Writer
+from headrace.core.keeping import Keeping
 from headrace.core.messages import Handle
+from headrace.core.pipeline.settings import FixedRestart
 from headrace.core.plan import nodes
+from headrace.core.restart import Restarts
+from headrace.core.state import Document
 from headrace.core.types import Schema
 from headrace.core.user_code import UserCodeError
-from tests.runtime.running import simulated, threaded
+from headrace.state.storage.local import LocalStore
+from headrace.state.storage.memory_disk import MemoryDisk
+from tests.runtime.running import job_of, run_simulated, simulated, threaded
 
 ROWS = {"in": {"a": [pl.DataFrame({"id": range(3000)})]}}
 TEXT = """
@@ -21,6 +31,7 @@ sources: {s: {memory: {data: in}, schema: {id: bigint}}}
 steps: {m: {from: s, map: {python: "f.py:f", returns: {id: bigint}, mode: %s}}}
 sinks: {out: {from: m, memory: {data: out}}}
 """
+TEN_TIMES = FixedRestart.model_construct(attempts=10, delay=timedelta(seconds=1))
 PANIC = "import polars as pl\ndef f(rows):\n    raise pl.exceptions.PanicException('oh')\n"
 EXIT = "import sys\ndef f(rows):\n    sys.exit('bye')\n"
 
@@ -65,3 +76,41 @@ def test_in_a_commit(tmp_path: Path) -> None:
     outcome = simulated(tmp_path, TEXT % "batch", Panicking(ROWS), 0)
     assert outcome.failure is not None
     assert (outcome.failure.message, outcome.failure.step) == ("PanicException: oh", "out")
+
+
+class Numbering(Memory):
+    """Memory whose writers panic with another text each time, as Polars' tasks do."""
+
+    def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
+        return NumberingSink(self, "out")
+
+
+class NumberingSink(MemorySink):
+    """Has no other writers."""
+
+    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+        """One that writes nothing."""
+        return NumberingWriter(self, subtask)
+
+
+class NumberingWriter(MemoryWriter):
+    """Panics."""
+
+    async def write(self, frame: pl.DataFrame) -> None:
+        """It is not written."""
+        number = next(self.sink.memory.numbers)
+        raise pl.exceptions.PanicException(f"JoinError::Panic(Id({number}))")
+
+
+def test_one_that_says_something_else_each_time_ends_the_job_when_it_has_come_three_times(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "f.py").write_text("def f(rows): return rows\n")
+    memory = Numbering(ROWS)
+    job = job_of(tmp_path, TEXT % "batch", memory, Bench(), Bounds())
+    store = LocalStore(MemoryDisk(), "/checkpoints", "0" * 32)
+    store.prepare()
+    job.keeping = Keeping(store, Restarts(TEN_TIMES))
+    outcome = run_simulated(job, 0)
+    assert outcome.failure is not None
+    assert outcome.failure.message == "PanicException: JoinError::Panic(Id(2))"

@@ -18,6 +18,7 @@ from headrace.core.pipeline.settings import (
 )
 from headrace.core.pipeline.text import Text
 from headrace.core.restart import Restarts
+from headrace.core.telling import failure
 
 
 def exponential(jitter: str = "0") -> ExponentialRestart:
@@ -156,3 +157,14 @@ def test_strategies_that_do_not_say_when_a_job_is_well_take_ten_minutes() -> Non
         restarts.failed(NOWHERE, 0, 0)
         restarts.failed(NOWHERE, 3, 0)
         assert (restarts.failed(NOWHERE, 6 + pause_s, 0) is None) == final
+
+
+def test_of_errors_of_the_system_the_text_counts_and_not_the_line_alone() -> None:
+    def raised(number: int) -> Failure:
+        try:
+            raise OSError(f"no space left on device: part-{number}")
+        except OSError as error:
+            return failure(error, "out")
+
+    restarts = Restarts(exponential())
+    assert all(restarts.failed(raised(number), number, 0) is not None for number in range(5))

@@ -54,6 +54,38 @@ def test_timers_by_the_wall_clock() -> None:
     assert trial.out[-1]["total"] == 1
 
 
+class Late(Process):
+    n = value("bigint", default=0, ttl="10s")
+    stop = timer()
+
+    def on_row(self, row: Payment, state: Late, out: Out) -> None:
+        state.n += 1
+        state.stop = self.event_time + timedelta(seconds=1)
+
+    def on_timer(self, at: datetime, state: Late, out: Out) -> None:
+        out(n=state.n, at=at)
+
+
+class ManyLate(Late):
+    n = value("bigint", default=0, ttl="10s")
+    stop = timer()
+    on_row = None  # type: ignore[assignment]
+
+    def on_rows(self, rows: pl.DataFrame, state: AllState, out: AllOut) -> None:
+        state.n.set(state.n.get() + 1)
+        state.stop.set(self.event_times + timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("kind", [Late, ManyLate])
+def test_for_rows_that_come_late_it_is_what_the_watermark_says(kind: type[Process]) -> None:
+    returns = {"n": "bigint", "at": "timestamp"}
+    trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns=returns, order="arrival")
+    for came, watermark in ((100, 100), (50, 101), (51, 105)):
+        trial.row(k="a", v=1, at=at(came))
+        trial.watermark(at(watermark))
+    assert trial.out == [{"n": 2, "at": at(100)}, {"n": 3, "at": at(101)}]
+
+
 def test_a_timer_set_to_what_has_passed_comes_at_once() -> None:
     class Hasty(Process):
         now_or_never = timer()

@@ -115,7 +115,7 @@ class ProcessingMany(Processing):
         self._kept.let_go()
 
     def _together(self, rows: pl.DataFrame) -> Iterator[Output]:
-        together = Together(rows, self._grouping.inside)
+        together = Together(rows, self._grouping.inside, self._work.clock_us)
         keys = together.encoded
         for column in self._columns.values():
             column.begin(together, keys)

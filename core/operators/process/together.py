@@ -25,9 +25,10 @@ ROW = "__row"
 class Together:
     """The rows that are handled, and which of them are of one key."""
 
-    def __init__(self, frame: pl.DataFrame, key: tuple[str, ...]) -> None:
+    def __init__(self, frame: pl.DataFrame, key: tuple[str, ...], clock_us: int) -> None:
         """`key` are the columns of the key."""
         self.frame = frame
+        self._clock_us = clock_us
         self.keys, self.of = _distinct(frame, key)
         self._key = key
         self._last: pl.Series | None = None
@@ -51,10 +52,14 @@ class Together:
 
     @property
     def times(self) -> pl.Series | None:
-        """The event time of each row in microseconds, if rows have one."""
+        """What time it is at each row in microseconds: its own, or the clock, if that is ahead.
+
+        None if rows have none.
+        """
         if EVENT_TIME not in self.frame.columns:
             return None
-        return microseconds(self.frame[EVENT_TIME])
+        times = microseconds(self.frame[EVENT_TIME])
+        return times if int(times.min()) >= self._clock_us else times.clip(self._clock_us)  # type: ignore[arg-type]
 
 
 def _distinct(frame: pl.DataFrame, key: tuple[str, ...]) -> tuple[pl.DataFrame, pl.Series]:

@@ -4,11 +4,12 @@ Its calendar ends with the years -262143 and 262142; a timestamp goes on to 2942
 5881580. Debezium writes the last microsecond of all for infinity. Whoever writes rows asks first
 whether a column is far, by its least and its greatest value, which costs a microsecond, and writes
 a far one in the slower way: as Polars writes the years that it knows, with all digits and a sign.
+Python has the years 1 to 9999 alone: rows that become its values are looked at in the same way.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.expressions import calendar
 from headrace.core.types import DATE, STRING, TIMESTAMP, Array, Field, Struct, Type
@@ -17,24 +18,37 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def is_far(column: pl.Series) -> bool:
-    """Whether such a time is somewhere in the column, at any depth.
+Days: TypeAlias = "tuple[int, int]"
+"""The first and the last that somebody has."""
+OF_POLARS: Days = (-calendar.WRITTEN_DAYS, calendar.WRITTEN_DAYS)
+OF_PYTHON: Days = (-719_162, 2_932_896)
+
+
+def is_far(column: pl.Series, known: Days = OF_POLARS) -> bool:
+    """Whether a time of no known day is somewhere in the column, at any depth.
 
     Of one row it takes 3 us; `to_physical` instead of the casts would take 20.
     """
     import polars as pl
 
     match column.dtype:
-        case pl.Datetime():
-            return _is_beyond(column.cast(pl.Int64), calendar.WRITTEN_DAYS * calendar.DAY_US)
+        case pl.Datetime(time_unit="us"):
+            first, last = known
+            day_us = calendar.DAY_US
+            return _is_beyond(column.cast(pl.Int64), first * day_us, (last + 1) * day_us - 1)
         case pl.Date():
-            return _is_beyond(column.cast(pl.Int32), calendar.WRITTEN_DAYS)
+            return _is_beyond(column.cast(pl.Int32), *known)
         case pl.List() as type if _has_times(type):
-            return any(map(is_far, _elements(column)))
+            return any(is_far(each, known) for each in _elements(column))
         case pl.Struct() as type:
             timed = (f.name for f in type.fields if _has_times(f.dtype))
-            return any(is_far(column.struct.field(name)) for name in timed)
+            return any(is_far(column.struct.field(name), known) for name in timed)
     return False
+
+
+def for_python(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows to be shown, with texts for the times of each column that Python has not whole."""
+    return frame.with_columns(written(column) for column in frame if is_far(column, OF_PYTHON))
 
 
 def written(column: pl.Series) -> pl.Series:
@@ -77,9 +91,9 @@ def _elements(column: pl.Series) -> list[pl.Series]:
     return seen
 
 
-def _is_beyond(numbers: pl.Series, limit: int) -> bool:
+def _is_beyond(numbers: pl.Series, first: int, last: int) -> bool:
     low, high = numbers.min(), numbers.max()
-    return isinstance(low, int) and isinstance(high, int) and (low < -limit or high > limit)
+    return isinstance(low, int) and isinstance(high, int) and (low < first or high > last)
 
 
 def _has_times(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
@@ -90,7 +104,7 @@ def _has_times(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
             return _has_times(type.inner)
         case pl.Struct():
             return any(_has_times(field.dtype) for field in type.fields)
-    return isinstance(type, pl.Datetime | pl.Date)
+    return isinstance(type, pl.Date) or (isinstance(type, pl.Datetime) and type.time_unit == "us")
 
 
 def _text(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.blame import blamed
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
+from headrace.core.far_times import OF_PYTHON, for_python, is_far
 from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
 from headrace.core.operators.returned import Returned
 from headrace.core.ordinals import parted, retimed
 from headrace.core.plan import nodes
+from headrace.core.types import quoted
 from headrace.core.user_code import UserCodeError, load_function, row_said, said, where
 
 if TYPE_CHECKING:
@@ -117,6 +119,7 @@ class Map(Stateless):
         origin: list[int] = []
         number: list[int] = []
         failures: list[FailedRow] = []
+        frame, hidden = self._of_python(frame, hidden, failures)
         for at, row in enumerate(frame.iter_rows(named=True)):
             try:
                 answer = self._returned.rows(self._function(dict(row)))
@@ -132,6 +135,32 @@ class Map(Stateless):
         result = self._returned.frame(made)
         whence, which = pl.Series(origin, dtype=pl.UInt32), pl.Series(number, dtype=pl.Int64)
         yield self._stream, self._timed(result, _parted(hidden, whence, which))
+
+    def _of_python(
+        self, frame: pl.DataFrame, hidden: pl.DataFrame, failures: list[FailedRow]
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The rows without those with a time that Python has not: they fail."""
+        import polars as pl
+
+        far = [column for column in frame if is_far(column, OF_PYTHON)]
+        if not far:
+            return frame, hidden
+        fit: list[bool] = []
+        for at in range(frame.height):
+            name = next((c.name for c in far if is_far(c.slice(at, 1), OF_PYTHON)), None)
+            fit.append(name is None)
+            if name is not None:
+                failures.append(self._unfit(name, frame.slice(at, 1)))
+        fitting = pl.Series(fit, dtype=pl.Boolean)
+        return frame.filter(fitting), hidden.filter(fitting) if hidden.width else hidden
+
+    def _unfit(self, column: str, row: pl.DataFrame) -> FailedRow:
+        shown = for_python(row).row(0, named=True)
+        message = f"{self._name}: column {quoted(column)} is a time of none of the years 1 to 9999"
+        if self._failed is None:
+            hint = "Python has no such time: leave it out before the step, or make a text of it"
+            raise UserCodeError(f"{message} (in the row {row_said(shown)})", hint)
+        return FailedRow(message, shown)
 
     def _failure(self, error: Exception, row: dict[str, Any]) -> FailedRow:
         message = error.message if isinstance(error, UserCodeError) else said(error)

@@ -10,7 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from headrace.cli.state.values import plain
 from headrace.connectors.registry import REGISTRY
+from headrace.core.types import TIMESTAMP, to_polars
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -365,3 +367,10 @@ def test_diff_with_a_file_that_is_no_pipeline(files: Headrace) -> None:
     ran = files("state", "diff", "test", "q.yaml")
     assert (ran.status, ran.out) == (2, "")
     assert "q.yaml:2" in ran.err
+
+
+def test_a_time_that_polars_cannot_write_is_shown_with_its_year_in_full() -> None:
+    far = pl.Series("at", [2**63 - 1, None]).cast(to_polars(TIMESTAMP))
+    nested = far.to_frame().select("at", all=pl.concat_list("at"))
+    text = "+294247-01-10T04:00:54.775807Z"
+    assert plain(nested) == [{"at": text, "all": [text]}, {"at": None, "all": [None]}]

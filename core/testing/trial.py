@@ -41,7 +41,7 @@ from headrace.core.process.declared import Kind
 from headrace.core.process.process import Process, in_us
 from headrace.core.testing.plain import PlainState
 from headrace.core.type_parser import parse_type
-from headrace.core.types import Field, Schema, to_polars
+from headrace.core.types import TIMESTAMP, Array, Field, Schema, Struct, to_polars
 from headrace.core.user_code import UserCode
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ class Trial:
         self._event_time = event_time
         self._came = 0
         self._now_us = START_US
-        in_time = (order or ("event_time" if event_time else "arrival")) == "event_time"
-        if in_time and event_time is None:
-            raise ValueError("order: event_time goes by a column: say event_time")
+        names = (key,) if isinstance(key, str) else tuple(key)
+        _check(self._schemas[:1] if self._ruled else self._schemas, names, event_time)
+        in_time = _is_in_time(order, event_time)
         without = self._schemas[:1] if self._ruled and not in_time else self._schemas
         if event_time is not None and not all(event_time in schema for schema in without):
             raise ValueError(f'there is no column "{event_time}" to be the event time')
@@ -109,7 +109,6 @@ class Trial:
         file, states = Path(inspect.getfile(kind)), tuple(self._states.items())
         body = nodes.Body(file.name, kind.__name__, _schema(returns), named, in_time, states)
         code = GivenCode(file.parent, file.name, kind.__name__, kind)
-        names = (key,) if isinstance(key, str) else tuple(key)
         self._operator = self._made(body, names, Around("trial", code, None, frozenset()))
 
     def _made(self, body: nodes.Body, key: tuple[str, ...], around: Around) -> Operator:
@@ -236,6 +235,32 @@ def _inputs(
     if rows is None and rules is None and left is not None and right is not None:
         return _schema(left), _schema(right)
     raise TypeError("say the columns of rows, perhaps with rules, or those of left and right")
+
+
+def _is_in_time(order: str | None, event_time: str | None) -> bool:
+    """Whether rows are handled in the order of event time."""
+    found = order or ("event_time" if event_time else "arrival")
+    if found not in ("event_time", "arrival"):
+        raise ValueError(f'order: wanted "event_time" or "arrival", got "{order}"')
+    if found == "event_time" and event_time is None:
+        raise ValueError("order: event_time goes by a column: say event_time")
+    return found == "event_time"
+
+
+def _check(schemas: Sequence[Schema], key: Sequence[str], event_time: str | None) -> None:
+    """Raises ValueError at what a pipeline refuses as well; `schemas` are of rows with the key."""
+    if not key:
+        raise ValueError("state and timers belong to a key: say its columns")
+    for name in key:
+        types = [field.type for schema in schemas if (field := schema.get(name)) is not None]
+        if any(isinstance(type, Array | Struct) for type in types):
+            raise ValueError(f'key "{name}": wanted a single value, got {types[0]}')
+        if len(set(types)) > 1:
+            raise ValueError(f'key "{name}" is {types[0]} on the left, and {types[1]} on the right')
+    for schema in schemas:
+        field = None if event_time is None else schema.get(event_time)
+        if field is not None and field.type != TIMESTAMP:
+            raise ValueError(f'the event time "{event_time}" is a timestamp, and not {field.type}')
 
 
 def _key(schema: Schema, names: Sequence[str]) -> tuple[nodes.Computed, ...]:

@@ -225,3 +225,28 @@ def test_rows_of_a_class_have_its_columns_only() -> None:
     Wrong.on_row.__annotations__["row"] = Alien
     with pytest.raises(UserCodeError, match='row class Alien has "amuont", and rows have not'):
         Trial(Wrong, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"key": []}, "state and timers belong to a key: say its columns"),
+        ({"key": "tags"}, 'key "tags": wanted a single value, got array<string>'),
+        ({"order": "arival"}, 'order: wanted "event_time" or "arrival", got "arival"'),
+        ({"event_time": "k"}, 'the event time "k" is a timestamp, and not string'),
+        (
+            {"rows": None, "left": ROWS, "right": {**ROWS, "k": "int"}},
+            'key "k" is string on the left, and int on the right',
+        ),
+    ],
+)
+def test_what_a_pipeline_refuses_a_trial_refuses(said: dict[str, Any], message: str) -> None:
+    class Idle(Process):
+        def on_row(self, row: Any, state: Idle, out: Out) -> None: ...
+
+        on_left = on_right = on_row
+
+    rows = {**ROWS, "tags": "array<string>"}
+    returns = {"k": "string"}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Trial(Idle, **{"key": "k", "rows": rows, "event_time": "at", "returns": returns, **said})

@@ -50,7 +50,7 @@ HABITS: Mapping[str, str] = {
     **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
 }
 IN_WINDOW = (
-    *("lateness", "late_to", "trigger", "evict", "tumble", "slide", "session", "cumulate"),
+    *("lateness", "trigger", "evict", "tumble", "slide", "session", "cumulate"),
     *("accumulate", "every", "offset", "global"),
 )
 
@@ -63,6 +63,8 @@ def in_step(key: str, connectors: Connectors) -> str:
         return "a union is a list: from: [a, b]"
     if key in IN_WINDOW:
         return 'it belongs inside "window"'
+    if key == "late_to":
+        return "it belongs inside window, process, join, connect or broadcast"
     if key in connectors:
         return _place_of(connectors[key])
     if key in SourceKeys.written():

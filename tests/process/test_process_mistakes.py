@@ -240,6 +240,11 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
             'key "k" is int in "a", and bigint in "b" | cast one of them in a step before',
         ),
         (
+            "from: a, key: k, late_to: late, process: {python: wrong.py:Fine, returns: {k: int}}",
+            TIMED,
+            'unknown key "late_to" | it belongs inside window, process, join, connect or broadcast',
+        ),
+        (
             "connect: {left: a, right: c}, key: k,"
             " process: {python: wrong.py:Fine, returns: {k: int}}}\n"
             "  c: {from: b, select: {kk: k, at: at}",

@@ -26,7 +26,11 @@ Known: TypeAlias = FrozenRuns | FrozenTable | FrozenEntries
 
 
 class Unopened:
-    """A state that was restored, and that nobody has opened since."""
+    """A state that was restored, and that nobody has opened since.
+
+    It is read once. Who opens it when the first rows come, having looked for its columns, may be
+    so late that the checkpoint that it was restored from is gone.
+    """
 
     def __init__(self, name: str, owner: Owner) -> None:
         self._name = name
@@ -35,7 +39,7 @@ class Unopened:
         self._all = tuple(each for each in owner.restored if name in each.names)
         self._restored = tuple(each for each in self._all if owner.holds(each))
 
-    @property
+    @cached_property
     def frames(self) -> list[pl.DataFrame]:
         """If it is one of runs: its frames."""
         return [
@@ -44,7 +48,7 @@ class Unopened:
             for frame in each.runs(self._name, shared(self._groups, each.groups))
         ]
 
-    @property
+    @cached_property
     def tables(self) -> list[pl.DataFrame]:
         """If it is a table: its rows; those of some have UNTIL, those of others need not."""
         parts = (

@@ -29,6 +29,9 @@ from headrace.core.types import TIMESTAMP, to_polars
 if TYPE_CHECKING:
     import polars as pl
 
+NEW = "__new"
+"""Whether a key was not known."""
+
 
 class InTime(Forgetting, ABC):
     """What waits, and who is late; what becomes of rows whose time has come is `_chosen`."""
@@ -107,13 +110,16 @@ class FirstInTime(InTime):
 
         keys = rows[KEY].unique(maintain_order=True)
         found = self.table().find(keys)
+        # A key that was remembered without ttl has no time, and yet it is known.
         known = pl.DataFrame({KEY: keys[found[ASKED]], LAST: found[LAST]})
+        known = known.with_columns(pl.lit(False).alias(NEW))
         rows = rows.join(known, on=KEY, how="left", maintain_order="left")
         before = pl.col(EVENT_TIME).shift(1).over(KEY).fill_null(pl.col(LAST))
         since_us = (pl.col(EVENT_TIME) - before).dt.total_microseconds()
         renewed = rows.group_by(KEY, maintain_order=True).agg(pl.col(EVENT_TIME).max().alias(LAST))
         self.put(renewed, renewed[LAST])
-        return rows.filter((since_us > self._after_us).fill_null(True)).drop(LAST)
+        is_new = (since_us > self._after_us).fill_null(pl.col(NEW).fill_null(True))
+        return rows.filter(is_new).drop(LAST, NEW)
 
 
 class LastInTime(InTime):

@@ -110,3 +110,31 @@ def test_an_aggregate_of_changes_in_another_order_or_twice(
     job.before(pipeline("from: sums, key: k, aggregate: {m: max(v), l: min(v)}", SUMS))
     found = job.after(pipeline(f"from: sums, key: k, aggregate: {now}", SUMS), "k m l")
     assert found == [(1, 10, 1), (2, 30, 2), (3, 20, 20)]
+
+
+def test_a_key_that_was_remembered_without_ttl_is_known(
+    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(given, "BEFORE", [*given.BEFORE, (9, "z", 9, 0.5, 3)])
+    step = "from: rows, dedup: {key: k, order: event_time}"
+    job = Job(tmp_path, backend)
+    job.before(pipeline(step))
+    text = pipeline(step.replace("key: k", "key: k, ttl: 1h"))
+    assert job.after(text, "k v") == [(1, 1), (2, 2), (3, 20), (9, 9)]
+
+
+@pytest.mark.parametrize(
+    "step", ["dedup: {key: k, keep: last, order: event_time}", "top: {n: 1, by: v}"]
+)
+def test_keys_that_come_to_a_subtask_when_the_checkpoint_of_before_is_gone(
+    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    of_the_first = [1, 3, 5, 7]
+    monkeypatch.setattr(given, "BEFORE", [(k, "a", k, 0.5, 0) for k in of_the_first])
+    monkeypatch.setattr(given, "AFTER", [(k, "b", k, 0.5, 1) for k in range(1, 20)])
+    key = "" if "dedup" in step else "key: k, "
+    text = pipeline(f"from: rows, {key}{step}").replace("delay: 0s", "delay: 9s")
+    job = Job(tmp_path, backend)
+    job.before(f"settings: {{parallelism: 1}}\n{text}")
+    found = job.after(f"settings: {{parallelism: 2}}\n{text}", "k v")
+    assert found == sorted([(k, k) for k in range(1, 20)], key=repr)

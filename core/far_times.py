@@ -9,7 +9,7 @@ Python has the years 1 to 9999 alone: rows that become its values are looked at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.core.expressions import calendar
 from headrace.core.types import DATE, STRING, TIMESTAMP, Array, Field, Struct, Type
@@ -44,6 +44,25 @@ def is_far(column: pl.Series, known: Days = OF_POLARS) -> bool:
             timed = (f.name for f in type.fields if _has_times(f.dtype))
             return any(is_far(column.struct.field(name), known) for name in timed)
     return False
+
+
+def unfit(frame: pl.DataFrame) -> list[str | None]:
+    """Of each row, the first column with a time that Python has not; nothing if none has one."""
+    far = [column for column in frame if is_far(column, OF_PYTHON)]
+    if not far:
+        return []
+    return [
+        next((column.name for column in far if is_far(column.slice(at, 1), OF_PYTHON)), None)
+        for at in range(frame.height)
+    ]
+
+
+def listed(frame: pl.DataFrame) -> list[tuple[Any, ...] | None]:
+    """The rows as Python has them; None for one with a time that it has not."""
+    columns = unfit(frame)
+    if not columns:
+        return list(frame.iter_rows())
+    return [None if column else frame.row(at) for at, column in enumerate(columns)]
 
 
 def for_python(frame: pl.DataFrame) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from headrace.connectors.tables.sql import SqlOptions
 from headrace.connectors.tables.threads import in_thread
 from headrace.connectors.tables.urls import masked
 from headrace.core.contracts import ConnectorError, Surroundings
+from headrace.core.far_times import listed
 from headrace.core.plan import nodes
 from headrace.core.problems import did_you_mean
 from headrace.core.types import BOOLEAN, DATE, STRING, TIMESTAMP, Type, is_numeric
@@ -93,7 +94,7 @@ class SqlTable:
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
         """One query."""
         query = Query()
-        rows = list(keys.iter_rows())
+        rows = listed(keys)
         at, found = await self._in_thread(query, partial(self._find, query, rows))
         return found_rows(at, found, self.lookup)
 
@@ -107,7 +108,7 @@ class SqlTable:
         return await in_thread(self.surroundings.bench, work, query.break_off)
 
     def _find(
-        self, query: Query, rows: Sequence[Sequence[Any]]
+        self, query: Query, rows: Sequence[Sequence[Any] | None]
     ) -> tuple[list[int], list[Sequence[object]]]:
         """The rows of these keys, and which each of them is of."""
         import sqlalchemy as sa
@@ -115,6 +116,8 @@ class SqlTable:
         table = self._reflected or self._ready(query)
         asked: dict[Hashable, int] = {}
         for at, row in enumerate(rows):
+            if row is None:  # Python has not a time of it
+                continue
             with suppress(ValueError, OverflowError):  # what the column cannot hold is not there
                 asked[tuple(b(v) for b, v in zip(table.bound, row, strict=True))] = at
         if len(table.keys) == 1:

@@ -146,7 +146,8 @@ class Stage:
         """The key of the first of these rows."""
         if self._kernel.needs_now:
             return "such a key"
-        key = self._kernel(rows.head(1), _UNCOUNTED).select(self._names).row(0, named=True)
+        keys = self._kernel(rows.head(1), _UNCOUNTED).select(self._names)
+        key = for_python(keys).row(0, named=True)
         return ", ".join(f"{name} = {_value(value)}" for name, value in key.items())
 
 

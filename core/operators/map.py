@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.blame import blamed
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
-from headrace.core.far_times import OF_PYTHON, for_python, is_far
+from headrace.core.far_times import for_python, unfit
 from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
 from headrace.core.operators.returned import Returned
 from headrace.core.ordinals import parted, retimed
@@ -142,16 +142,13 @@ class Map(Stateless):
         """The rows without those with a time that Python has not: they fail."""
         import polars as pl
 
-        far = [column for column in frame if is_far(column, OF_PYTHON)]
-        if not far:
+        columns = unfit(frame)
+        for at, column in enumerate(columns):
+            if column is not None:
+                failures.append(self._unfit(column, frame.slice(at, 1)))
+        if not columns:
             return frame, hidden
-        fit: list[bool] = []
-        for at in range(frame.height):
-            name = next((c.name for c in far if is_far(c.slice(at, 1), OF_PYTHON)), None)
-            fit.append(name is None)
-            if name is not None:
-                failures.append(self._unfit(name, frame.slice(at, 1)))
-        fitting = pl.Series(fit, dtype=pl.Boolean)
+        fitting = pl.Series([column is None for column in columns], dtype=pl.Boolean)
         return frame.filter(fitting), hidden.filter(fitting) if hidden.width else hidden
 
     def _unfit(self, column: str, row: pl.DataFrame) -> FailedRow:

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.core.contracts import ConnectorError
 from headrace.core.plan.explain import explain
+from headrace.core.types import TIMESTAMP, to_polars
 from tests.lookup.asking import IDS, SCHEMA, Asking
 from tests.lookup.server import Answer, Site, serving, slow
 
@@ -41,6 +42,17 @@ def test_each_key_is_asked_for_and_404_is_a_miss(tmp_path: Path) -> None:
         assert job.rows()[:4] == [(0, 4, "n4"), (1, 5, None), (2, None, None), (3, 6, "n6")]
         assert set(site.asked) == {"/c/4", "/c/5", "/c/6"}
         assert job.look() == f"{site.url}/c/{{id}}, somebody answers there"
+
+
+def test_a_key_is_asked_and_told_with_its_year_in_full(tmp_path: Path) -> None:
+    far = pl.Series("at", [2**63 - 1]).cast(to_polars(TIMESTAMP)).to_frame()
+    with serving(lambda path: (404, None)) as site:
+        lookup = f'http: {{url: "{site.url}/{{id}}"}}\non: {{id: at}}\nadd: [name]\non_miss: fail'
+        outcome, _ = Asking(tmp_path, lookup, "{at: timestamp}").run(far)
+        assert outcome.failure is not None
+        told = "the table has no row for id = +294247-01-10T04:00:54.775807Z"
+        assert outcome.failure.message == told
+        assert site.asked == ["/%2B294247-01-10T04%3A00%3A54.775807Z"]
 
 
 def test_what_answers_may_look_like(tmp_path: Path) -> None:

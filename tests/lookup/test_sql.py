@@ -92,6 +92,18 @@ add: {{rate: double}}
     assert [row[2] for row in job.rows()] == [1.5, 2.5, 3.5, None]
 
 
+def test_a_day_that_python_has_not_is_not_there_and_others_are_found(
+    tmp_path: Path, url: str
+) -> None:
+    lookup = f'sql: {{url: "{url}", table: customers}}\non: {{since: at}}\nadd: [name]'
+    job = Asking(tmp_path, lookup, "{at: date}", "select: {name: name}")
+    of_ann = (ANN[2] - date(1970, 1, 1)).days
+    at = pl.Series("at", [2_932_897, of_ann, 2**31 - 1], dtype=pl.Int32)
+    outcome, _ = job.run(at.cast(pl.Date).to_frame())
+    assert outcome.failure is None, outcome.failure
+    assert job.rows() == [(None,), ("Ann",), (None,)]
+
+
 def test_a_view_is_a_table_and_misses_are_dropped(tmp_path: Path, url: str) -> None:
     job = asking(tmp_path, url, "on_miss: drop", table="big", add="[name]")
     outcome, _ = job.run(IDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from headrace.core.operators.process.work import Work
 from headrace.core.process import Out, Process, list_of, map_of, value
 from headrace.core.process.declared import Kind, declared
 from headrace.core.testing import Trial
+from headrace.core.user_code import UserCodeError
 
 ROWS = {"k": "string", "v": "bigint", "at": "timestamp"}
 RETURNS = {"k": "string", "items": "array<bigint>"}
@@ -115,6 +117,24 @@ def test_what_is_undone_is_undone_inside_of_maps() -> None:
         each["x"].append(2)
     cells.restore(cell, saved)
     assert dict(cell.nested) == dict(cell.ageing) == {"x": [1]}
+
+
+@pytest.mark.parametrize("name", ["items", "the items"])
+def test_a_struct_that_is_put_out_has_no_other_fields(name: str) -> None:
+    class Misspelt(Process):
+        def on_row(self, row: Any, state: Misspelt, out: Out) -> None:
+            out(row.k, [None, {"n": row.v}])
+            with pytest.raises(Exception, match="is declared array<struct<n:bigint,s:struct<"):
+                out(row.k, [{"n": 1, "s": {"b": 2}}])
+            out(row.k, [{"s": None}, {"m": 3}] if row.v == 1 else row.v)
+
+    type = "array<struct<n: bigint, s: struct<a: int>>>"
+    trial = Trial(Misspelt, key="k", rows=ROWS, returns={"k": "string", name: type})
+    message = rf'^test_process_values.py:\d+: out: column "{name}" is declared .*, and got .*"m": 3'
+    with pytest.raises(UserCodeError, match=message.replace('"m"', "'m'")):
+        trial.row(k="a", v=1)
+    with pytest.raises(UserCodeError, match=r"and got 2 \(int\)"):
+        Trial(Misspelt, key="k", rows=ROWS, returns={"k": "string", name: type}).row(k="a", v=2)
 
 
 UTC_1 = timezone(timedelta(hours=1))

@@ -6,7 +6,7 @@ for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from typing import Any
 
 from headrace.core.operators.process.aging import Ageing
@@ -26,6 +26,31 @@ def copied(value: Any) -> Any:
         case Mapping():
             return {key: copied(each) for key, each in value.items()}
     return value
+
+
+def finding_aliens(type: Type) -> Callable[[Any], bool] | None:
+    """What says whether a struct in a value of the type has a field that is none of its own.
+
+    None for a type without structs. Polars leaves such a field out without a word.
+    """
+    match type:
+        case Array(element):
+            find = finding_aliens(element)
+            if find is None:
+                return None
+            return lambda value: isinstance(value, list) and any(map(find, value))
+        case Struct(fields):
+            names = {field.name for field in fields}
+            found = ((field.name, finding_aliens(field.type)) for field in fields)
+            inner = [(name, find) for name, find in found if find is not None]
+
+            def has_aliens(value: Any) -> bool:
+                if not isinstance(value, Mapping):
+                    return False
+                return not value.keys() <= names or any(f(value.get(n)) for n, f in inner)
+
+            return has_aliens
+    return None
 
 
 def copied_state(kept: Any, *, nested: bool) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.frames import of_columns
-from headrace.core.operators.process.copies import copied, is_nested
+from headrace.core.operators.process.copies import copied, finding_aliens, is_nested
 from headrace.core.operators.process.work import Work
 from headrace.core.problems import did_you_mean
 from headrace.core.types import Field, Schema, quoted, to_polars
@@ -105,25 +105,53 @@ class Gathered:
         if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
             return self._emit_any(work)
         appends = {f"__a{at}": values.append for at, values in enumerate(self.columns)}
-        shown = [f"__copied({f.name})" if is_nested([f.type]) else f.name for f in self.schema]
-        body = "".join(f"    __a{at}({value})\n" for at, value in enumerate(shown))
-        scope: dict[str, Any] = {**appends, "__at": self.origin.append, "__work": work}
-        scope["__copied"] = copied  # a list that is put out may be changed by the next row
+        nested = self._takes(work)
+        takes = {f"__t{at}": take for at, take in nested.items()}
+        body = "".join(f"    {names[at]} = __t{at}({names[at]})\n" for at in nested)
+        body += "".join(f"    __a{at}({name})\n" for at, name in enumerate(names))
+        scope: dict[str, Any] = {**appends, **takes, "__at": self.origin.append, "__work": work}
         exec(f"def emit({', '.join(names)}):\n{body}    __at(__work.at)\n", scope)
         emit = scope["emit"]
         emit.__name__ = emit.__qualname__ = self.shown
         return emit  # type: ignore[no-any-return]
 
+    def _takes(self, work: Work) -> dict[int, Callable[[Any], Any]]:
+        """What takes the values of nested columns, by their numbers.
+
+        It takes copies: a list that is put out may be changed by the next row.
+        """
+        return {
+            at: self._taking(field, work)
+            for at, field in enumerate(self.schema)
+            if is_nested([field.type])
+        }
+
+    def _taking(self, field: Field, work: Work) -> Callable[[Any], Any]:
+        has_aliens = finding_aliens(field.type)
+        if has_aliens is None:
+            return copied
+
+        def taken(value: Any) -> Any:
+            found = copied(value)
+            if has_aliens(found):
+                wanted = f'{self.shown}: column "{field.name}" is declared {field.type}'
+                raise Misfit(f"{wanted}, and got {value!r:.200}", work.at)
+            return found
+
+        return taken
+
     def _emit_any(self, work: Work) -> Callable[..., None]:
         """For columns whose names are no Python names."""
-        names = self.schema.names
+        names, takes = self.schema.names, self._takes(work)
 
         def emit(*values: object, **columns: object) -> None:
             row = dict(zip(names, values, strict=False)) | columns
             if row.keys() != set(names) or len(values) + len(columns) != len(names):
                 raise TypeError(f"{self.shown}() wants the columns {', '.join(names)}")
+            for at, take in takes.items():
+                row[names[at]] = take(row[names[at]])
             for name, gathered in zip(names, self.columns, strict=True):
-                gathered.append(copied(row[name]))
+                gathered.append(row[name])
             self.origin.append(work.at)
 
         return emit

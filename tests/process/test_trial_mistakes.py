@@ -214,6 +214,20 @@ def test_a_time_that_python_has_not_is_told_with_its_column() -> None:
         list(trial._operator.process(frame))
 
 
+@pytest.mark.parametrize(
+    ("key", "shown"), [("at", "the key"), (["k", "at"], "column 2 of the key")]
+)
+def test_a_key_that_python_has_not_is_told(key: str | list[str], shown: str) -> None:
+    class Idle(Process):
+        def on_row(self, row: object, state: Idle, out: Out) -> None: ...
+
+    trial = Trial(Idle, key=key, rows=ROWS, order="arrival", returns={"k": "string"})
+    far = pl.Series("at", [10**18]).cast(to_polars(TIMESTAMP))
+    with pytest.raises(UserCodeError, match=f"^{shown}: .* out of range") as told:
+        list(trial._operator.process(pl.DataFrame({"k": ["a"], "v": [1], "at": far})))
+    assert told.value.hint == "leave it out before the step, or make a text of it"
+
+
 def test_rows_of_a_class_have_its_columns_only() -> None:
     class Alien(Row):
         amuont: float

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.keygroups import encoded
-from headrace.core.operators.process.loaded import values
+from headrace.core.operators.process.loaded import listed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +45,10 @@ class Keys:
         return pl.DataFrame(list(ids), schema=self._types, orient="row")
 
     def _values(self, column: pl.Series) -> list[Any]:
-        found = values(column)
+        shown = "the key"
+        if len(self._names) > 1:
+            shown = f"column {self._names.index(column.name) + 1} of the key"
+        found = listed(column, shown, "make a text of it")
         if column.dtype.is_float() and column.is_nan().any():
             return [NAN if each != each else each for each in found]
         return found

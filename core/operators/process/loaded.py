@@ -113,12 +113,17 @@ def _annotated(method: Callable[..., Any]) -> type[msgspec.Struct] | None:
     return found if is_row and found is not Row else None
 
 
-def _listed(column: pl.Series) -> list[Any]:
+def listed(column: pl.Series, shown: str, otherwise: str) -> list[Any]:
+    """The values of a column; messages call it `shown`. Raises Unlisted."""
     try:
         return values(column)
     except (ValueError, OverflowError) as error:
-        hint = "leave it out before the step, or out of the class of its rows"
-        raise Unlisted(f"column {quoted(column.name)}: {error}", hint) from error
+        hint = f"leave it out before the step, or {otherwise}"
+        raise Unlisted(f"{shown}: {error}", hint) from error
+
+
+def _listed(column: pl.Series) -> list[Any]:
+    return listed(column, f"column {quoted(column.name)}", "out of the class of its rows")
 
 
 def values(column: pl.Series) -> list[Any]:

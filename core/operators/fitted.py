@@ -133,7 +133,8 @@ def _changes(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> list[Cha
             wanted = _kept(step, keyed, plan)
             if keyed.changes is not None:
                 return [_rows(wanted), _of_runs(_in_order(wanted, ORDER, ID, GONE, SLOT))]
-            return [_rows(wanted), _timed(keep=keyed.ttl is not None)]
+            is_evicted = keyed.window is not None and keyed.window.evict is not None
+            return [_rows(wanted, as_evicted=is_evicted), _timed(keep=keyed.ttl is not None)]
         case nodes.Apply():
             return [_rows(_of_names(read_of_rows(keyed)), as_evicted=True)]
         case nodes.Aggregate(window=None) if keyed.changes is not None:

@@ -138,3 +138,22 @@ def test_keys_that_come_to_a_subtask_when_the_checkpoint_of_before_is_gone(
     job.before(f"settings: {{parallelism: 1}}\n{text}")
     found = job.after(f"settings: {{parallelism: 2}}\n{text}", "k v")
     assert found == sorted([(k, k) for k in range(1, 20)], key=repr)
+
+
+@pytest.mark.parametrize("evict", ["{last: 2}", "{within: 1h}"])
+@pytest.mark.parametrize("columns", ["x, v, k, s, rank", "s, rank, k, v"])
+def test_rows_that_an_evictor_leaves_for_a_top(
+    tmp_path: Path, backend: Backend, evict: str, columns: str
+) -> None:
+    window = f"window: {{tumble: 100s, evict: {evict}}}"
+    step = f"from: mixed, key: k, {window}, top: {{n: 2, by: v desc}}, select:"
+    mixed = "  mixed: {from: rows, select: [v, x, s, k]}\n"
+    job = Job(tmp_path, backend)
+    job.before(pipeline(f"{step} [k, rank, v]", mixed))
+    assert job.after(pipeline(f"{step} [{columns}]", mixed), "k rank v s") == [
+        (1, 1, 10, "d"),
+        (1, 2, 3, None),
+        (2, 1, 30, "f"),
+        (2, 2, 2, None),
+        (3, 1, 20, "e"),
+    ]

@@ -121,3 +121,29 @@ def test_a_class_that_ends_the_process_is_told_whatever_becomes_of_rows_that_fai
     subtasks.said(rows((value, 0)))
     with pytest.raises(UserCodeError, match=message):
         subtasks.said(END)
+
+
+FAR = """
+import polars as pl
+from headrace.core.process import Process, timer, value
+
+class Far(Process):
+    seen = value("timestamp")
+    stop = timer()
+
+    def on_rows(self, rows, state, out):
+        far = pl.Series([10**18] * rows.height, dtype=pl.Int64)
+        state.seen.set(far.cast(pl.Datetime("us", "UTC")))
+        state.stop.set(self.event_times)
+
+    def on_timer(self, at, state, out): ...
+"""
+
+
+def test_a_state_that_columns_have_and_python_has_not_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "far.py"
+    file.write_text(FAR)
+    subtasks = Subtasks(plan_of(step("Far").replace(str(CLASSES), str(file))), 1)
+    subtasks.said(rows((1, 0)))
+    with pytest.raises(UserCodeError, match=r"^state seen: .* out of range$"):
+        subtasks.said(END)

@@ -13,6 +13,7 @@ from headrace.core.operators.process.aging import AgeingList, AgeingMap
 from headrace.core.operators.process.cells import Cell, Cells, States
 from headrace.core.operators.process.copies import is_nested
 from headrace.core.operators.process.keys import Keys
+from headrace.core.operators.process.loaded import listed
 from headrace.core.process.declared import Declared, Kind
 from headrace.core.sizes import Size
 from headrace.core.state import ASKED, KEY, UNTIL, StepState, Table
@@ -202,24 +203,25 @@ def fill(
     """What was found, into cells that are new."""
     import polars as pl
 
-    values = found[VALUE]
+    if said.kind is Kind.TIMER:
+        _set(cells, f"_at_{name}", found[VALUE].cast(pl.Int64).to_list())
+        return
+    values = listed(found[VALUE], f"state {quoted(name)}", "keep it as a bigint")
     match said.kind:
-        case Kind.TIMER:
-            _set(cells, f"_at_{name}", values.cast(pl.Int64).to_list())
         case Kind.VALUE if said.ttl_us is not None and until is not None:
-            _set(cells, f"_of_{name}", values.to_list())
+            _set(cells, f"_of_{name}", values)
             _set(cells, f"_until_{name}", until)
         case Kind.VALUE:
-            _set(cells, f"_of_{name}", values.to_list())
+            _set(cells, f"_of_{name}", values)
         case Kind.LIST:
-            for cell, elements in zip(cells, values.to_list(), strict=True):
+            for cell, elements in zip(cells, values, strict=True):
                 kept = getattr(cell, f"_of_{name}")
                 if isinstance(kept, AgeingList):
                     kept.kept = [(each["value"], each["until"]) for each in elements]
                 else:
                     list.extend(kept, elements)  # they were checked before they were kept
         case Kind.MAP:
-            for cell, entries in zip(cells, values.to_list(), strict=True):
+            for cell, entries in zip(cells, values, strict=True):
                 kept = getattr(cell, f"_of_{name}")
                 if isinstance(kept, AgeingMap):
                     kept.kept = {e["key"]: (e["value"], e["until"]) for e in entries}

@@ -203,6 +203,31 @@ def test_a_row_that_cannot_be_made_is_told_and_no_other(kind: type[Process]) -> 
         trial.end()
 
 
+class Ending(Row):
+    k: str
+    v: int
+
+    def __post_init__(self) -> None:
+        if self.v == 3:
+            next(iter(()))
+
+
+class Ended(Process):
+    def on_row(self, row: Ending, state: Ended, out: Out) -> None:
+        out(k=row.k)
+
+
+@pytest.mark.parametrize("order", ["arrival", "event_time"])
+def test_a_class_of_rows_that_ends_an_iterator_does_not_end_the_rows(
+    order: Literal["arrival", "event_time"],
+) -> None:
+    trial = Trial(Ended, key="k", event_time="at", rows=ROWS, order=order, returns={"k": "string"})
+    message = r"raised StopIteration \(in the row {'k': 'k3', 'v': 3, .*} of the key 'k3'\)"
+    with pytest.raises(UserCodeError, match=message):
+        trial.rows(*({"k": f"k{v}", "v": v, "at": at(v)} for v in (0, 1, 2, 3, 4)))
+        trial.end()
+
+
 def test_a_time_that_python_has_not_is_told_with_its_column() -> None:
     class Idle(Process):
         def on_row(self, row: object, state: Idle, out: Out) -> None: ...

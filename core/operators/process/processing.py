@@ -20,6 +20,7 @@ from headrace.core.operators.process.around import Around
 from headrace.core.operators.process.cells import Cells
 from headrace.core.operators.process.due import Due
 from headrace.core.operators.process.failing import Failing
+from headrace.core.operators.process.gathering import Gathering
 from headrace.core.operators.process.held import Held
 from headrace.core.operators.process.kept import Kept
 from headrace.core.operators.process.keys import Keys
@@ -28,7 +29,6 @@ from headrace.core.operators.process.outs import MAIN, Misfit, Outs
 from headrace.core.operators.process.rows import (
     PIECE,
     Came,
-    Gathering,
     RowByRow,
     shown_in,
     times_of,

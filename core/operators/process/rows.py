@@ -8,20 +8,16 @@ from functools import partial
 from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
-from headrace.core.frames import microseconds, of_columns
-from headrace.core.keygroups import groups_of
+from headrace.core.elements import EVENT_TIME, HIDDEN
+from headrace.core.frames import microseconds
 from headrace.core.operators.map import FailedRow
 from headrace.core.operators.process.failing import Failing
-from headrace.core.operators.process.keys import Keys
 from headrace.core.operators.process.loaded import Unlisted
-from headrace.core.operators.process.outs import Outs, timed
+from headrace.core.operators.process.outs import Outs
 from headrace.core.operators.process.timers import Timers
 from headrace.core.operators.process.work import EVERY, Work
-from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.process.process import moment
 from headrace.core.state import NO_CLOCK_US
-from headrace.core.types import TIMESTAMP, to_polars
 from headrace.core.user_code import UserCodeError
 
 if TYPE_CHECKING:
@@ -120,6 +116,8 @@ class RowByRow:
                 self._all(rows, numbers)
             else:
                 self._in_time(rows, numbers, times, timers)
+            if rows.cells and work.at != len(rows.cells) - 1:
+                raise RuntimeError("the class of rows raised StopIteration")
         except (_Told, Unlisted, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
@@ -239,54 +237,6 @@ class RowByRow:
 
 class _Told(UserCodeError):
     """A failure of a timer, which is not the row's."""
-
-
-class Gathering:
-    """What was put out, as frames with their hidden columns."""
-
-    def __init__(
-        self, outs: Outs, keys: Keys, streams: dict[str, str], ordered: frozenset[str]
-    ) -> None:
-        """`streams` are the names under which outputs go out, by their own."""
-        self._outs = outs
-        self._keys = keys
-        self._streams = streams
-        self._ordered = ordered
-
-    def frames(
-        self, came: pl.DataFrame, moments: list[Moment]
-    ) -> Iterator[tuple[str, pl.DataFrame]]:
-        """The rows of each output. Raises Misfit."""
-        import polars as pl
-
-        names = (EVENT_TIME, ORDER) if self._ordered else (EVENT_TIME,)
-        hidden = of_columns(came, (name for name in names if name in came.columns))
-        if moments:
-            hidden = _with_moments(hidden, moments, self._keys)
-        for each in self._outs:
-            if not len(each):
-                continue
-            frame, origin = each.taken()
-            stream = self._streams[each.name]
-            needs = names if stream in self._ordered else (EVENT_TIME,)
-            of = of_columns(hidden, (name for name in needs if name in hidden.columns))
-            yield stream, timed(frame, pl.Series("of", origin, dtype=pl.UInt32), of)
-
-
-def _with_moments(hidden: pl.DataFrame, moments: list[Moment], keys: Keys) -> pl.DataFrame:
-    """The hidden columns of rows, and behind them those of timers: placed by time and key."""
-    import polars as pl
-
-    if not hidden.width:
-        return hidden
-    times = pl.Series(EVENT_TIME, [each.event_us for each in moments], dtype=pl.Int64)
-    columns = [times.cast(to_polars(TIMESTAMP))]
-    if ORDER in hidden.columns:
-        encoded = keys.of(each.cell for each in moments)
-        numbers = groups_of(encoded, 1 << 31).cast(pl.Int64)
-        place = {"time": times, "at": numbers, "part": pl.repeat(0, len(times), eager=True)}
-        columns.append(pl.DataFrame(place).to_struct(ORDER).cast(to_polars(ORDER_TYPE)))
-    return pl.concat([hidden, pl.DataFrame(columns).select(hidden.columns)])
 
 
 def times_of(frame: pl.DataFrame) -> pl.Series | None:

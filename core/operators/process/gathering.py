@@ -1,0 +1,66 @@
+"""What a class put out, as frames: each row with the time and the place of what it came of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.elements import EVENT_TIME, ORDER
+from headrace.core.frames import of_columns
+from headrace.core.keygroups import groups_of
+from headrace.core.operators.process.keys import Keys
+from headrace.core.operators.process.outs import Outs, timed
+from headrace.core.operators.process.rows import Moment
+from headrace.core.ordinals import ORDER_TYPE
+from headrace.core.types import TIMESTAMP, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Gathering:
+    """What was put out, as frames with their hidden columns."""
+
+    def __init__(
+        self, outs: Outs, keys: Keys, streams: dict[str, str], ordered: frozenset[str]
+    ) -> None:
+        """`streams` are the names under which outputs go out, by their own."""
+        self._outs = outs
+        self._keys = keys
+        self._streams = streams
+        self._ordered = ordered
+
+    def frames(
+        self, came: pl.DataFrame, moments: list[Moment]
+    ) -> Iterator[tuple[str, pl.DataFrame]]:
+        """The rows of each output. Raises Misfit."""
+        import polars as pl
+
+        names = (EVENT_TIME, ORDER) if self._ordered else (EVENT_TIME,)
+        hidden = of_columns(came, (name for name in names if name in came.columns))
+        if moments:
+            hidden = _with_moments(hidden, moments, self._keys)
+        for each in self._outs:
+            if not len(each):
+                continue
+            frame, origin = each.taken()
+            stream = self._streams[each.name]
+            needs = names if stream in self._ordered else (EVENT_TIME,)
+            of = of_columns(hidden, (name for name in needs if name in hidden.columns))
+            yield stream, timed(frame, pl.Series("of", origin, dtype=pl.UInt32), of)
+
+
+def _with_moments(hidden: pl.DataFrame, moments: list[Moment], keys: Keys) -> pl.DataFrame:
+    """The hidden columns of rows, and behind them those of timers: placed by time and key."""
+    import polars as pl
+
+    if not hidden.width:
+        return hidden
+    times = pl.Series(EVENT_TIME, [each.event_us for each in moments], dtype=pl.Int64)
+    columns = [times.cast(to_polars(TIMESTAMP))]
+    if ORDER in hidden.columns:
+        encoded = keys.of(each.cell for each in moments)
+        numbers = groups_of(encoded, 1 << 31).cast(pl.Int64)
+        place = {"time": times, "at": numbers, "part": pl.repeat(0, len(times), eager=True)}
+        columns.append(pl.DataFrame(place).to_struct(ORDER).cast(to_polars(ORDER_TYPE)))
+    return pl.concat([hidden, pl.DataFrame(columns).select(hidden.columns)])

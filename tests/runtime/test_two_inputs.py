@@ -64,7 +64,10 @@ class TestIdle:
     """An input that pauses while the other one goes on, and speaks again."""
 
     LATE = "late_to: {left: late_a, right: late_b}"
-    SINK = "  late: {from: late_b, memory: {data: late}}\n"
+    SINK = (
+        "  late: {from: late_b, memory: {data: late}}\n"
+        "  other: {from: late_a, memory: {data: other}}\n"
+    )
 
     def run(self, folder: Path, step: str, idle: str, parallelism: int) -> Memory:
         """What becomes of it."""

@@ -21,7 +21,10 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SHIPPED = "headrace_shipped"
 
@@ -48,6 +51,17 @@ def refusals() -> tuple[type[BaseException], ...]:
     # At decimals that are no numbers it panics, and at those that are too large it says Runtime.
     known = (TypeError, ValueError, OverflowError, RuntimeError)
     return (*known, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
+def fits(value: object, type: pl.DataType) -> bool:
+    """Whether Polars takes a value for one of the type."""
+    import polars as pl
+
+    try:
+        pl.Series("one", [value], dtype=type, strict=True)
+    except refusals():
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from headrace.core.process.declared import Declared, Kind
 from headrace.core.sizes import Size
 from headrace.core.state import ASKED, KEY, UNTIL, StepState, Table
 from headrace.core.types import quoted, to_polars
-from headrace.core.user_code import UserCodeError, refusals
+from headrace.core.user_code import UserCodeError, fits, refusals
 
 if TYPE_CHECKING:
     import polars as pl
@@ -179,22 +179,12 @@ def series(of: str, name: str, said: Declared, values: list[Any], cells: list[Ce
         return pl.Series(VALUE, values, dtype=type, strict=True)
     except refusals():
         for value, cell in zip(values, cells, strict=True):
-            if not _fits(value, type):
+            if not fits(value, type):
                 shown = f"{value!r:.200} ({value.__class__.__name__})"
                 message = f"{of}: state {quoted(name)} is a {said}, and was set to {shown}"
                 whose = "" if said.shared else f", of the key {cell._id!r}"
                 raise UserCodeError(f"{message}{whose}") from None
         raise
-
-
-def _fits(value: object, type: pl.DataType) -> bool:
-    import polars as pl
-
-    try:
-        pl.Series("one", [value], dtype=type, strict=True)
-    except refusals():
-        return False
-    return True
 
 
 def fill(

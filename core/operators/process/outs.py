@@ -16,7 +16,7 @@ from headrace.core.operators.process.copies import copied, finding_aliens, is_ne
 from headrace.core.operators.process.work import Work
 from headrace.core.problems import did_you_mean
 from headrace.core.types import Field, Schema, quoted, to_polars
-from headrace.core.user_code import refusals
+from headrace.core.user_code import fits, refusals
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,18 +87,15 @@ class Gathered:
         return series
 
     def _check_value(self, field: Field, type: pl.DataType, value: object, at: int) -> None:
-        import polars as pl
 
         wanted = f'{self.shown}: column "{field.name}" is declared {field.type}'
         if value is None:
             if not field.nullable:
                 raise Misfit(f"{wanted} not null, and got None", at)
             return
-        try:
-            pl.Series("one", [value], dtype=type, strict=True)
-        except refusals():
+        if not fits(value, type):
             came = f"{value!r:.200} ({value.__class__.__name__})"
-            raise Misfit(f"{wanted}, and got {came}", at) from None
+            raise Misfit(f"{wanted}, and got {came}", at)
 
     def _emit(self, work: Work) -> Callable[..., None]:
         names = self.schema.names

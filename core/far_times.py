@@ -65,9 +65,9 @@ def listed(frame: pl.DataFrame) -> list[tuple[Any, ...] | None]:
     return [None if column else frame.row(at) for at, column in enumerate(columns)]
 
 
-def for_python(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows to be shown, with texts for the times of each column that Python has not whole."""
-    return frame.with_columns(written(column) for column in frame if is_far(column, OF_PYTHON))
+def near(frame: pl.DataFrame, known: Days = OF_PYTHON) -> pl.DataFrame:
+    """The rows, with texts for the times of each column that has one of no known day."""
+    return frame.with_columns(written(column) for column in frame if is_far(column, known))
 
 
 def written(column: pl.Series) -> pl.Series:

@@ -21,9 +21,9 @@ def plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """The rows as JSON may have them."""
     import polars as pl
 
-    from headrace.core.far_times import is_far, written
+    from headrace.core.far_times import OF_POLARS, near
 
-    frame = frame.with_columns(written(column) for column in frame if is_far(column))
+    frame = near(frame, OF_POLARS)
     columns = [
         _plain(pl.col(name), type).alias(name)
         for name, type in frame.schema.items()

@@ -15,7 +15,7 @@ from headrace.connectors.tables.found import text
 from headrace.connectors.tables.http import PLACEHOLDER, HttpOptions
 from headrace.connectors.tables.urls import masked
 from headrace.core.contracts import FOUND_AT, ConnectorError
-from headrace.core.far_times import for_python
+from headrace.core.far_times import near
 from headrace.core.plan import nodes
 from headrace.core.types import Field, Schema
 
@@ -58,7 +58,7 @@ class HttpTable:
         from headrace.connectors.tables.http_trouble import said
 
         try:
-            body = await self._asked(self._url(for_python(keys).row(0, named=True)))
+            body = await self._asked(self._url(near(keys).row(0, named=True)))
         except aiohttp.ClientError as error:
             final = isinstance(error, aiohttp.InvalidURL)
             raise ConnectorError(f"{self._host()} {said(error)}", final=final) from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.core.contracts import ConnectorError
 from headrace.core.elements import HIDDEN
 from headrace.core.expressions.typed import PROCESSING_TIME
-from headrace.core.far_times import for_python
+from headrace.core.far_times import near
 from headrace.core.frames import projected
 from headrace.core.lookup.answers import ERROR, FOUND
 from headrace.core.lookup.answers import failed as failed_answers
@@ -129,7 +129,7 @@ class Stage:
             hint = error.hint if isinstance(error, ConnectorError) else ""
             final = error is None or error.final
             raise ConnectorError(f"{said[0]} (lookup of {self._shown(rows)})", hint, final=final)
-        shown = for_python(rows.drop(HIDDEN, strict=False)).iter_rows(named=True)
+        shown = near(rows.drop(HIDDEN, strict=False)).iter_rows(named=True)
         failures = [FailedRow(why, row) for why, row in zip(said, shown, strict=True)]
         yield from self._failed(failures)
 
@@ -147,7 +147,7 @@ class Stage:
         if self._kernel.needs_now:
             return "such a key"
         keys = self._kernel(rows.head(1), _UNCOUNTED).select(self._names)
-        key = for_python(keys).row(0, named=True)
+        key = near(keys).row(0, named=True)
         return ", ".join(f"{name} = {_value(value)}" for name, value in key.items())
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.blame import blamed
 from headrace.core.elements import EVENT_TIME, HIDDEN, ORDER
-from headrace.core.far_times import for_python, unfit
+from headrace.core.far_times import near, unfit
 from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
 from headrace.core.operators.returned import Returned
 from headrace.core.ordinals import parted, retimed
@@ -152,7 +152,7 @@ class Map(Stateless):
         return frame.filter(fitting), hidden.filter(fitting) if hidden.width else hidden
 
     def _unfit(self, column: str, row: pl.DataFrame) -> FailedRow:
-        shown = for_python(row).row(0, named=True)
+        shown = near(row).row(0, named=True)
         message = f"{self._name}: column {quoted(column)} is a time of none of the years 1 to 9999"
         if self._failed is None:
             hint = "Python has no such time: leave it out before the step, or make a text of it"

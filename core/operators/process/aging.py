@@ -127,7 +127,20 @@ class AgeingList(Ageing, MutableSequence[Any]):
         return self.kept
 
 
-class AgeingMap(Ageing, MutableMapping[Any, Any]):
+class LikeDict(Mapping[Any, Any]):
+    """What a dict can besides: both make a plain one, of which nothing is forgotten."""
+
+    __slots__ = ()
+
+    def __or__(self, other: Mapping[Any, Any]) -> dict[Any, Any]:
+        return self.copy() | dict(other)
+
+    def copy(self) -> dict[Any, Any]:
+        """What there is now."""
+        return dict(self)
+
+
+class AgeingMap(Ageing, LikeDict, MutableMapping[Any, Any]):
     """A map, whose entries know until when they are kept."""
 
     __slots__ = ("_fits", "kept")
@@ -175,16 +188,9 @@ class AgeingMap(Ageing, MutableMapping[Any, Any]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
-    def __or__(self, other: Mapping[Any, Any]) -> dict[Any, Any]:
-        return self.copy() | dict(other)
-
-    def __ior__(self, other: Any) -> AgeingMap:  # type: ignore[misc]
+    def __ior__(self, other: Any) -> AgeingMap:  # type: ignore[misc, override]
         self.update(other)
         return self
-
-    def copy(self) -> dict[Any, Any]:
-        """What is kept now, as a dict, of which nothing is forgotten."""
-        return dict(self)
 
     def copied(self, copy: Callable[[Any], Any] | None) -> AgeingMap:
         """Another one with copies of the values, or with the same."""

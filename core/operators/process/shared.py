@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from headrace.core.operators.process.aging import LikeDict
 from headrace.core.operators.process.cells import Cell, Cells, States
 from headrace.core.operators.process.copies import copied, is_nested
 from headrace.core.operators.process.kept import NOTHING, fill, series, written_of
@@ -79,7 +80,7 @@ class Shared:
         return property(read, write)
 
 
-class _Copies(Mapping[Any, Any]):
+class _Copies(LikeDict):
     """A map whose values are copied when they are looked at: most rows look at few of many."""
 
     __slots__ = ("_of",)
@@ -98,13 +99,6 @@ class _Copies(Mapping[Any, Any]):
 
     def __len__(self) -> int:
         return len(self._of)
-
-    def __or__(self, other: Mapping[Any, Any]) -> dict[Any, Any]:
-        return self.copy() | dict(other)
-
-    def copy(self) -> dict[Any, Any]:
-        """All of it, as a map of its own."""
-        return dict(self)
 
     def __repr__(self) -> str:
         return repr(self._of)

@@ -128,7 +128,7 @@ def _changes(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> list[Cha
                 return [remembered]
             return [remembered, _of_runs(_in_order(_kept(step, keyed, plan), *HIDDEN, SLOT))]
         case nodes.Process():
-            return [_held(_polars(keyed.columns))]
+            return [_of_runs(_in_order(_polars(keyed.columns), *HIDDEN, SLOT))]
         case nodes.Top():
             wanted = _kept(step, keyed, plan)
             if keyed.changes is not None:
@@ -229,8 +229,13 @@ def _in_order(wanted: Mapping[str, pl.DataType], *hidden: str) -> Change:
 
 
 def _of_runs(change: Change) -> Change:
-    """A change of rows that are kept as they came; tables stay as they are."""
-    return lambda frame: change(frame) if SLOT in frame.columns else frame
+    """A change of rows that are kept as they came; tables and timers stay as they are."""
+
+    def of_rows(frame: pl.DataFrame) -> pl.DataFrame:
+        is_of_rows = SLOT in frame.columns and NAME not in frame.columns
+        return change(frame) if is_of_rows else frame
+
+    return of_rows
 
 
 def _put_out(wanted: Mapping[str, pl.DataType]) -> Change:
@@ -257,17 +262,6 @@ def _of_connected(join: nodes.Join, body: nodes.Body) -> tuple[frozenset[str], C
     held = {name: _in_order(_of_names(of), *HIDDEN, SLOT) for name, of in types.items()}
     names = frozenset((*(state.name for state in of_body(body)), *held))
     return names, lambda name, rows: held[name](rows) if name in held else rows
-
-
-def _held(wanted: Mapping[str, pl.DataType]) -> Change:
-    """Give the rows that wait for a user's class these columns; its timers stay as they are."""
-    change = _in_order(wanted, *HIDDEN, SLOT)
-
-    def of_rows(frame: pl.DataFrame) -> pl.DataFrame:
-        is_held = SLOT in frame.columns and NAME not in frame.columns
-        return change(frame) if is_held else frame
-
-    return of_rows
 
 
 def _shown(*, has: bool) -> Change:

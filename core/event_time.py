@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.core.alignment import BEGINNING_US
 from headrace.core.elements import FOREVER_US
+from headrace.core.frames import microseconds
 from headrace.core.pipeline.model import Function, Watermark
 from headrace.core.plan import nodes
 from headrace.core.user_code import UserCodeError, load_function, said, where
@@ -55,10 +56,7 @@ def time_of(source: nodes.Source, folder: Path) -> TimeOf:
 
 def highest_us(rows: pl.DataFrame, column: str, less: timedelta = timedelta()) -> int | None:
     """The highest value of a column of timestamps, less a delay; None where there is none."""
-    import polars as pl
-
-    # A cast of a column is done here and now; `to_physical` wakes threads for it.
-    found = rows[column].cast(pl.Int64).max()
+    found = microseconds(rows[column]).max()
     if found is None:
         return None
     assert isinstance(found, int)

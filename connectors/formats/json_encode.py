@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.json_wire import has
 from headrace.core import far_times
+from headrace.core.frames import microseconds
 from headrace.core.types import (
     BINARY,
     DATE,
@@ -134,7 +135,7 @@ def _shown(column: pl.Series, type: Type) -> pl.Series:
 
 def _instants(column: pl.Series) -> pl.Series:
     """Instants as texts: a run of equal ones, as those of windows are, is made once."""
-    numbers = column.to_physical()
+    numbers = microseconds(column)
     if not column.null_count() and numbers.min() == numbers.max():
         return _texts(column.head(1), TIMESTAMP).new_from_index(0, column.len())
     runs = column.rle_id()

@@ -9,7 +9,7 @@ from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.operators.changes.filed import VERSION, newest
 from headrace.core.operators.changes.latest import GONE, ID, LAST
 from headrace.core.operators.changes.lists import WHOLE
-from headrace.core.operators.changes.running import ROW
+from headrace.core.operators.changes.running import ROW, row_columns
 from headrace.core.operators.changes.top import DUE
 from headrace.core.operators.top import BEST
 from headrace.core.plan import nodes
@@ -30,9 +30,7 @@ def keys_columns(meaning: Meaning, row: dict[str, pl.DataType]) -> dict[str, pl.
         best = {BEST: pl.List(pl.Struct({**row, ID: pl.String()})), LAST: to_polars(TIMESTAMP)}
         return {**best, WHOLE: pl.Boolean(), VERSION: pl.Int64(), DUE: pl.Int64()}
     assert isinstance(meaning.operation, nodes.Aggregate), "nothing else reads changes"
-    key = {field.name: to_polars(field.type) for field in meaning.key.columns}
-    made = {c.name: to_polars(c.expression.type) for c in meaning.operation.columns}
-    return {ROW: pl.Struct({**key, **made}), LAST: to_polars(TIMESTAMP)}
+    return {ROW: pl.Struct(row_columns(meaning.operation)), LAST: to_polars(TIMESTAMP)}
 
 
 def of_keys(meaning: Meaning, table: pl.DataFrame) -> pl.DataFrame:

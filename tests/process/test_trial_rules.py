@@ -141,15 +141,17 @@ CHANGES = {
 }
 
 
+def wrong(method: str, body: str) -> type:
+    """The class with another method."""
+    scope: dict[str, type] = {"Limits": Limits}
+    text = f"class Wrong(Limits):\n    __module__ = '{__name__}'\n    def {method}: {body}\n"
+    exec(text, scope)
+    return scope["Wrong"]
+
+
 @pytest.mark.parametrize("body", CHANGES)
 def test_only_on_rule_writes_what_is_shared(body: str) -> None:
-    scope: dict[str, type] = {"Limits": Limits}
-    exec(
-        f"class Wrong(Limits):\n    __module__ = '{__name__}'\n"
-        f"    def on_row(self, row, state, out): {body}\n",
-        scope,
-    )
-    trial = trial_of(scope["Wrong"])
+    trial = trial_of(wrong("on_row(self, row, state, out)", body))
     trial.row(k="a", v=1, at=at(1))
     with pytest.raises(UserCodeError, match=re.escape(CHANGES[body])) as caught:
         trial.end()
@@ -249,13 +251,7 @@ RULE_FAILS = {
 
 @pytest.mark.parametrize("body", RULE_FAILS)
 def test_a_rule_does_nothing_to_a_key(body: str) -> None:
-    scope: dict[str, type] = {"Limits": Limits}
-    exec(
-        f"class Wrong(Limits):\n    __module__ = '{__name__}'\n"
-        f"    def on_rule(self, rule, state): {body}\n",
-        scope,
-    )
-    trial = trial_of(scope["Wrong"])
+    trial = trial_of(wrong("on_rule(self, rule, state)", body))
     trial.rule(k="a", most=1, at=at(1))
     with pytest.raises(UserCodeError, match=RULE_FAILS[body]) as caught:
         trial.end()

@@ -1,28 +1,29 @@
-"""The checkpoints of a running job, one after the other: a state machine. Times are handed in.
+"""The checkpoints of a running job, one after the other: a state machine. Times are passed in.
 
-| state      | due, asked for | all answered | one cannot, too late | Kept           | NotKept     |
-|------------|----------------|--------------|----------------------|----------------|-------------|
-| resting    | 1 > taking     | -            | -                    | -              | -           |
-| taking     | 5              | 2 > keeping  | 4 > resting          | -              | -           |
-| keeping    | 5              | -            | -                    | 3 > committing | 4 > resting |
-| committing | 5              | -            | -                    | -              | -           |
+| state        | due, requested   | all answered | declined, timeout | ManifestWritten | ManifestFailed |
+|--------------|------------------|--------------|-------------------|-----------------|----------------|
+| idle         | 1 > snapshotting | -            | -                 | -               | -              |
+| snapshotting | 5                | 2 > writing  | 4 > idle          | -               | -              |
+| writing      | 5                | -            | -                 | 3 > committing  | 4 > idle       |
+| committing   | 5                | -            | -                 | -               | -              |
 
-Noted leads from committing back to resting.
+CommitRecorded leads from committing back to idle.
 
-1: Trigger to the sources. 2: Keep to the store. 3: Commit to the sinks. 4: the job goes on without.
-5: what is asked for is to have all that came before, so it is the next one, which begins at once.
+1: TriggerCheckpoint to the sources. 2: WriteManifest to the store. 3: CommitOutput to the sinks. 4:
+the job continues without the checkpoint. 5: a requested checkpoint must contain all input that came
+before the request, so the next checkpoint serves the request, and begins at once.
 
-No checkpoint begins before all output of the last one that is complete is visible, and that is
-noted: so who goes on from one finds at most its own output undecided, and a sink may use again what
-it had for that output as soon as it sees the next barrier.
+No checkpoint begins before all output of the last complete one is committed and that is recorded.
+So a job that resumes from a checkpoint has to commit at most the output of that one, and a sink may
+reuse the resources of that output (a transaction id, say) as soon as it sees the next barrier.
 
-A subtask answers by Acknowledged, or by having Finished without having seen the barrier: then it
-never will, and those behind it take its end for the barrier.
+A subtask answers by SnapshotAcknowledged, or by SubtaskFinished if it ended before it saw the
+barrier: it never will, and its consumers take its end for the barrier.
 
-What sinks have prepared is carried until a manifest that names it is there, whatever becomes of the
-checkpoint that it was prepared for: so a checkpoint that fails takes nothing with it. What a sink
-prepares at its end, with its answer to a checkpoint given already, is for the next one: its rows
-are behind the barrier, and whoever went on from that checkpoint would read them again.
+Prepared output is carried until a manifest that names it is durable, even if the checkpoint for
+which it was prepared fails: a failed checkpoint loses no output. Output that a sink prepares at its
+end, after it has answered a checkpoint, belongs to the next checkpoint: its rows come after the
+barrier, and a job that resumes from the earlier checkpoint reads them again.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from headrace.core.messages import (
     Trigger,
 )
 
-State: TypeAlias = Literal["resting", "taking", "keeping", "committing"]
+State: TypeAlias = Literal["idle", "snapshotting", "writing", "committing"]
 Prepared: TypeAlias = "tuple[SubtaskId, Handle]"
 
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """When checkpoints are taken, and how many may fail in a row."""
+    """The schedule of checkpoints, and how many may fail in a row."""
 
     every_s: float | None = None
     min_pause_s: float = 0.0
@@ -60,55 +61,57 @@ class Rhythm:
 
 @dataclass(slots=True)
 class Checkpoints:
-    """`number` is that of the last checkpoint that was begun."""
+    """The state machine that takes checkpoints. `number` is that of the last one that was begun."""
 
     subtasks: tuple[SubtaskId, ...]
     rhythm: Rhythm = field(default_factory=Rhythm)
     number: int = 0
-    state: State = "resting"
+    state: State = "idle"
     failed: int = 0
-    """How many have failed since one was kept."""
+    """The number of failures since the last complete checkpoint."""
     why: str = ""
-    """Why the last one failed."""
+    """The reason of the last failure."""
     drained: bool = False
-    """Whether the end is that of a job that is to go on from there."""
+    """Whether the job is being drained: its final checkpoint is one to resume from."""
     kept: int | None = None
-    """The last one that is complete."""
+    """The number of the last complete checkpoint."""
     _came: dict[SubtaskId, Snapshot] = field(default_factory=dict)
     _finished: dict[SubtaskId, Snapshot] = field(default_factory=dict)
     _prepared: list[Prepared] = field(default_factory=list)
     _behind: list[Prepared] = field(default_factory=list)
-    """What was prepared behind the barrier of the checkpoint that is being taken."""
+    """Output that was prepared after the barrier of the current checkpoint."""
     _named: int = 0
-    """How many of them the manifest names that is being written."""
+    """How many of the prepared handles are named by the manifest that is being written."""
     _since: float = 0.0
     _due: float | None = None
     _again: bool = False
-    """Whether one was asked for while another was being taken."""
+    """Whether a checkpoint was requested while another was being taken."""
     _asked: bool = False
-    """Whether somebody asked for the one that is being taken: if it fails, nothing is due."""
+    """Whether the current checkpoint was requested: its failure does not count as one of the
+    schedule's.
+    """
 
     def start(self, now: float) -> None:
-        """The job begins: the first checkpoint is due as long after that as any other."""
+        """Start the schedule: the first checkpoint is due one interval from now."""
         self._since = now
         if self.rhythm.every_s is not None:
             self._due = now + self.rhythm.every_s
 
     def due(self) -> float | None:
-        """When there is something to do."""
+        """Return the time at which `tick` is due, if it is."""
         match self.state:
-            case "resting":
+            case "idle":
                 return self._due
-            case "taking":
+            case "snapshotting":
                 return self._since + self.rhythm.timeout_s
         return None
 
     def tick(self, now: float) -> list[ToAnybody]:
-        """Begin a checkpoint that is due, or give up one that takes too long."""
+        """Begin a checkpoint that is due, or fail one that has timed out."""
         due = self.due()
         if due is None or now < due:
             return []
-        if self.state == "taking":
+        if self.state == "snapshotting":
             missing = len(self.subtasks) - len(self._came)
             late = "1 subtask has" if missing == 1 else f"{missing} subtasks have"
             why = f"{late} not answered within {self.rhythm.timeout_s:g} s"
@@ -116,57 +119,59 @@ class Checkpoints:
         return self.begin(now)
 
     def begin(self, now: float) -> list[ToAnybody]:
-        """Take a checkpoint now; none is being taken."""
-        assert self.state == "resting", self.state
+        """Begin a checkpoint; none may be in progress."""
+        assert self.state == "idle", self.state
         self.number += 1
-        self.state, self._since = "taking", now
+        self.state, self._since = "snapshotting", now
         self._asked, self._again = self._again, False
         self._came = dict(self._finished)
         return self._complete() or [Trigger(self.number)]
 
     def ask(self, now: float) -> tuple[int, list[ToAnybody]]:
-        """Take one of all that has come until now: which, and what is to be said."""
+        """Request a checkpoint of all input so far. Return its number and the messages to send."""
         self._again = True
-        if self.state == "resting":
+        if self.state == "idle":
             messages = self.begin(now)
             return self.number, messages
         return self.number + 1, []
 
     def drain(self, now: float) -> list[ToAnybody]:
-        """Take none before the end: behind the end of time, others would be of half a job."""
+        """Take no more checkpoints but the final one: after the end of event time, any other would
+        mix two states.
+        """
         self.drained, self._asked, self._again = True, True, False
-        return self._give_up("the job is drained", now) if self.state == "taking" else []
+        return self._give_up("the job is drained", now) if self.state == "snapshotting" else []
 
     def acknowledged(self, message: Acknowledged) -> list[ToAnybody]:
-        """A subtask's part is in the store."""
+        """Record that the snapshot of a subtask is stored."""
         self._prepare(message.subtask, message.snapshot.handle, self._prepared)
-        if self.state != "taking" or message.number != self.number:
+        if self.state != "snapshotting" or message.number != self.number:
             return []
         self._came[message.subtask] = _bare(message.snapshot)
         return self._complete()
 
     def abandoned(self, message: Abandoned, now: float) -> list[ToAnybody]:
-        """A subtask's part is not there."""
+        """Fail the current checkpoint, because a subtask's snapshot could not be stored."""
         self._prepare(message.subtask, message.handle, self._prepared)
-        if self.state != "taking" or message.number != self.number:
+        if self.state != "snapshotting" or message.number != self.number:
             return []
         return self._give_up(message.why, now)
 
     def finished(self, subtask: SubtaskId, snapshot: Snapshot) -> list[ToAnybody]:
-        """A subtask has ended, and is from now on as it is."""
-        if self.state == "taking" and subtask in self._came:
+        """Record that a subtask has finished: its snapshot is final."""
+        if self.state == "snapshotting" and subtask in self._came:
             self._prepare(subtask, snapshot.handle, self._behind)
         else:
             self._prepare(subtask, snapshot.handle, self._prepared)
         self._finished[subtask] = _bare(snapshot)
-        if self.state != "taking":
+        if self.state != "snapshotting":
             return []
         self._came.setdefault(subtask, self._finished[subtask])
         return self._complete()
 
     def written(self, number: int, now: float) -> list[ToAnybody]:
-        """The manifest is there: what it names is committed."""
-        assert (self.state, number) == ("keeping", self.number)
+        """Complete the checkpoint, and commit all output that its manifest names."""
+        assert (self.state, number) == ("writing", self.number)
         named, self._prepared = self._prepared[: self._named], self._prepared[self._named :]
         self._named, self.failed, self.kept = 0, 0, number
         taken = CheckpointTaken(number, now - self._since)
@@ -174,25 +179,29 @@ class Checkpoints:
         return [taken, *(Commit(subtask, handle) for subtask, handle in named)]
 
     def noted(self, number: int, now: float) -> list[ToAnybody]:
-        """All output that it names is visible, and nobody will commit it again."""
+        """Become idle: all output of the checkpoint is committed, and no later attempt commits it
+        again.
+        """
         assert (self.state, number) == ("committing", self.number)
         self._rest(now)
         return []
 
     def not_written(self, number: int, why: str, now: float) -> list[ToAnybody]:
-        """The manifest is not there."""
-        assert (self.state, number) == ("keeping", self.number)
+        """Fail the checkpoint, because its manifest could not be written."""
+        assert (self.state, number) == ("writing", self.number)
         self._named = 0
         return self._give_up(why, now)
 
     @property
     def too_many(self) -> bool:
-        """Whether more have failed in a row than the job bears."""
+        """Whether more checkpoints have failed in a row than the job tolerates."""
         return self.failed > self.rhythm.tolerable
 
     @property
     def unnamed(self) -> tuple[Prepared, ...]:
-        """What was prepared and is in no manifest, nor in one that may be there."""
+        """The prepared output that no manifest names, neither a durable one nor one that is being
+        written.
+        """
         return (*self._prepared[self._named :], *self._behind)
 
     def _prepare(self, subtask: SubtaskId, handle: Handle | None, carried: list[Prepared]) -> None:
@@ -202,7 +211,7 @@ class Checkpoints:
     def _complete(self) -> list[ToAnybody]:
         if len(self._came) < len(self.subtasks):
             return []
-        self.state, self._named = "keeping", len(self._prepared)
+        self.state, self._named = "writing", len(self._prepared)
         ended = self._came == self._finished and not self._behind
         return [
             Keep(
@@ -222,7 +231,7 @@ class Checkpoints:
         return [CheckpointFailed(self.number, why, seconds)]
 
     def _rest(self, now: float) -> None:
-        self.state = "resting"
+        self.state = "idle"
         self._prepared += self._behind
         self._behind.clear()
         every_s, self._due = self.rhythm.every_s, None
@@ -233,5 +242,5 @@ class Checkpoints:
 
 
 def _bare(snapshot: Snapshot) -> Snapshot:
-    """Without its handle, which goes its own way."""
+    """Return the snapshot without its handle, which is carried separately."""
     return replace(snapshot, handle=None)

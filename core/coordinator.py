@@ -1,26 +1,26 @@
-"""A job as a state machine: what came from workers, what to say to them, when it is over.
+"""The coordinator of an attempt as a state machine: events from workers in, messages out.
 
-No clock, no I/O: all methods answer with messages, `state` says how the job ended. `attempt` is the
-shell that carries them, and hands in the time.
+It has no clock and does no I/O: all methods return messages, and `state` says how the attempt
+ended. `Attempt` is the shell that delivers the messages and passes in the time.
 
-| state    | all finished  | stop         | failure     | committed   | Cancelled |
-|----------|---------------|--------------|-------------|-------------|-----------|
-| running  | 1 > ending    | 2 > stopping | 4 > failing | -           | -         |
-| stopping | 1 > ending    | -            | 4 > failing | 3 > leaving | -         |
-| ending   | -             | -            | 4 > failing | > done      | -         |
-| leaving  | -             | -            | -           | -           | > done    |
-| failing  | -             | -            | -           | -           | > failed  |
+| state      | all finished  | stop         | failure     | committed      | AttemptCancelled |
+|------------|---------------|--------------|-------------|----------------|------------------|
+| running    | 1 > ending    | 2 > stopping | 4 > failing | -              | -                |
+| stopping   | 1 > ending    | -            | 4 > failing | 3 > cancelling | -                |
+| ending     | -             | -            | 4 > failing | > done         | -                |
+| cancelling | -             | -            | -           | -              | > done           |
+| failing    | -             | -            | -           | -              | > failed         |
 
-1: the last checkpoint is taken. 2: Halt, and a checkpoint behind it; to drain the job it is Stop,
-which leads by way of "all finished". 3: Cancel. 4: Cancel, and Abort of what no manifest can name,
-also of what was on its way then; the other is decided at the next start. The first failure is the
-one that is told. "Committed": the checkpoint that was begun when nothing was to come any more is
-there, and it is noted that all output that it names is visible. Behind a stop nothing is assigned
-any more.
+1: the final checkpoint is taken. 2: PauseSources, and a checkpoint after it; to drain the job,
+StopSources instead, which leads to "all finished". 3: Cancel. 4: Cancel, and AbortOutput for
+prepared output that no manifest can name, also for what was on its way at that time; output that a
+manifest may name is decided at the next start. Only the first failure is reported. "committed": the
+checkpoint that was begun after the last input is complete, and it is recorded that all output named
+by it is committed. After a stop no splits are assigned.
 
-A job that cannot go on from a checkpoint, because one of its sources cannot be read again, takes
-none (`checkpoints` is None): all is committed at its end, and a stop lets it finish what it has
-read: Stop instead of Halt.
+A job that cannot resume from a checkpoint, because one of its sources cannot be read again, takes
+none (`checkpoints` is None): all output is committed at its end, and a stop finishes what was read,
+with StopSources instead of PauseSources.
 """
 
 from __future__ import annotations
@@ -62,33 +62,33 @@ from headrace.core.messages import (
 )
 
 State: TypeAlias = Literal[
-    "new", "running", "stopping", "ending", "leaving", "failing", "done", "failed"
+    "new", "running", "stopping", "ending", "cancelling", "failing", "done", "failed"
 ]
 
 
 @dataclass(slots=True)
 class Coordinator:
-    """One attempt of a job."""
+    """The coordinator of one attempt of a job."""
 
     subtasks: tuple[SubtaskId, ...]
     sources: Mapping[str, Dealing]
-    """Who reads each source, by the source's name."""
+    """The assignment of splits to subtasks, by source."""
     drifts: Mapping[str, Drift] = field(default_factory=dict)
-    """The sources whose splits are to keep together."""
+    """The watermark alignment of the sources that have a `max_drift`."""
     checkpoints: Checkpoints | None = None
     attempt: int = 1
     state: State = "new"
     failure: Failure | None = None
     stopped: bool = False
     drains: bool = False
-    """Whether all that was read is finished before it stops, as if time were over."""
+    """Whether all that was read is finished before the stop, as at the end of event time."""
     _running: set[SubtaskId] = field(default_factory=set)
     _prepared: dict[SubtaskId, Handle] = field(default_factory=dict)
-    """Without checkpoints: what waits for the end."""
+    """Without checkpoints: the output to commit at the end."""
     _committing: int = 0
-    """How many commits have not been answered."""
+    """The number of commits that have not been answered."""
     _last: int | None = None
-    """The checkpoint that was begun when nothing was to come any more."""
+    """The number of the checkpoint that was begun after the last input."""
 
     def start(
         self,
@@ -96,7 +96,7 @@ class Coordinator:
         restored: Restored | None = None,
         now: float = 0.0,
     ) -> list[ToAnybody]:
-        """Deploy everything and deal out the splits."""
+        """Deploy all subtasks and assign the splits."""
         restored = restored or Restored()
         self.state = "running"
         self._running = set(self.subtasks)
@@ -108,27 +108,27 @@ class Coordinator:
         return messages
 
     def reads(self, source: str) -> bool:
-        """Whether splits of a source that are discovered now would be read."""
-        going_on = self.state == "running" and not self.stopped
-        return going_on and not self._running.isdisjoint(self.sources[source].readers)
+        """Whether newly discovered splits of a source would be read."""
+        is_running = self.state == "running" and not self.stopped
+        return is_running and not self._running.isdisjoint(self.sources[source].readers)
 
     def discovered(self, source: str, splits: Sequence[Split]) -> list[ToAnybody]:
-        """These are the splits of a source now: deal out those that are new."""
+        """Assign those of the discovered splits of a source that are new."""
         if not self.reads(source):
             return []
         return list(self.sources[source].more(splits, self._running))
 
     def ask(self, now: float = 0.0) -> tuple[int, list[ToAnybody]] | None:
-        """Somebody asks for a checkpoint of all that has come: its number; None if it is too late.
+        """Request a checkpoint of all input so far. Return its number; None if the job is ending.
 
-        AllVisible tells of it, or CheckpointFailed.
+        OutputCommitted reports its success, CheckpointFailed its failure.
         """
         if self.checkpoints is None or self.state != "running" or self.stopped:
             return None
         return self.checkpoints.ask(now)
 
     def stop(self, now: float = 0.0, *, drains: bool = False) -> list[ToAnybody]:
-        """Somebody asks for the end."""
+        """Begin to stop the job."""
         if self.state != "running" or self.stopped:
             return []
         self.stopped = True
@@ -141,26 +141,26 @@ class Coordinator:
         return [Halt(), *self._go_on(now)]
 
     def due(self) -> float | None:
-        """When the next `tick` is due."""
-        going_on = self.state in ("running", "stopping", "ending")
+        """Return the time of the next `tick`, if one is due."""
+        is_active = self.state in ("running", "stopping", "ending")
         if self.state == "running" and self.drains:
             return None
-        return self.checkpoints.due() if going_on and self.checkpoints else None
+        return self.checkpoints.due() if is_active and self.checkpoints else None
 
     def tick(self, now: float) -> list[ToAnybody]:
-        """Time has come this far."""
+        """Advance the checkpoints to this time."""
         if self.due() is None or self.checkpoints is None:
             return []
         return [*self.checkpoints.tick(now), *self._go_on(now)]
 
     def receive(self, message: ToCoordinator, now: float = 0.0) -> list[ToAnybody]:
-        """What is to be said in answer."""
+        """Return the messages that answer an event."""
         match message:
             case Failed(_, failure):
                 return self.fail(failure)
             case WatermarkReport(subtask, at_us):
                 return self._reported(subtask, at_us)
-            case Cancelled() if self.state in ("failing", "leaving"):
+            case Cancelled() if self.state in ("failing", "cancelling"):
                 self.state = "failed" if self.state == "failing" else "done"
                 return []
             case Committed(subtask):
@@ -175,14 +175,14 @@ class Coordinator:
         return [*answers, *visible, *self._go_on(now)]
 
     def _visible(self) -> list[ToAnybody]:
-        """What there is to say when a checkpoint is there, or a commit has been answered."""
+        """Return OutputCommitted if a complete checkpoint has no commits left."""
         checkpoints = self.checkpoints
         if self._committing or checkpoints is None or checkpoints.state != "committing":
             return []
         return [AllVisible(checkpoints.number)]
 
     def fail(self, failure: Failure) -> list[ToAnybody]:
-        """Something cannot go on; what comes after the first failure is not told."""
+        """Fail the attempt; failures after the first are not reported."""
         if self.state not in ("running", "stopping", "ending"):
             return []
         self.state, self.failure = "failing", failure
@@ -190,7 +190,9 @@ class Coordinator:
         return [Cancel(), *(Abort(subtask, handle) for subtask, handle in unnamed)]
 
     def _too_late(self, message: ToCoordinator) -> list[ToAnybody]:
-        """What a subtask has prepared that was on its way when the job failed: in no manifest."""
+        """Abort output that was prepared but still on its way when the job failed: no manifest
+        names it.
+        """
         match message:
             case Acknowledged(subtask, _, Snapshot(handle=handle)) if handle is not None:
                 return [Abort(subtask, handle)]
@@ -201,7 +203,7 @@ class Coordinator:
         return []
 
     def _answered(self, message: ToCoordinator, now: float) -> list[ToAnybody]:
-        """What a message means to the checkpoint that is being taken."""
+        """Pass an event to the checkpoint that is in progress."""
         checkpoints = self.checkpoints
         match message:
             case Finished(subtask, snapshot):
@@ -228,7 +230,7 @@ class Coordinator:
         return []
 
     def _go_on(self, now: float) -> list[ToAnybody]:
-        """What follows from where things stand."""
+        """Make the state transition that has become possible, if any."""
         if self.state in ("running", "stopping") and not self._running:
             self.state, self._last = "ending", None
             if self.checkpoints is None:
@@ -240,7 +242,7 @@ class Coordinator:
         if checkpoints.too_many:
             return self._borne()
         done = self._last is not None and checkpoints.kept == self._last
-        if not done and checkpoints.state == "resting":
+        if not done and checkpoints.state == "idle":
             begun = checkpoints.begin(now)
             self._last = checkpoints.number
             return begun
@@ -253,7 +255,7 @@ class Coordinator:
             return []
         failed = self.checkpoints.failed
         count = f"{failed} checkpoints in a row" if failed > 1 else "a checkpoint"
-        hint = "checkpoint.tolerable_failures says how many may fail in a row"
+        hint = "checkpoint.tolerable_failures sets how many may fail in a row"
         return self.fail(
             Failure(
                 f"{count} failed: {self.checkpoints.why}", "checkpoints", hint=hint, may_pass=True
@@ -261,7 +263,7 @@ class Coordinator:
         )
 
     def _over(self) -> list[ToAnybody]:
-        """Nothing is to come, and all is kept: the end, when all is committed."""
+        """End the attempt when no input is left and all output is committed."""
         if self._committing or self.state not in ("ending", "stopping"):
             return []
         if self.checkpoints is not None and self.checkpoints.state == "committing":
@@ -269,7 +271,7 @@ class Coordinator:
         if self.state == "ending":
             self.state = "done"
             return []
-        self.state = "leaving"
+        self.state = "cancelling"
         return [Cancel()]
 
     def _counted(self, messages: Sequence[ToAnybody]) -> list[ToAnybody]:
@@ -277,7 +279,7 @@ class Coordinator:
         return list(messages)
 
     def _reported(self, subtask: SubtaskId, at_us: int | None) -> list[ToAnybody]:
-        """How far a subtask has come; the others are told if it changes how far they may go."""
+        """Record a subtask's watermark; send a new drift limit if the watermark changes it."""
         for name, drift in self.drifts.items():
             if subtask in self.sources[name].readers:
                 until_us = drift.reported(subtask, at_us)
@@ -286,10 +288,10 @@ class Coordinator:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will be said."""
+        """Whether the coordinator will send no more messages."""
         return self.state in ("done", "failed")
 
     @property
     def ended(self) -> bool:
-        """Whether all has been read, put out and committed."""
+        """Whether all input was read, and all output emitted and committed."""
         return self.state == "done" and not self._running and not self.drains

@@ -1,7 +1,8 @@
-"""Which subtask of a source reads which split. No clock, no I/O.
+"""The assignment of splits to the subtasks of a source. No clock, no I/O.
 
-Splits are dealt out in turn, as they are discovered; each once, however often it is found again.
-The number of a split says whose turn it was, so those of a checkpoint go to the same readers again.
+Splits are assigned round-robin in the order of their discovery, each once, however often it is
+discovered again. The number of a split determines its subtask, so that the splits of a checkpoint
+return to the same subtasks.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from headrace.core.messages import Assign, Progress, Split, SubtaskId
 
 @dataclass(slots=True)
 class Dealing:
-    """The splits of one source that are known, and whose turn it is."""
+    """The known splits of one source, and the number of the next new one."""
 
     readers: tuple[SubtaskId, ...]
     grows: bool
-    """Whether there may be more splits than at first."""
+    """Whether splits may be discovered after the start."""
     _known: set[Split] = field(default_factory=set)
     _turn: int = 0
 
     def first(
         self, found: Sequence[Split], restored: Mapping[Split, Progress] | None = None
     ) -> list[Assign]:
-        """What every subtask is told at first, also those that get none.
+        """Assign the initial splits: one message for each subtask, even if it gets no split.
 
-        Behind a checkpoint these are its splits, also those that are not found any more; what is
-        found beside them counts where there may be more than at first.
+        From a checkpoint these are its splits, including those that are no longer discovered. Newly
+        discovered splits are added to them only if the source may grow.
         """
         dealt = self._nothing(self.readers)
         for split, progress in self._again(restored or {}):
@@ -38,7 +39,7 @@ class Dealing:
         return [Assign(s, tuple(dealt[s]), last=not self.grows) for s in self.readers]
 
     def more(self, found: Sequence[Split], running: Collection[SubtaskId]) -> list[Assign]:
-        """What those that get splits that were not known before are told."""
+        """Assign the splits that are new: one message for each subtask that gets some."""
         readers = tuple(reader for reader in self.readers if reader in running)
         if not readers:
             return []
@@ -47,7 +48,7 @@ class Dealing:
         return [Assign(s, tuple(splits), last=False) for s, splits in dealt.items() if splits]
 
     def _again(self, restored: Mapping[Split, Progress]) -> Iterable[tuple[Split, Progress]]:
-        """The splits of a checkpoint, in the order in which they were discovered."""
+        """Yield the splits of a checkpoint in the order of their discovery."""
         for split in sorted(restored, key=lambda split: split.number):
             self._known.add(split)
             self._turn = split.number + 1

@@ -1,31 +1,39 @@
-"""What the coordinator and a worker say to each other: frozen values, also within one process.
+"""The messages between the coordinator, the worker and the checkpoint store: frozen values.
 
-| who | says | when |
+The same values are used when all of them run in one process. The coordinator sends:
+
+| to | message | meaning |
 |---|---|---|
-| coordinator | Deploy | once an attempt: what runs, from which state |
-| coordinator | Assign | splits for a source's subtask; `last`: no more come |
-| coordinator | Trigger | a checkpoint begins: sources send its barrier |
-| coordinator | Keep | all parts of a checkpoint are there: write its manifest |
-| coordinator | CheckpointTaken, CheckpointFailed | for whoever watches the job |
-| coordinator | Commit | prepared output is to be made visible |
-| coordinator | AllVisible | the output of a checkpoint need not be committed again: to be noted |
-| coordinator | Abort | prepared output is not to be seen |
-| coordinator | Hold | splits of a source are not to be read past this time |
-| coordinator | Halt | sources read no more; nothing ends: a checkpoint is to come |
-| coordinator | Stop | sources read no more; what was read is finished |
-| coordinator | Cancel | everything ends now; what is open is aborted |
-| store | Kept | the manifest is written: the checkpoint is complete |
-| store | NotKept | the manifest is not there, and will not be |
-| store | Noted | that the output of a checkpoint is visible will not be forgotten |
-| worker | Acknowledged | a subtask's part of a checkpoint is in the store |
-| worker | Abandoned | a subtask could not put its part there |
-| worker | Finished | a subtask has put out all it ever will |
-| worker | Committed | the output of a Commit is visible |
-| worker | Failed | a subtask cannot go on; the first ends the attempt |
-| worker | Cancelled | nothing of the attempt runs any more |
-| worker | WatermarkReport | how far a source's subtask has come in event time |
+| worker | Deploy | start the subtasks of an attempt, from the restored state |
+| worker | AssignSplits | read these splits; `is_last`: no more splits follow |
+| worker | TriggerCheckpoint | inject the barrier of a checkpoint at the sources |
+| worker | CommitOutput | commit prepared output |
+| worker | AbortOutput | remove prepared output |
+| worker | SetDriftLimit | read the splits of a source only up to this event time |
+| worker | PauseSources | stop reading and wait for a checkpoint; no subtask ends |
+| worker | StopSources | stop reading and finish what was read |
+| worker | Cancel | end all subtasks now; uncommitted output is aborted |
+| store | WriteManifest | all snapshots of a checkpoint are stored: write its manifest |
+| store | OutputCommitted | record that all output of a checkpoint is committed |
+| observers | CheckpointCompleted, CheckpointFailed | the outcome of a checkpoint |
 
-Keep and AllVisible go to the snapshot store, which answers as a worker does.
+The coordinator receives:
+
+| from | message | meaning |
+|---|---|---|
+| store | ManifestWritten | the manifest is durable: the checkpoint is complete |
+| store | ManifestFailed | the manifest does not exist and never will |
+| store | CommitRecorded | the record that the output is committed is durable |
+| worker | SnapshotAcknowledged | the snapshot of a subtask is stored |
+| worker | SnapshotDeclined | the snapshot of a subtask could not be stored |
+| worker | SubtaskFinished | a subtask has emitted all its output |
+| worker | SubtaskCommitted | the output named by a CommitOutput is committed |
+| worker | SubtaskFailed | a subtask has failed; the first failure ends the attempt |
+| worker | AttemptCancelled | no subtask of the attempt runs any more |
+| worker | WatermarkReport | the watermark of the slowest split of a source's subtask |
+
+`Attempt` stands in for the store: it answers WriteManifest and OutputCommitted as a worker answers
+its own messages.
 """
 
 from __future__ import annotations
@@ -37,15 +45,17 @@ from typing import TypeAlias
 from headrace.core.state import Document
 
 Position: TypeAlias = "int | str | None"
-"""Where in a split reading goes on: plain data, because it is stored."""
+"""The position in a split where reading resumes: plain data, because it is stored."""
 
 Handle: TypeAlias = "Mapping[str, object]"
-"""What a sink needs to commit or abort prepared output: plain data, because it is stored."""
+"""A sink's description of prepared output, with which to commit or abort it: plain data, because it
+is stored.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SubtaskId:
-    """A subtask: the task's number in the plan, and which of its subtasks."""
+    """The id of a subtask: the number of its task in the plan, and its index in the task."""
 
     task: int
     index: int
@@ -53,11 +63,11 @@ class SubtaskId:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a source that is read in order by one reader.
+    """A part of a source that one reader reads in order.
 
-    `number` is its place among the splits of its source, in the order in which they were
-    discovered; it is given when a split is dealt, and stays. `start` is where reading begins of a
-    split that was not known before.
+    `number` is the rank of the split in the order in which the splits of its source were
+    discovered. It is set when the split is assigned and never changes. `start` is the position at
+    which reading begins when no checkpoint has one.
     """
 
     source: str
@@ -68,35 +78,39 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a split has been read: what reading it further goes on from."""
+    """The progress of reading a split: the position to resume from, and what was counted up to it.
+    """
 
     position: Position = None
     at_us: int | None = None
-    """Its watermark, once its rows have told of the time."""
+    """The watermark of the split; None until one of its rows had an event time."""
     rows: int = 0
-    """How many rows it has given, where rows are placed by that."""
+    """The number of rows read, where rows are ordered by it."""
     bad: int = 0
-    """How many bad records."""
+    """The number of bad records."""
     ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A subtask at a barrier: its part of a checkpoint. Of a sink's writer it has what it needs to
-    commit what it has written, and what the next attempt's writer begins with."""
+    """The state of a subtask at a barrier: its part of a checkpoint.
+
+    The snapshot of a sink's subtask also has the handle that commits what the writer has written,
+    and the state from which the writer of the next attempt is restored.
+    """
 
     splits: Mapping[Split, Progress] = field(default_factory=dict)
     states: Mapping[str, tuple[Document, ...]] = field(default_factory=dict)
-    """The states of its steps."""
+    """The state of each step, by step."""
     counts: Document = field(default_factory=dict)
-    """What went through it."""
+    """The row counters of the subtask."""
     handle: Handle | None = None
     writer: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a subtask cannot go on: what a user is told, once."""
+    """The reason why a subtask failed, as it is reported to the user once."""
 
     message: str
     step: str
@@ -104,32 +118,35 @@ class Failure:
     position: Position = None
     hint: str = ""
     defect: str = ""
-    """The traceback, when it is a defect of ours rather than of the data or the user's code."""
+    """The traceback if the cause is a bug in headrace, and not the data or user code; else empty.
+    """
     may_pass: bool = False
-    """Whether it is trouble of the outside world, at no place in the data, and may pass."""
+    """Whether the failure is external, concerns no position in the data, and may be transient."""
     final: bool = False
-    """Whether another attempt would end in the same way."""
+    """Whether another attempt would fail in the same way."""
     raised: str = ""
-    """Where, in a user's code or ours or of what it returned, whichever row it was on."""
+    """The exception type and the line that raised it, in user code or in headrace, independent of
+    the row.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What all begins with behind a checkpoint; the subtasks then may have been others."""
+    """The state restored from a checkpoint, which may have been taken with other subtasks."""
 
     splits: Mapping[str, Mapping[Split, Progress]] = field(default_factory=dict)
-    """By source, how far each has been read."""
+    """The progress of each split, by source."""
     states: Mapping[str, tuple[Document, ...]] = field(default_factory=dict)
-    """By step, those of all its subtasks: each of now takes the key groups that it owns."""
+    """The states of all subtasks, by step; each subtask takes the key groups that it owns."""
     writers: Mapping[str, tuple[Document, ...]] = field(default_factory=dict)
-    """By sink, what its writers kept."""
+    """The snapshots of the writers, by sink."""
     failed: Mapping[str, int] = field(default_factory=dict)
-    """By step, from where the rows on which a user's function fails are numbered."""
+    """The number of failed rows, by step: dead letters are numbered from there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """Start these subtasks, behind a checkpoint if there was one."""
+    """The command to start the subtasks, from a checkpoint if there is one."""
 
     attempt: int
     subtasks: tuple[SubtaskId, ...]
@@ -138,7 +155,7 @@ class Deploy:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Read these splits, each from where it was left."""
+    """The command to read these splits, each from its position."""
 
     subtask: SubtaskId
     splits: tuple[tuple[Split, Progress], ...]
@@ -147,14 +164,14 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Take your part in a checkpoint."""
+    """The command to take a checkpoint: sources inject its barrier."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Make this prepared output visible."""
+    """The command to commit this prepared output."""
 
     subtask: SubtaskId
     handle: Handle
@@ -162,7 +179,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """Remove this prepared output."""
+    """The command to remove this prepared output."""
 
     subtask: SubtaskId
     handle: Handle
@@ -170,7 +187,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Let the splits of this source that have come beyond this time wait."""
+    """The command to hold the splits of a source that are ahead of an event time."""
 
     source: str
     until_us: int
@@ -178,45 +195,47 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Read no more, and wait."""
+    """The command to stop reading and wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Read no more; finish what was read."""
+    """The command to stop reading and finish what was read."""
 
     drains: bool = False
-    """Whether the job is to go on from there: states are kept at the end as well."""
+    """Whether the job may be resumed after the drain: then final snapshots contain state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """End now."""
+    """The command to end the attempt now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Make this a checkpoint: the parts of all subtasks, and all output that is to be committed."""
+    """The command to write the manifest of a checkpoint: all snapshots, and the handles of all
+    output to commit.
+    """
 
     number: int
     snapshots: Mapping[SubtaskId, Snapshot]
     handles: tuple[tuple[SubtaskId, Handle], ...]
     ended: bool = False
-    """Whether all has been read and put out, so that only the output is left to commit."""
+    """Whether all input was read and all output emitted, so that only commits remain."""
     drained: bool = False
-    """Whether time was said to be over where there was more to read."""
+    """Whether the job was drained: event time was ended although there was more to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """This checkpoint is complete."""
+    """The event that the manifest is durable: the checkpoint is complete."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class NotKept:
-    """This checkpoint is not there."""
+    """The event that the manifest could not be written: the checkpoint does not exist."""
 
     number: int
     why: str
@@ -224,24 +243,26 @@ class NotKept:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Whoever goes on from this checkpoint knows that its output is visible."""
+    """The event that the commit record is durable: a job resumed from this checkpoint skips its
+    commits.
+    """
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTaken:
-    """A checkpoint is complete."""
+    """The event that a checkpoint is complete."""
 
     number: int
     seconds: float
     bytes: int = 0
-    """How much was new to the store."""
+    """The number of bytes that were new to the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFailed:
-    """A checkpoint is not there; the job goes on without it."""
+    """The event that a checkpoint failed; the job continues without it."""
 
     number: int
     why: str
@@ -250,14 +271,14 @@ class CheckpointFailed:
 
 @dataclass(frozen=True, slots=True)
 class AllVisible:
-    """All output that this checkpoint names is visible."""
+    """The event that all output named by a checkpoint is committed."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """This subtask's part of the checkpoint is in the store."""
+    """The event that a subtask's snapshot for a checkpoint is stored."""
 
     subtask: SubtaskId
     number: int
@@ -266,7 +287,8 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """This subtask's part of the checkpoint is not in the store; what it prepared is prepared."""
+    """The event that a subtask's snapshot could not be stored; its prepared output stays prepared.
+    """
 
     subtask: SubtaskId
     number: int
@@ -276,7 +298,9 @@ class Abandoned:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """This subtask has ended; it answers every checkpoint that it has not had a part in."""
+    """The event that a subtask has ended; its final snapshot answers every checkpoint that it has
+    not answered yet.
+    """
 
     subtask: SubtaskId
     snapshot: Snapshot = field(default_factory=Snapshot)
@@ -284,14 +308,14 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """This subtask's output is visible."""
+    """The event that a subtask's output is committed."""
 
     subtask: SubtaskId
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """This subtask cannot go on."""
+    """The event that a subtask has failed."""
 
     subtask: SubtaskId
     failure: Failure
@@ -299,12 +323,12 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Nothing of the attempt runs any more."""
+    """The event that no subtask of the attempt runs any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkReport:
-    """How far the slowest split of a source's subtask has come; None: none is being read."""
+    """The watermark of the slowest split that a source's subtask reads; None: it reads none."""
 
     subtask: SubtaskId
     at_us: int | None

@@ -1,4 +1,4 @@
-"""What somebody may ask of a running job, and gets: an answer, or why not."""
+"""The status of a running job, and the results of requests to it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ Status: TypeAlias = Literal[
     "restarting",
     "over",
 ]
-"""What a job is doing. `starting` and `restoring`: an attempt is being made, without a checkpoint
-or behind one. `restarting`: it has failed, and waits to begin again."""
+"""The status of a job. `starting` and `restoring`: an attempt is being started, without a
+checkpoint or from one. `restarting`: the job has failed and waits to restart.
+"""
 
 
 class Refused(Exception):
-    """It cannot be done: why, and what to do. The job goes on as if nobody had asked."""
+    """A request that the job rejects, with a hint. The job continues as if there had been no
+    request.
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -30,9 +33,9 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rescaled:
-    """A running job has another parallelism."""
+    """The result of rescaling a running job."""
 
     checkpoint: int
-    """The one between the two."""
+    """The checkpoint between the two parallelisms."""
     stood_still_s: float
-    """From when sources were told to wait until they were told to go on."""
+    """The downtime: from when sources paused until they resumed."""

@@ -1,7 +1,7 @@
-"""Who waits for a checkpoint of a running attempt, and what becomes of each.
+"""The requests for checkpoints of a running attempt, and their results.
 
-A checkpoint that somebody asked for is pinned before it can be collected, and stays so until who
-got its number releases it. Who has gone away meanwhile pins nothing.
+A requested checkpoint is pinned before it can be collected, and stays pinned until the client
+releases it. A cancelled request pins nothing.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from headrace.core.pins import Pins
 
 @dataclass(slots=True)
 class Asking:
-    """Those who asked."""
+    """The requests for checkpoints."""
 
     pins: Pins
     _new: list[asyncio.Future[int]] = field(default_factory=list)
     _waiting: list[tuple[int, asyncio.Future[int]]] = field(default_factory=list)
     _over: Refused | None = None
-    """Why there are no more."""
+    """The reason to reject all requests from now on."""
 
     def asks(self) -> asyncio.Future[int]:
-        """Somebody asks: the number of a checkpoint, to be awaited."""
+        """Add a request. Return a future of the number of its checkpoint."""
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._new.append(future)
         if self._over is not None:
@@ -32,23 +32,24 @@ class Asking:
         return future
 
     def begun(self, future: asyncio.Future[int], number: int) -> None:
-        """It will be of this number."""
+        """Record that the request will be served by this checkpoint."""
         self._new.remove(future)
         self._waiting.append((number, future))
         self.pins.pin(number)
 
     def gone(self, future: asyncio.Future[int]) -> None:
-        """Whoever asked does not wait any more, and may have been answered just before that."""
+        """Cancel a request; if it has just been answered, release its checkpoint."""
         if future.done() and not future.cancelled() and future.exception() is None:
             self.pins.release(future.result())
 
     def refused(self, future: asyncio.Future[int], refused: Refused) -> None:
-        """There will be none for this one."""
+        """Reject one request."""
         self._new.remove(future)
         _refuse(future, refused)
 
     def there(self, number: int) -> None:
-        """This one is there, and all output that it names is visible."""
+        """Answer the requests served by this checkpoint: it is complete and its output committed.
+        """
         for each, future in self._taken(number):
             if future.done():
                 self.pins.release(each)
@@ -56,20 +57,20 @@ class Asking:
                 future.set_result(each)
 
     def failed(self, number: int, why: str) -> None:
-        """This one will never be there."""
-        hint = "the job goes on without it: ask again"
+        """Reject the requests that this failed checkpoint would have served."""
+        hint = "the job continues without it: ask again"
         for each, future in self._taken(number):
             self._give_up(each, future, Refused(f"checkpoint {each} failed: {why}", hint))
 
     def behind(self, number: int, refused: Refused) -> None:
-        """None is taken behind this one."""
+        """Reject all requests that wait for a checkpoint after this one."""
         late = [each for each in self._waiting if each[0] > number]
         self._waiting = [each for each in self._waiting if each[0] <= number]
         for each, future in late:
             self._give_up(each, future, refused)
 
     def over(self, refused: Refused) -> None:
-        """No more will be taken."""
+        """Reject all requests, and all later ones."""
         for number, future in self._waiting:
             self._give_up(number, future, refused)
         for future in self._new:

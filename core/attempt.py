@@ -1,4 +1,4 @@
-"""One attempt of a job: the shell around a coordinator, a worker and the snapshot store."""
+"""One attempt of a job: the shell around a coordinator, a worker and the checkpoint store."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ from headrace.core.telling import failure
 from headrace.core.worker import Worker
 
 Said: TypeAlias = "Callable[[Coordinator, float], list[ToAnybody]]"
-"""What there is to say to a coordinator, at a time of the loop."""
+"""A call of the coordinator at a time of the loop; it returns the messages to deliver."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """From a checkpoint, or from the beginning, to the end or the first failure."""
+    """One attempt: from a checkpoint, or from the start, to the end or the first failure."""
 
     plan: nodes.Plan
     connectors: Connectors
@@ -70,7 +70,7 @@ class Attempt:
     _writing: asyncio.Task[None] | None = None
     _noting: asyncio.Task[None] | None = None
     _refused: RefusedSnapshot | None = None
-    """Why no checkpoint may be written."""
+    """The error after which no checkpoint may be written."""
     _asking: Asking = field(init=False)
     _publishing: Publishing = field(default_factory=Publishing)
 
@@ -78,9 +78,9 @@ class Attempt:
         self._asking = Asking(self.keeping.pins if self.keeping else Pins())
 
     async def run(self, deployed: Callable[[], None] = lambda: None) -> Coordinator:
-        """Run to the end; the coordinator knows which.
+        """Run to the end. Return the coordinator, which knows how the attempt ended.
 
-        What is refused before anything is read is raised as ConnectorError or SnapshotError.
+        Raises ConnectorError or SnapshotError for errors before anything is read.
         """
         try:
             return await self._run(deployed)
@@ -98,13 +98,13 @@ class Attempt:
         if self.restored is not None and self.keeping is not None:
             await commit_again(self.restored, ends, self.keeping, self.surroundings)
             if self.restored.ended:
-                # What nobody commits is left to clear away.
+                # Output that belongs to no checkpoint is left to remove.
                 await ends.check_sinks()
                 return Coordinator((), {}, state="done")
         begins, splits = await discovered(ends, self.restored)
         coordinator = await self._assembled(ends)
         now = asyncio.get_running_loop().time()
-        looking = [
+        discovering = [
             asyncio.create_task(self._rediscover(name, source, coordinator))
             for name, source in ends.sources.items()
             if source.rediscover_s is not None
@@ -112,9 +112,9 @@ class Attempt:
         try:
             await self._carry(coordinator, coordinator.start(splits, begins, now), deployed)
         finally:
-            for task in looking:
+            for task in discovering:
                 task.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
+            await asyncio.gather(*discovering, return_exceptions=True)
             if self._worker is not None:
                 await self._worker.cancel()
             if self._writing is not None:
@@ -128,7 +128,7 @@ class Attempt:
         return coordinator
 
     async def _assembled(self, ends: Ends) -> Coordinator:
-        """The worker with all that it is to run, and who coordinates it."""
+        """Build the worker with all its subtasks. Return their coordinator."""
         keeping = self.keeping
         self._assembly = Assembly(
             self.plan,
@@ -151,12 +151,12 @@ class Attempt:
         )
 
     def stop(self, *, drains: bool = False) -> None:
-        """Ask for the end."""
+        """Request the end of the attempt."""
 
         def said(coordinator: Coordinator, now: float) -> list[ToAnybody]:
             messages = coordinator.stop(now, drains=drains)
             if coordinator.drains and coordinator.checkpoints is not None:
-                # The next one is of another state than that of when it was asked for.
+                # While draining, only the final checkpoint is valid.
                 why = Refused("the job is draining, and takes no checkpoint before its end")
                 self._asking.behind(coordinator.checkpoints.number, why)
             return messages
@@ -164,7 +164,7 @@ class Attempt:
         self._say(said)
 
     def halt(self, halted: Callable[[], None]) -> None:
-        """Ask for the end, and say when it has begun."""
+        """Request the end of the attempt, and call back when the stop has begun."""
 
         def said(coordinator: Coordinator, now: float) -> list[ToAnybody]:
             halted()
@@ -173,9 +173,9 @@ class Attempt:
         self._say(said)
 
     async def checkpoint(self) -> int:
-        """Take a checkpoint of all that has come: its number, once its output is visible.
+        """Take a checkpoint of all input so far. Return its number once its output is committed.
 
-        It is pinned until somebody releases it. Raises Refused.
+        It is pinned until the caller releases it. Raises RequestRejected.
         """
         asked = self._asking.asks()
         self._say(partial(self._ask, asked=asked))
@@ -198,14 +198,14 @@ class Attempt:
         return messages
 
     def counts(self) -> dict[str, PartCounts]:
-        """What went through every part so far."""
+        """Return the row counts of every part so far."""
         running = self._worker.subtasks.values() if self._worker else ()
         channels = self._assembly.channels if self._assembly else {}
         before = self.restored.tallies if self.restored else Tallies()
         return part_counts(self.plan, running, channels, before)
 
     def subtasks(self) -> tuple[Subtask, ...]:
-        """All that were deployed, also those that have ended."""
+        """Return all deployed subtasks, also those that have ended."""
         return tuple(self._worker.subtasks.values()) if self._worker else ()
 
     def _say(self, what: Said) -> None:
@@ -223,7 +223,9 @@ class Attempt:
         first: Sequence[ToAnybody],
         deployed: Callable[[], None],
     ) -> None:
-        """Carry messages between the coordinator and the others until the attempt is over."""
+        """Deliver messages between the coordinator, the worker and the store until the attempt is
+        over.
+        """
         loop = asyncio.get_running_loop()
         for message in first:
             await self._deliver(message)
@@ -236,7 +238,7 @@ class Attempt:
                 await self._deliver(message)
 
     async def _next(self, due: float | None) -> Said:
-        """What is said next; when nobody says anything in time, the time is."""
+        """Return the next call of the coordinator; `tick` if none comes before its time."""
         try:
             async with asyncio.timeout_at(due):
                 return await self._mail.get()
@@ -266,7 +268,7 @@ class Attempt:
             archive = self.surroundings.archive or self.surroundings.bench
             await archive.blocking(partial(self.keeping.write, keep, self.plan, self.restored))
         except UnknownOutcome as error:
-            # Nobody can tell whether it is there: the next attempt can.
+            # Only the next attempt can find out whether the manifest exists.
             self._fail(Failure(error.message, "checkpoints", hint=error.hint))
         except RefusedSnapshot as error:
             self._refuse(error)
@@ -281,7 +283,7 @@ class Attempt:
             self._publishing.publish(keep)
 
     async def _note(self, number: int) -> None:
-        """Note that its output is visible."""
+        """Record that the output of a checkpoint is committed."""
         assert self.keeping is not None
         faults.point("noting")
         try:
@@ -296,7 +298,9 @@ class Attempt:
             self._tell(Noted(number))
 
     def _refuse(self, error: RefusedSnapshot) -> None:
-        """Nothing may be written any more, now or by another attempt."""
+        """Fail the attempt and its job: nothing may be written any more, by this attempt or
+        another.
+        """
         self._refused = error
         self._fail(Failure(error.message, "checkpoints", hint=error.hint))
 
@@ -307,7 +311,7 @@ class Attempt:
         return Checkpoints(subtasks(self.plan), self.keeping.rhythm, last)
 
     async def _rediscover(self, name: str, source: Source, coordinator: Coordinator) -> None:
-        """Ask a source for its splits as often as it wants to be asked, while they are read."""
+        """Discover the splits of a source at its interval, while they are read."""
         while coordinator.reads(name):
             await asyncio.sleep(source.rediscover_s or 0)
             try:

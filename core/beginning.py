@@ -1,4 +1,4 @@
-"""What an attempt does before anything of it runs: commit what is decided, look what there is."""
+"""The recovery of an attempt before its subtasks run: commit what is decided, discover splits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from headrace.core.noting import note_visible
 async def commit_again(
     restored: Checkpoint, ends: Ends, keeping: Keeping, surroundings: Surroundings
 ) -> None:
-    """Commit what the checkpoint names: whoever took it may not have come to that.
+    """Commit the output that the checkpoint names: the attempt that took it may not have done so.
 
-    It is noted before sinks are looked at: they may use again then what they had for it. What
-    cannot be committed keeps nothing else from being seen: it is raised behind all of it.
+    The commits are recorded before sinks are checked: after that a sink may reuse the resources of
+    the output. A commit that fails does not keep the others from being tried; its error is raised
+    after all of them.
     """
     trouble: list[ConnectorError] = []
     for sink, handle in restored.handles:
@@ -39,7 +40,7 @@ async def commit_again(
 
 
 def _together(trouble: Sequence[ConnectorError]) -> ConnectorError:
-    """The first, with the messages of all: where several commits fail, each is told."""
+    """Return the first error with the messages of all: each failed commit is reported."""
     first, *others = trouble
     for other in others:
         first.message += f"; {part_of(other)}: {other.message}"
@@ -50,9 +51,9 @@ def _together(trouble: Sequence[ConnectorError]) -> ConnectorError:
 async def discovered(
     ends: Ends, restored: Checkpoint | None
 ) -> tuple[Restored | None, dict[str, Sequence[Split]]]:
-    """What all begins with, and what there is to read; output is looked at after that.
+    """Return the restored state and the splits to read; sinks are checked after that.
 
-    To look at it may make its folder.
+    The order matters: the check of a sink may create its folder.
     """
     begins = restored.begins if restored else Restored()
     splits, before = {}, dict(begins.splits)

@@ -1,4 +1,4 @@
-"""A rescale of a running job: from one plan to the same at another parallelism."""
+"""A rescale of a running job: from one plan to the same plan at another parallelism."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from headrace.core.plan import nodes
 
 @dataclass(slots=True)
 class Change:
-    """A rescale that is under way."""
+    """A rescale in progress."""
 
     plan: nodes.Plan
     done: asyncio.Future[Rescaled]
     old: nodes.Plan | None = None
-    """What ran before, once that has ended."""
+    """The plan before the rescale, once its attempt has ended."""
     halted_s: float | None = None
-    """When the sources were told to wait."""
+    """The time at which the sources were paused."""
 
     def halt(self) -> None:
-        """They are told now."""
+        """Record that the sources are paused now."""
         self.halted_s = asyncio.get_running_loop().time()
 
     def came(self, checkpoint: int) -> None:
-        """They are told to go on now, behind that checkpoint."""
+        """Complete the rescale: the sources resume now, from that checkpoint."""
         assert self.halted_s is not None
         stood_s = asyncio.get_running_loop().time() - self.halted_s
         if not self.done.done():

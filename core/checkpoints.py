@@ -1,17 +1,17 @@
 """The checkpoints of a running job, one after the other: a state machine. Times are passed in.
 
-| state        | due, requested   | all answered | declined, timeout | ManifestWritten | ManifestFailed |
-|--------------|------------------|--------------|-------------------|-----------------|----------------|
-| idle         | 1 > snapshotting | -            | -                 | -               | -              |
-| snapshotting | 5                | 2 > writing  | 4 > idle          | -               | -              |
-| writing      | 5                | -            | -                 | 3 > committing  | 4 > idle       |
-| committing   | 5                | -            | -                 | -               | -              |
+| state        | due, requested   | all replied | declined | ManifestWritten | ManifestFailed |
+|--------------|------------------|-------------|----------|-----------------|----------------|
+| idle         | 1 > snapshotting | -           | -        | -               | -              |
+| snapshotting | 5                | 2 > writing | 4 > idle | -               | -              |
+| writing      | 5                | -           | -        | 3 > committing  | 4 > idle       |
+| committing   | 5                | -           | -        | -               | -              |
 
-CommitRecorded leads from committing back to idle.
+A timeout counts as declined. CommitRecorded leads from committing back to idle.
 
-1: TriggerCheckpoint to the sources. 2: WriteManifest to the store. 3: CommitOutput to the sinks. 4:
-the job continues without the checkpoint. 5: a requested checkpoint must contain all input that came
-before the request, so the next checkpoint serves the request, and begins at once.
+1: TriggerCheckpoint to the sources. 2: WriteManifest to the store. 3: CommitOutput to the sinks.
+4: the job continues without the checkpoint. 5: a requested checkpoint must contain all input that
+came before the request, so the next checkpoint serves the request, and begins at once.
 
 No checkpoint begins before all output of the last complete one is committed and that is recorded.
 So a job that resumes from a checkpoint has to commit at most the output of that one, and a sink may
@@ -136,9 +136,7 @@ class Checkpoints:
         return self.number + 1, []
 
     def drain(self, now: float) -> list[ToAnybody]:
-        """Take no more checkpoints but the final one: after the end of event time, any other would
-        mix two states.
-        """
+        """Take no more checkpoints but the final one: while draining, no other one is valid."""
         self.drained, self._asked, self._again = True, True, False
         return self._give_up("the job is drained", now) if self.state == "snapshotting" else []
 
@@ -179,9 +177,7 @@ class Checkpoints:
         return [taken, *(Commit(subtask, handle) for subtask, handle in named)]
 
     def noted(self, number: int, now: float) -> list[ToAnybody]:
-        """Become idle: all output of the checkpoint is committed, and no later attempt commits it
-        again.
-        """
+        """Become idle: no later attempt will commit the output of the checkpoint again."""
         assert (self.state, number) == ("committing", self.number)
         self._rest(now)
         return []
@@ -199,9 +195,7 @@ class Checkpoints:
 
     @property
     def unnamed(self) -> tuple[Prepared, ...]:
-        """The prepared output that no manifest names, neither a durable one nor one that is being
-        written.
-        """
+        """The prepared output that is named by no manifest, not even one that is being written."""
         return (*self._prepared[self._named :], *self._behind)
 
     def _prepare(self, subtask: SubtaskId, handle: Handle | None, carried: list[Prepared]) -> None:

@@ -190,9 +190,7 @@ class Coordinator:
         return [Cancel(), *(Abort(subtask, handle) for subtask, handle in unnamed)]
 
     def _too_late(self, message: ToCoordinator) -> list[ToAnybody]:
-        """Abort output that was prepared but still on its way when the job failed: no manifest
-        names it.
-        """
+        """Abort output whose handle was on its way when the job failed: no manifest names it."""
         match message:
             case Acknowledged(subtask, _, Snapshot(handle=handle)) if handle is not None:
                 return [Abort(subtask, handle)]

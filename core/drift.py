@@ -27,9 +27,7 @@ class Drift:
     _until_us: int | None = None
 
     def reported(self, subtask: SubtaskId, at_us: int | None) -> int | None:
-        """Record a subtask's watermark (None: it reads nothing). Return the new limit if it has
-        changed.
-        """
+        """Record a watermark (None: the subtask reads nothing). Return the limit if it changed."""
         if at_us is None:
             self._at_us.pop(subtask, None)
         else:

@@ -1,4 +1,4 @@
-"""What a run has been through: its last checkpoints, how long each took, how large it is."""
+"""The history of a run: its last checkpoints, their durations and their sizes."""
 
 from __future__ import annotations
 
@@ -14,61 +14,63 @@ MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """How long the subtask that was held up most was held up by a checkpoint."""
+    """The longest times for which a checkpoint held up a subtask."""
 
     aligned_s: float
-    """While some of its inputs waited for the barriers of others, which it went on to read."""
+    """The time in which some of its inputs waited for the barriers of others."""
     stood_still_s: float
-    """While it froze its states and prepared its output, and read nothing."""
+    """The time in which it took its snapshot and prepared its output, and read nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """One checkpoint. Of one that failed nobody counts bytes, and `why` says what went wrong."""
+    """One checkpoint of the history. A failed one has no sizes, and a reason."""
 
     number: int
     triggered_us: int
-    """When it was begun, by the wall clock."""
+    """The wall-clock time at which it was begun."""
     seconds: float
     bytes_new: int | None = None
-    """What it wrote that was not there before."""
+    """The number of bytes that it added to the store."""
     bytes_all: int | None = None
-    """What it is made of, with all that earlier ones wrote."""
+    """The number of bytes that it consists of, including those written by earlier checkpoints."""
     pauses: Pauses | None = None
     why: str = ""
 
     @property
     def failed(self) -> bool:
-        """Whether it is not there."""
+        """Whether the checkpoint failed."""
         return bool(self.why)
 
 
 @dataclass(slots=True)
 class History:
-    """The newest ones first, and how many there have been since the run began."""
+    """The latest checkpoints, newest first, and totals since the run began."""
 
     most: int = MOST
     restarts: int = 0
-    """How often the job has failed and begun again."""
+    """The number of restarts after failures."""
     completed: int = 0
     failed: int = 0
     seconds: float = 0.0
-    """How long those that are complete have taken together."""
+    """The total duration of the complete checkpoints."""
     bytes_new: int = 0
-    """What they wrote."""
+    """The total number of bytes that they added to the store."""
     newest: Remembered | None = None
-    """The newest that is complete."""
+    """The newest complete checkpoint."""
     _last: deque[Remembered] = field(default_factory=deque)
     _sizes: dict[int, int] = field(default_factory=dict)
-    """What checkpoints are made of that nobody has told of yet."""
+    """The sizes of checkpoints whose outcome has not been reported yet."""
 
     @property
     def last(self) -> tuple[Remembered, ...]:
-        """The newest first."""
+        """The latest checkpoints, newest first."""
         return tuple(self._last)
 
     def written(self, number: int, document: Mapping[str, object]) -> None:
-        """This is the manifest of a checkpoint, of which will be told. In any thread."""
+        """Record the size of a checkpoint from its manifest, before its outcome. Safe in any
+        thread.
+        """
         self._sizes[number] = sum(blob.bytes for blob in {*blobs_in(document)})
 
     def told(
@@ -77,7 +79,7 @@ class History:
         now_us: int,
         pauses: Pauses | None = None,
     ) -> None:
-        """One is complete, or never will be, by now."""
+        """Record the outcome of a checkpoint at this time."""
         triggered_us = now_us - int(news.seconds * 1e6)
         size = self._sizes.pop(news.number, None)
         if isinstance(news, CheckpointTaken):

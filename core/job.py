@@ -1,4 +1,4 @@
-"""A job from start to end: attempts, and what is between them."""
+"""A job from start to end: its attempts, and the restarts between them."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from headrace.core.telling import failure
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended."""
+    """The outcome of a job."""
 
     failure: Failure | None
     stopped: bool
     parts: Mapping[str, PartCounts]
     seconds: float
     before: Mapping[str, PartCounts] = field(default_factory=dict)
-    """What had gone through its parts when this run began."""
+    """The row counts of its parts when this run began."""
     checkpoint: int | None = None
-    """The one to go on from, if it has not come to its end."""
+    """The checkpoint to resume from, if the job has not ended."""
     drained: bool = False
-    """Whether all that was read before it has come out."""
+    """Whether the job was drained: all that was read has been emitted."""
 
 
 @dataclass(slots=True)
 class Job:
-    """One run of a plan. Nothing of it is global: clock, threads and connectors are handed in.
+    """One run of a plan. Nothing of it is global: clock, threads and connectors are passed in.
 
-    Without `keeping` it cannot go on from a checkpoint: its first failure ends it.
+    Without a CheckpointStorage it cannot resume from a checkpoint: its first failure ends it.
     """
 
     plan: nodes.Plan
@@ -58,38 +58,38 @@ class Job:
     bounds: Bounds = field(default_factory=Bounds)
     keeping: Keeping | None = None
     restored: Checkpoint | None = None
-    """The checkpoint that it begins with."""
+    """The checkpoint to start from."""
     random: random.Random = field(default_factory=random.Random)
     looks: Looks[tuple[int, SubtaskId]] = field(default_factory=Looks)
-    """What was seen of its subtasks, each in an attempt."""
+    """The samples of the time of its subtasks, by attempt and subtask."""
     _attempt: Attempt | None = None
     _deployed: Attempt | None = None
-    """The last one of which anything ran."""
+    """The last attempt whose subtasks were deployed."""
     _before: Mapping[str, PartCounts] | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: bool = False
-    """Whether there is nothing left to do."""
+    """Whether all input was read and all output committed."""
     _stopped: bool = False
-    """Whether it ended because somebody asked for it."""
+    """Whether the job ended because of a stop request."""
     _drains: bool = False
-    """Whether somebody asked for more than that: to finish what was read."""
+    """Whether the stop request asked to drain: to finish what was read."""
     _drained: bool = False
-    """Whether that was done."""
+    """Whether the job was drained."""
     _wanted: Change | None = None
-    """What it is to be rescaled to."""
+    """The rescale that was requested."""
     failure: Failure | None = None
-    """Why it waits to begin again, or is over."""
+    """The failure after which the job waits to restart, or is over."""
     _over: bool = False
 
     async def run(self) -> Outcome:
-        """Run to the end. What is refused before anything is read is raised."""
+        """Run to the end. Raises errors that come before anything is read."""
         loop = asyncio.get_running_loop()
         start = loop.time()
         try:
             failed = await self._attempts()
         finally:
             self._over = True
-            self._refuse_change(Refused("the job has come to an end"))
+            self._refuse_change(Refused("the job has ended"))
         return Outcome(
             failed,
             self._stopped,
@@ -101,9 +101,10 @@ class Job:
         )
 
     def stop(self, *, drain: bool = False) -> None:
-        """Ask for the end: with a checkpoint to go on from, or, without, when all is finished.
+        """Request the end: after a checkpoint to resume from or, without checkpoints, when all is
+        finished.
 
-        `drain`: all that was read is finished before that, as if time were over.
+        `drain`: finish all that was read before that, as at the end of event time.
         """
         self._drains = self._drains or (drain and not self._stop.is_set())
         self._stop.set()
@@ -112,7 +113,7 @@ class Job:
 
     @property
     def status(self) -> Status:
-        """What it is doing."""
+        """The status of the job."""
         attempt = self._attempt
         if self._over:
             return "over"
@@ -127,23 +128,24 @@ class Job:
         return "running"
 
     async def checkpoint(self) -> int:
-        """Take a checkpoint of all that has come until now: its number.
+        """Take a checkpoint of all input so far. Return its number.
 
-        It is there then, all output that it names is visible, and it stays until `release`, for
-        which the end of the job waits. Raises Refused.
+        It is complete then, and all its output is committed. It stays until `release`, for which
+        the end of the job waits. Raises RequestRejected.
         """
         return await self._going().checkpoint()
 
     def release(self, number: int) -> None:
-        """Nobody reads that checkpoint any more."""
+        """Unpin a checkpoint that is no longer read."""
         assert self.keeping is not None
         self.keeping.pins.release(number)
 
     async def rescale(self, plan: nodes.Plan) -> Rescaled:
-        """Go on with the same plan at another parallelism. Raises Refused.
+        """Continue with the same plan at another parallelism. Raises RequestRejected.
 
-        It stands still from a checkpoint to the restore from it. Another one before that leaves
-        little to write meanwhile. Whoever asked may go away: what has begun is done.
+        The job stands still from a checkpoint to the restore from it; another checkpoint before
+        that leaves little to write meanwhile. If the caller is cancelled, a rescale that has begun
+        is completed.
         """
         if self._wanted is not None:
             raise Refused("the job is being rescaled already", "ask again when that is done")
@@ -157,29 +159,29 @@ class Job:
         return await asyncio.shield(change.done)
 
     def _going(self) -> Attempt:
-        """The attempt that can be asked for something. Raises Refused."""
+        """Return the attempt that can serve a request. Raises RequestRejected."""
         if self.keeping is None:
-            raise Refused("nothing is kept of this run", "leave out --limit, or read files")
+            raise Refused("this run takes no checkpoints", "leave out --limit, or read files")
         status, attempt = self.status, self._attempt
         if status == "restarting" and self.failure is not None:
-            why = f"the job has failed, and waits to begin again: {self.failure.message}"
+            why = f"the job has failed, and waits to restart: {self.failure.message}"
             raise Refused(why, "ask again when it runs")
         if attempt is None or status not in ("starting", "restoring", "running"):
             raise Refused(f"the job is {status}", "" if status == "over" else "ask again later")
         return attempt
 
     def counts(self) -> dict[str, PartCounts]:
-        """What went through every part so far, in this run and in those that it goes on from."""
+        """Return the row counts of every part, in this run and in those that it resumed from."""
         shown = self._deployed or self._attempt
         return shown.counts() if shown else {}
 
     @property
     def attempt_number(self) -> int:
-        """Which attempt runs, from 1 on; 0 before there is one."""
+        """The number of the current attempt, from 1; 0 before the first."""
         return self._attempt.number if self._attempt else 0
 
     def subtasks(self) -> list[SubtaskStatistics]:
-        """Each subtask in figures, since it began."""
+        """Return the statistics of each subtask since it began."""
         shown = self._deployed or self._attempt
         if shown is None:
             return []
@@ -187,11 +189,11 @@ class Job:
 
     @property
     def before(self) -> Mapping[str, PartCounts]:
-        """What had gone through every part when this run began."""
+        """The row counts of every part when this run began."""
         return self._before or {}
 
     async def _attempts(self) -> Failure | None:
-        """Attempts until one comes to an end, or it is no use: what the last one failed of."""
+        """Run attempts until one ends or no restart is left. Return the last failure."""
         number = 1
         while True:
             failed = await self._try(number)
@@ -217,11 +219,11 @@ class Job:
 
     @property
     def _ends_here(self) -> bool:
-        """Whether it is to end with the newest checkpoint; to be drained it has to run."""
+        """Whether the job ends with the newest checkpoint; to be drained it has to run."""
         return self._stop.is_set() and not self._drains
 
     def _changes(self) -> bool:
-        """Whether the attempt has ended so that another one goes on, with another plan."""
+        """Whether the attempt has ended for a rescale: then switch to the new plan."""
         change = self._wanted
         if change is None or change.halted_s is None or self._ended or self._drained:
             return False
@@ -232,7 +234,8 @@ class Job:
         return True
 
     def _changed_back(self, failed: Failure) -> bool:
-        """What becomes of a change if an attempt fails: one that has not begun goes back."""
+        """Undo a rescale in progress because an attempt failed. Return whether its plan was in use.
+        """
         change = self._wanted
         goes_back = change is not None and change.old is not None
         if change is not None and change.old is not None:
@@ -244,11 +247,11 @@ class Job:
         change, self._wanted = self._wanted, None
         if change is not None and not change.done.done():
             change.done.set_exception(refused)
-            # Whoever asked may have gone away.
+            # The caller may have been cancelled: mark the exception as retrieved.
             change.done.exception()
 
     async def _try(self, number: int) -> Failure | None:
-        """One attempt: what it failed of."""
+        """Run one attempt. Return its failure."""
         try:
             restored = self.restored if number == 1 else await self._newest()
             return await self._run(restored, number)
@@ -259,7 +262,7 @@ class Job:
             return failure(error, "restart")
 
     async def _run(self, restored: Checkpoint | None, number: int) -> Failure | None:
-        """One attempt from there on."""
+        """Run one attempt from a checkpoint. Return its failure."""
         attempt = self._attempt = Attempt(
             self.plan,
             self.connectors,
@@ -277,7 +280,7 @@ class Job:
         self._stopped = coordinator.stopped and coordinator.failure is None
         self._drained = self._stopped and coordinator.drains
         if self.keeping is not None and self._ended:
-            # It was too late to ask: there is nothing to go on with.
+            # The stop request came too late: nothing is left to resume.
             self._stopped = False
             await self.keeping.pins.free()
             await self.surroundings.bench.blocking(self.keeping.finish)
@@ -294,7 +297,7 @@ class Job:
             self._before = self.counts()
 
     def _delay(self, failed: Failure) -> float | None:
-        """How long to wait before another attempt; None: there is none."""
+        """Return the delay before the next attempt; None: there is none."""
         if self.keeping is None or self._stop.is_set():
             return None
         now = asyncio.get_running_loop().time()
@@ -306,13 +309,13 @@ class Job:
         return decided
 
     async def _stopped_within(self, delay_s: float) -> None:
-        """Wait, unless somebody asks for the end meanwhile."""
+        """Wait for the delay, or until a stop is requested."""
         with suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._stop.wait()
 
     async def _last(self) -> int | None:
-        """The checkpoint to go on from, if there is one, and if the store can tell."""
+        """Return the checkpoint to resume from, if there is one and the store can be read."""
         if self.keeping is None or self._ended:
             return None
         with suppress(SnapshotError):

@@ -1,6 +1,6 @@
-"""What a job is kept with, so that it can go on: where, how often, and what follows a failure.
+"""The checkpoint storage of a job and its rules: where, how often, and what follows a failure.
 
-Nothing here is asynchronous: what waits for a disk is called on the bench.
+Nothing here is asynchronous: what waits for a disk is called on the KernelExecutor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotError, Sn
 
 @dataclass(slots=True)
 class Keeping:
-    """The store of one job, and its rules."""
+    """The checkpoint store of one job, its history and its rules."""
 
     store: SnapshotStore
     restarts: Restarts
@@ -34,67 +34,75 @@ class Keeping:
     """Whether inputs wait for each other's barriers, so that each row counts exactly once."""
     version: str = ""
     time: Callable[[], str] = str
-    """The time by the wall clock, as it is told to people."""
+    """Returns the wall-clock time as text for people."""
     tell: Callable[[News], None] = lambda news: None
     finish: Callable[[], None] = lambda: None
-    """Called when all has been read, put out and committed."""
+    """Called when all input was read and all output is committed."""
     note: Callable[[int], None] = lambda number: None
-    """Called when all output of a checkpoint is visible: not to be forgotten."""
+    """Records durably that all output of a checkpoint is committed."""
     noted: Callable[[], int | None] = lambda: None
-    """The last that was noted: what was visible then may have been taken away since."""
+    """Returns the last recorded checkpoint; its output was committed, but may have been removed
+    since.
+    """
     notes: Notes = field(default_factory=NoNotes)
-    """Where sources and sinks note what they must not forget."""
+    """The storage in which sources and sinks record what must survive a crash."""
     begun: Callable[[], None] = lambda: None
-    """Called when the first attempt has been deployed, and nothing is refused any more."""
+    """Called when the first attempt is deployed: the run can no longer be refused."""
     resumed: int = 0
-    """The checkpoint that a run began with."""
+    """The checkpoint that the run resumed from."""
     anew: frozenset[str] = frozenset()
-    """The steps and sources that begin anew behind that one; a later one has what they kept."""
+    """The steps and sources that start fresh after that checkpoint; later checkpoints contain their
+    state.
+    """
     now_us: Callable[[], int] = lambda: 0
-    """The time by the wall clock, for the history."""
+    """Returns the wall-clock time for the history."""
     history: History = field(default_factory=History)
     pins: Pins = field(default_factory=Pins)
-    """The checkpoints that stay because somebody reads them."""
+    """The checkpoints that stay because they are being read."""
     _bytes: int = 0
     _written: int = 0
-    """The last checkpoint that was written."""
+    """The number of the last checkpoint that was written."""
 
     def last_number(self) -> int:
-        """The number of the newest checkpoint, 0 if there is none."""
+        """Return the number of the newest checkpoint, 0 if there is none."""
         return max(self.store.manifests(), default=0)
 
     def there(self) -> int:
-        """The number of the newest checkpoint. Raises SnapshotError if there should be another."""
+        """Return the number of the newest checkpoint. Raises SnapshotError if a newer one is
+        missing.
+        """
         number, known = self.last_number(), max(self._written, self.resumed)
         if number < known:
-            hint = "put its folder back: without it, what was written would be written again"
-            raise RefusedSnapshot(f"checkpoint {known} is gone from the job's home", hint)
+            hint = "restore its folder: without it, output would be written twice"
+            raise RefusedSnapshot(f"checkpoint {known} is missing from the job's home", hint)
         return number
 
     def highest_number(self) -> int:
-        """The highest that a checkpoint ever had of whose output anything is known."""
+        """Return the highest number of a checkpoint that exists or whose commits are recorded."""
         return max(self.last_number(), self.noted() or 0)
 
     def visible(self, number: int) -> None:
-        """All output up to that of this checkpoint is visible. Raises SnapshotError.
+        """Record that all output up to this checkpoint is committed. Raises SnapshotError.
 
-        Those before an older one that somebody went back to stay so.
+        After a return to an older checkpoint, the record of the newer ones remains.
         """
         if number > (self.noted() or 0):
             self.note(number)
 
     def write(self, keep: Keep, plan: nodes.Plan, behind: Checkpoint | None) -> None:
-        """Make it a checkpoint; `behind`: what the attempt began with. Raises SnapshotError."""
+        """Write a checkpoint; `behind`: the one that the attempt resumed from. Raises
+        SnapshotError.
+        """
         document = manifest.written(keep, plan, self.version, self.time(), behind)
         self.store.commit(keep.number, document)
         self._written = keep.number
         self.history.written(keep.number, document)
-        # It is there: that rubbish stays is no reason to say that it is not.
+        # A failed cleanup does not invalidate the checkpoint.
         with suppress(SnapshotError):
             self.store.collect({*self.store.manifests()[-self.retain :], *self.pins.numbers})
 
     def newest(self, plan: nodes.Plan) -> Checkpoint | None:
-        """The newest checkpoint. Raises SnapshotError."""
+        """Return the newest checkpoint. Raises SnapshotError."""
         number = self.there()
         if not number:
             return None
@@ -103,20 +111,20 @@ class Keeping:
 
     @property
     def commits(self) -> Commits:
-        """When output is committed."""
+        """The times at which output is committed."""
         rhythm = self.rhythm
         longest_s = self.restarts.longest_s
         return Commits(rhythm.every_s, rhythm.timeout_s, longest_s)
 
     def document(self, number: int) -> Manifest:
-        """What a checkpoint says, without output that is known to be visible."""
+        """Return the manifest of a checkpoint, without output that is recorded as committed."""
         document = self.store.manifest(number)
         noted = self.noted()
         is_visible = noted is not None and number <= noted
         return manifest.all_visible(document) if is_visible else document
 
     def told(self, news: News, pauses: Pauses | None = None) -> None:
-        """Tell, with what it cost the store."""
+        """Report an event, with the bytes that a checkpoint has added to the store."""
         if isinstance(news, CheckpointTaken):
             before, self._bytes = self._bytes, self.store.bytes_written
             news = replace(news, bytes=self._bytes - before)

@@ -1,8 +1,8 @@
-"""A job in a process of its own: the loop, the threads, the signals.
+"""A job in a process of its own: the event loop, the threads, the signals.
 
-The first SIGINT or SIGTERM asks the job to stop, with a checkpoint to go on from. A second
-ends it at once: what is open is dropped, and a thread that still works is waited for, though not
-for ever. A third does not wait for that either.
+The first SIGINT or SIGTERM stops the job, with a checkpoint to resume from. A second ends it at
+once: uncommitted output is dropped, and a running thread is waited for, up to a limit. A third does
+not wait.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ THREADS = 4
 ARCHIVE_THREADS = 2
 
 Watcher: TypeAlias = "Callable[[Job], Coroutine[object, object, None]]"
-"""What looks at a job while it runs; it is cancelled when the job is over."""
+"""A coroutine that watches a running job; it is cancelled when the job is over."""
 
 
 async def _nothing(job: Job, outcome: Outcome) -> None:
-    """Nobody waits for the end."""
+    """Do nothing."""
 
 
 class Interrupted(Exception):
-    """Somebody asked twice: the job was ended where it was."""
+    """The job was ended at once by a second signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a job is run in this process, beside its plan."""
+    """The settings for running a job in this process, in addition to its plan."""
 
     folder: Path
     """The pipeline's folder."""
@@ -53,24 +53,27 @@ class Launch:
     limit: int | None = None
     watchers: tuple[Watcher, ...] = ()
     over: Callable[[Job, Outcome], Awaitable[None]] = _nothing
-    """Awaited when the job has ended, and before its process lets go of anything."""
+    """Awaited when the job has ended, before its process releases anything."""
     asked: Callable[[], None] = lambda: None
-    """Called when somebody asks for the end the first time."""
+    """Called on the first request to end."""
     tell: Callable[[str], None] = lambda line: None
-    """Tells the user what goes on without them, in a line."""
+    """Reports an external warning to the user, in one line."""
     keeping: Keeping | None = None
-    """What it is kept with, if it can go on from a checkpoint."""
+    """The checkpoint storage, if the job can resume from checkpoints."""
     restored: Checkpoint | None = None
-    """The checkpoint that it begins with."""
+    """The checkpoint to start from."""
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Its id."""
+    """The id of the job."""
     signals: Signals = field(default_factory=Signals)
-    """Whoever has not entered them hears none: they are the caller's own affair then."""
+    """The signal handlers. Unless the caller has entered them, they do nothing: signals are the
+    caller's.
+    """
 
 
 def launch(plan: Plan, connectors: Connectors, backend: StateBackend, how: Launch) -> Outcome:
-    """Run a job to its end. What is refused before it begins is raised: ConnectorError,
-    SnapshotError.
+    """Run a job to its end.
+
+    Raises ConnectorError or SnapshotError for errors before anything is read.
     """
     import polars  # noqa: F401 - not later, within the job: it puts its hook on SIGINT
 

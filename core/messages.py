@@ -48,9 +48,7 @@ Position: TypeAlias = "int | str | None"
 """The position in a split where reading resumes: plain data, because it is stored."""
 
 Handle: TypeAlias = "Mapping[str, object]"
-"""A sink's description of prepared output, with which to commit or abort it: plain data, because it
-is stored.
-"""
+"""The data with which a sink commits or aborts prepared output: plain, because it is stored."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -78,8 +76,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of reading a split: the position to resume from, and what was counted up to it.
-    """
+    """The progress of reading a split: the position to resume from, and the counts up to it."""
 
     position: Position = None
     at_us: int | None = None
@@ -118,16 +115,13 @@ class Failure:
     position: Position = None
     hint: str = ""
     defect: str = ""
-    """The traceback if the cause is a bug in headrace, and not the data or user code; else empty.
-    """
+    """The traceback if the cause is a bug in headrace rather than the data or user code."""
     may_pass: bool = False
     """Whether the failure is external, concerns no position in the data, and may be transient."""
     final: bool = False
     """Whether another attempt would fail in the same way."""
     raised: str = ""
-    """The exception type and the line that raised it, in user code or in headrace, independent of
-    the row.
-    """
+    """The type of the exception and the line that raised it: the same for every row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +207,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The command to write the manifest of a checkpoint: all snapshots, and the handles of all
-    output to commit.
-    """
+    """The command to write the manifest of a checkpoint: all snapshots, all output to commit."""
 
     number: int
     snapshots: Mapping[SubtaskId, Snapshot]
@@ -243,9 +235,7 @@ class NotKept:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The event that the commit record is durable: a job resumed from this checkpoint skips its
-    commits.
-    """
+    """The event that the commits of a checkpoint are recorded: a resumed job skips them."""
 
     number: int
 
@@ -287,8 +277,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """The event that a subtask's snapshot could not be stored; its prepared output stays prepared.
-    """
+    """The event that a subtask's snapshot could not be stored; prepared output stays prepared."""
 
     subtask: SubtaskId
     number: int
@@ -298,8 +287,9 @@ class Abandoned:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The event that a subtask has ended; its final snapshot answers every checkpoint that it has
-    not answered yet.
+    """The event that a subtask has ended: its snapshot is final.
+
+    It answers every checkpoint that the subtask has not answered yet.
     """
 
     subtask: SubtaskId

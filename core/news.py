@@ -1,4 +1,4 @@
-"""What there is to tell about a job while it runs, beside its figures."""
+"""The events of a running job that are reported to the user, in addition to its statistics."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """It goes on from a checkpoint."""
+    """The job has resumed from a checkpoint."""
 
     number: int
     taken_at: str
     sources: tuple[tuple[str, str], ...]
-    """From where each source goes on, in words."""
+    """The position from which each source resumes, in words."""
     killed: str | None = None
-    """Which process was killed before, if one was."""
+    """The process that was killed before, if one was."""
     changes: tuple[str, ...] = ()
-    """What it goes on with differently, because the pipeline was changed."""
+    """The differences that follow from changes of the pipeline."""
     removed: tuple[int, ...] = ()
-    """The checkpoints that were newer, where somebody asked for this one."""
+    """The newer checkpoints, where an older one was requested."""
     again: tuple[tuple[str, int], ...] = ()
-    """How many rows at most each sink has written behind it, and writes a second time."""
+    """By sink, the maximum number of rows that were written after the checkpoint and are repeated.
+    """
     savepoint: str | None = None
-    """Where the savepoint is that the checkpoint was made of, if somebody asked for one."""
+    """The path of the savepoint that the checkpoint was made of, if it was made of one."""
     forgotten: int = 0
-    """How many checkpoints of another job were in the home, and are there no more."""
+    """The number of checkpoints of another job that were in the home and have been removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restarting:
-    """The job has failed, and begins again from its newest checkpoint after some time."""
+    """The job has failed, and restarts from its newest checkpoint after a delay."""
 
     failure: Failure
     delay_s: float
@@ -41,7 +42,7 @@ class Restarting:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A client has asked for the end."""
+    """A client has requested the end of the job."""
 
     drain: bool
 
@@ -56,7 +57,7 @@ class Savepointed:
 
 @dataclass(frozen=True, slots=True)
 class Rescaled:
-    """It goes on with other numbers of subtasks, of these parts."""
+    """The job continues at another parallelism of these parts."""
 
     parallelism: Mapping[str, int]
     stood_still_s: float
@@ -64,7 +65,7 @@ class Rescaled:
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """What a client has asked for could not be done."""
+    """A client's request has failed."""
 
     what: str
     why: str
@@ -72,7 +73,7 @@ class NotDone:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """Something in the outside world that the job goes on without, or through."""
+    """An external condition that the job tolerates or waits for."""
 
     line: str
 

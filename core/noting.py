@@ -1,7 +1,8 @@
-"""That the output of a checkpoint is visible, written down: until then, no other one begins.
+"""The durable record that a checkpoint's output is committed. No checkpoint begins before it is
+written.
 
-A disk that is full for a while costs the job nothing but checkpoints meanwhile, so this waits for
-it as long as a checkpoint may take; not for a home that is gone.
+A disk that is full for a while costs the job only checkpoints, so writing the record is retried for
+as long as a checkpoint may take; but not if the home is missing.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from headrace.core.keeping import Keeping
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 
 SHORTEST_S, LONGEST_S = 0.2, 10.0
-"""How long it is from one try to the next, at first and at last."""
+"""The first and the longest pause between two tries."""
 
 
 async def note_visible(number: int, keeping: Keeping, surroundings: Surroundings) -> None:
-    """Note it; tells when that has to wait. Raises SnapshotError when it has waited too long."""
+    """Record the commits of a checkpoint; report to the user when that has to wait. Raises
+    SnapshotError on timeout.
+    """
     loop = asyncio.get_running_loop()
     until, pause_s = loop.time() + keeping.rhythm.timeout_s, SHORTEST_S
     while True:

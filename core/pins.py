@@ -1,4 +1,4 @@
-"""The checkpoints that somebody reads, so that nobody collects them meanwhile."""
+"""The pins of checkpoints that are being read, so that they are not collected meanwhile."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Pins:
-    """By number, how many read a checkpoint or wait for it."""
+    """The number of readers of each checkpoint, by its number."""
 
     _counts: Counter[int] = field(default_factory=Counter)
     _released: asyncio.Event = field(default_factory=asyncio.Event)
 
     def pin(self, number: int) -> None:
-        """Somebody reads it."""
+        """Add a reader of a checkpoint."""
         self._counts[number] += 1
 
     def release(self, number: int) -> None:
-        """One of those who read it does so no more."""
+        """Remove a reader of a checkpoint."""
         self._counts = self._counts - Counter([number])
         self._released.set()
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Those that are read; asked for in any thread."""
+        """The pinned checkpoints. Safe to call from any thread."""
         return frozenset(self._counts)
 
     async def free(self) -> None:
-        """Wait until nobody reads any."""
+        """Wait until no checkpoint is pinned."""
         while self._counts:
             self._released.clear()
             await self._released.wait()

@@ -1,6 +1,7 @@
-"""How far a job has come, told to whoever looks from outside: behind each complete checkpoint.
+"""The report of a job's source positions to external systems after each complete checkpoint.
 
-Nothing depends on it, so nothing waits for it: where the last is still being told, this one is not.
+Nothing depends on the reports, so nothing waits for them: while the last report of a source is in
+progress, the next is skipped.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from headrace.core.contracts import Source
 from headrace.core.messages import Keep, Progress, Split
 
 LONGEST_S = 5.0
-"""So long is waited at the end for what is being told."""
+"""The time to wait at the end for reports in progress."""
 
 
 @dataclass(slots=True)
 class Publishing:
-    """Tells sources of the checkpoints of an attempt."""
+    """Reports the positions of each checkpoint to its sources."""
 
     sources: Mapping[str, Source] = field(default_factory=dict)
     _going_on: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def publish(self, keep: Keep) -> None:
-        """A checkpoint is complete."""
+        """Report a complete checkpoint to its sources."""
         positions: dict[str, dict[Split, Progress]] = {}
         for snapshot in keep.snapshots.values():
             for split, progress in snapshot.splits.items():
@@ -36,7 +37,7 @@ class Publishing:
                 self._going_on[name] = asyncio.ensure_future(telling)
 
     async def close(self) -> None:
-        """Wait a little for what is being told; what goes wrong with it concerns nobody."""
+        """Wait a little for reports in progress; their errors are ignored."""
         if not self._going_on:
             return
         _, left = await asyncio.wait(self._going_on.values(), timeout=LONGEST_S)

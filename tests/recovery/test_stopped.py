@@ -84,4 +84,4 @@ def test_a_home_that_goes_is_not_taken_for_a_new_job(job: Headrace) -> None:
             break
     _, said = ended(process)
     assert process.returncode == 3, said
-    assert "is gone from the job's home" in said
+    assert "is missing from the job's home" in said

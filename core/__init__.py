@@ -1,1 +1,1 @@
-"""What a pipeline means and how it runs. Imports no connector, no state backend and no Spark."""
+"""The engine: the meaning and the run of a pipeline. Imports no connector, backend or Spark."""

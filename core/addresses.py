@@ -1,7 +1,7 @@
-"""Where things are kept that are on no disk of this machine: `s3://bucket/path`, and its likes.
+"""The URLs of folders in object stores: `s3://bucket/path` and the like.
 
-An address says where, and nothing else: who may go there is in the environment. So one with a
-password in it is refused, and not repeated.
+A URL only locates the folder: credentials come from the environment. So a URL with a password in it
+is rejected, and not repeated in messages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9!_.*'()=+,@ -]+")
 
 
 class NoAddress(Exception):
-    """A text is no address: why, and whether it may be repeated."""
+    """A text that is not a valid URL: the hint, and whether the text may be repeated."""
 
     def __init__(self, hint: str, *, is_secret: bool = False) -> None:
         super().__init__(hint)
@@ -40,11 +40,11 @@ class Address:
 
     @property
     def url(self) -> str:
-        """All of it."""
+        """The whole URL."""
         return "/".join(filter(None, (f"{self.scheme}://{self.bucket}", self.path)))
 
     def below(self, name: str) -> Address:
-        """A folder in it."""
+        """Return the URL of a folder in this one."""
         return Address(self.scheme, self.bucket, "/".join(filter(None, (self.path, name))))
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Address:
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is meant as an address, and not as a path of this machine.
+    """Whether a text is meant as a URL, and not as a path of this machine.
 
     >>> is_url("s3://data"), is_url("hdfs://data"), is_url("./data"), is_url("C:/data")
     (True, True, False, False)
@@ -61,16 +61,16 @@ def is_url(text: str) -> bool:
 
 
 def address(text: str) -> Address:
-    """The address that a text is. Raises NoAddress.
+    """Parse a URL. Raises InvalidStorageUrl.
 
     >>> address("s3://key:word@data")
     Traceback (most recent call last):
-    headrace.core.addresses.NoAddress: credentials and endpoints are told by the environment
+    headrace.core.addresses.NoAddress: credentials and endpoints come from the environment
     """
     scheme, _, rest = text.partition("://")
     bucket, _, path = rest.partition("/")
     if set("@:") & set(bucket) or set("?#") & set(text):
-        raise NoAddress("credentials and endpoints are told by the environment", is_secret=True)
+        raise NoAddress("credentials and endpoints come from the environment", is_secret=True)
     if not is_url(text):
         raise NoAddress("--home names a folder of this machine")
     if scheme not in SCHEMES:

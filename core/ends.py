@@ -1,4 +1,4 @@
-"""The sources and sinks of a plan, opened; and who of its subtasks reads which."""
+"""The connectors of a plan, opened, and the assignment of its splits to subtasks."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from headrace.core.plan.layout import lookup_operation
 
 @dataclass(slots=True)
 class Ends:
-    """The opened sources, sinks and lookups of a plan, by name."""
+    """The opened sources, sinks and lookup tables of a plan, by name."""
 
     sources: dict[str, Source] = field(default_factory=dict)
     sinks: dict[str, Sink] = field(default_factory=dict)
     lookups: dict[str, Asked] = field(default_factory=dict)
-    """What steps look up in, by step."""
+    """The lookup clients, by step."""
 
     async def check_lookups(self) -> None:
-        """Whether the tables are there that steps look up in. Raises ConnectorError."""
+        """Check that the lookup tables exist. Raises ConnectorError."""
         for name, asked in self.lookups.items():
             with blamed(name):
                 await asked.table.check()
 
     async def check_sinks(self) -> None:
-        """Whether output can go there. Raises ConnectorError."""
+        """Check that the sinks accept output. Raises ConnectorError."""
         for name, sink in self.sinks.items():
             with blamed(name):
                 await sink.check()
 
     async def close(self) -> None:
-        """Let go of what they have open."""
+        """Close all connectors."""
         for source in self.sources.values():
             await source.close()
         for sink in self.sinks.values():
@@ -52,7 +52,7 @@ class Ends:
 
 
 def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundings) -> Ends:
-    """Every source, sink and lookup of the plan, opened but not yet read, written or asked."""
+    """Open every source, sink and lookup of the plan, without reading, writing or calling it."""
     ends = Ends()
     for part in plan:
         with blamed(part.name):
@@ -73,7 +73,7 @@ def open_ends(plan: nodes.Plan, connectors: Connectors, surroundings: Surroundin
 
 
 async def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
-    """Whether a new job would be refused what it reads and writes: raises ConnectorError then."""
+    """Check that the connectors would accept a new job. Raises ConnectorError."""
     ends = open_ends(plan, connectors, Surroundings(folder, uuid.uuid4().hex, Bench()))
     try:
         for name, source in ends.sources.items():
@@ -86,18 +86,18 @@ async def look(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:
 
 
 def by_task(plan: nodes.Plan) -> Iterator[tuple[nodes.Task, tuple[SubtaskId, ...]]]:
-    """Each task with its subtasks."""
+    """Yield each task with its subtasks."""
     for number, task in enumerate(plan.tasks):
         yield task, tuple(SubtaskId(number, index) for index in range(task.parallelism))
 
 
 def subtasks(plan: nodes.Plan) -> tuple[SubtaskId, ...]:
-    """All subtasks."""
+    """Return all subtasks."""
     return tuple(id for _, ids in by_task(plan) for id in ids)
 
 
 def readers(plan: nodes.Plan, ends: Ends) -> dict[str, Dealing]:
-    """Who reads each source."""
+    """Return the split assigner of each source."""
     dealings = {}
     for task, ids in by_task(plan):
         if source := ends.sources.get(task.parts[0]):
@@ -106,7 +106,7 @@ def readers(plan: nodes.Plan, ends: Ends) -> dict[str, Dealing]:
 
 
 def drifts(plan: nodes.Plan) -> dict[str, Drift]:
-    """The sources whose splits are to keep together."""
+    """Return the watermark alignment of the sources that have a `max_drift`."""
     return {
         part.name: Drift(part.watermark.max_drift // timedelta(microseconds=1))
         for part in plan

@@ -1,7 +1,7 @@
-"""Named points at which a process can be made to die: for tests that kill it just there.
+"""Failpoints: named points at which a process can be killed, for tests that kill it just there.
 
-Without HEADRACE_FAULT in the environment a point is nothing, from the first import on. It says a
-name and, behind a colon, at which passing of that point the process is killed: `noted:3`.
+Without HEADRACE_FAULT in the environment, as of the first import, a failpoint does nothing. The
+variable names a failpoint and, after a colon, at which pass the process is killed: `noted:3`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 
 def _dying(fault: str) -> Callable[[str], None]:
-    """Kills the process at a point."""
+    """Return a function that kills the process at a failpoint."""
     name, _, times = fault.partition(":")
     left = int(times or 1)
 
@@ -26,9 +26,9 @@ def _dying(fault: str) -> Callable[[str], None]:
 
 
 def _nothing(passed: str) -> None:
-    """Go on."""
+    """Continue."""
 
 
 _fault = os.environ.get("HEADRACE_FAULT")
 point = _dying(_fault) if _fault else _nothing
-"""The process has come to a point of that name."""
+"""Mark a failpoint of this name."""

@@ -234,8 +234,7 @@ class Job:
         return True
 
     def _changed_back(self, failed: Failure) -> bool:
-        """Undo a rescale in progress because an attempt failed. Return whether its plan was in use.
-        """
+        """Undo a rescale in progress because an attempt failed. Return whether its plan was in use."""
         change = self._wanted
         goes_back = change is not None and change.old is not None
         if change is not None and change.old is not None:

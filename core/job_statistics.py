@@ -1,22 +1,22 @@
-"""A running job in figures, as plain data: what control answers, and what metrics are made of.
+"""The statistics of a running job as plain data, for the control API and for metrics.
 
-`job_statistics` and `checkpoint_history` say all that there is. Times are texts in UTC, durations
-seconds, shares between 0 and 1. A key that has nothing to say is there, and null.
+`job_statistics` and `checkpoint_history` return everything there is. Times are texts in UTC,
+durations are seconds, shares are between 0 and 1. A key without a value is present, and null.
 
-Shares are over the time since anybody looked last (`occupation.Looks`). The counts of parts are
-the job's, also through restarts; those of subtasks begin anew with each attempt.
+Shares cover the time since the last sample (`TimeShareSampler`). The counts of parts are the job's,
+across restarts; those of subtasks start at 0 with each attempt.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from headrace.core.elements import FOREVER_US
 from headrace.core.history import History, Remembered
 from headrace.core.job import Job
+from headrace.core.lookup.asked import Asking
 from headrace.core.occupation import Shares
 from headrace.core.plan import nodes
 from headrace.core.sizes import Size
@@ -29,18 +29,18 @@ from headrace.core.subtask_statistics import (
 )
 
 MOST_SPLITS = 100
-"""So many splits of a subtask are told one by one: those that are being read, then the others."""
+"""The maximum number of splits of a subtask that are listed: first those being read, then the
+others.
+"""
 
 
 def job_statistics(job: Job) -> dict[str, object]:
-    """What a job is doing.
+    """Return the statistics of a job. Call it on the loop of the job.
 
-        parts        by name: kind, parallelism, counts, watermark and lag
-        subtasks     each: its parts, its shares of time, watermark, queue, splits, states
-        state        of all of them together
-        checkpoints  how many there were in this run, and the newest
-
-    On the loop of the job.
+    parts        by name: kind, parallelism, counts, watermark and lag
+    subtasks     of each: its parts, its shares of time, watermark, queue, splits, states
+    state        the total size of all states
+    checkpoints  their number in this run, and the newest
     """
     subtasks = job.subtasks()
     seen = {(each.attempt, each.id): each.spent for each in subtasks}
@@ -62,13 +62,13 @@ def job_statistics(job: Job) -> dict[str, object]:
 
 
 def checkpoint_history(job: Job) -> dict[str, object]:
-    """The last checkpoints of this run, the newest first; a job that keeps nothing has none."""
+    """Return the latest checkpoints of this run, newest first; none for a job without checkpoints."""
     history = job.keeping.history if job.keeping else History()
     return _checkpoints(history) | {"history": [_remembered(each) for each in history.last]}
 
 
 def time_text(at_us: int | None) -> str | None:
-    """A time, or a watermark; the end of time is a word.
+    """Return a time or a watermark as text; the end of event time is a word.
 
     >>> time_text(1_767_225_600_000_000)
     '2026-01-01T00:00:00.000Z'
@@ -93,9 +93,19 @@ def _part(part: nodes.PlanPart, counts: PartCounts, now_us: int) -> dict[str, ob
         "bad": counts.bad,
         "late": counts.late,
         "unfilled": counts.unfilled,
-        "lookup": None if counts.lookup is None else asdict(counts.lookup),
+        "lookup": None if counts.lookup is None else _lookup(counts.lookup),
         "watermark": time_text(counts.watermark_us),
         "lag_s": lag_s(counts.watermark_us, now_us),
+    }
+
+
+def _lookup(lookup: Asking) -> dict[str, int]:
+    return {
+        "keys": lookup.keys,
+        "known": lookup.known,
+        "calls": lookup.calls,
+        "failures": lookup.failures,
+        "missed": lookup.missed,
     }
 
 
@@ -135,11 +145,11 @@ def _queue(queue: Queue) -> dict[str, int]:
 
 
 def _splits(splits: Iterable[SplitStatistics]) -> dict[str, object]:
-    told = sorted(splits, key=lambda split: split.ended)
+    listed = sorted(splits, key=lambda split: split.ended)
     return {
-        "count": len(told),
-        "idle": sum(split.idle for split in told),
-        "ended": sum(split.ended for split in told),
+        "count": len(listed),
+        "idle": sum(split.idle for split in listed),
+        "ended": sum(split.ended for split in listed),
         "splits": [
             {
                 "split": split.name,
@@ -149,7 +159,7 @@ def _splits(splits: Iterable[SplitStatistics]) -> dict[str, object]:
                 "ended": split.ended,
                 "behind": split.behind,
             }
-            for split in told[:MOST_SPLITS]
+            for split in listed[:MOST_SPLITS]
         ],
     }
 

@@ -1,20 +1,21 @@
-"""A checkpoint as the document that its manifest holds, and back: parts by name, never by number.
+"""A checkpoint as the document in its manifest, and back. Parts are identified by name, not by
+number.
 
     {"version": ..., "pipeline": ..., "ended": false, "drained": false, "key_groups": 128,
-     "parts": {"clean": {"subtasks": 2, "from": ["orders"], "origin": "",      (`described`)
+     "parts": {"clean": {"subtasks": 2, "from": ["orders"], "origin": "",   (`describe_parts`)
                          "before": ["from orders", "where (price > 0)"], "then": []}, ...},
-     "kept": {"totals": {"key": ..., ...}},           what a step's state means (plan/fingerprint)
-     "readings": {"totals": {"key": ["k"], ...}},     how people read it (readable/described)
+     "kept": {"totals": {"key": ..., ...}},        the meaning of a step's state (plan/fingerprint)
+     "readings": {"totals": {"key": ["k"], ...}},  metadata for readers (state_reader)
      "sources": {"orders": [{"split": "in/a.jsonl", "number": 0, "position": 120, ...}]},
-     "states": {"totals": [[...], [...]]},            by subtask, what the state backend said
+     "states": {"totals": [[...], [...]]},         by subtask, the state backend's documents
      "sinks": {"out": {"handles": [...], "writers": [...]}},
-     "counts": {"parts": {"orders": [120, 118, 2, 0, 0], ...}, "failed": {}}}  (core/tally)
+     "counts": {"parts": {"orders": [120, 118, 2, 0, 0], ...}, "failed": {}}}  (checkpoint/counters)
 
-Handles are in the order in which they were prepared; each says which subtask prepared it.
+Handles are in the order in which they were prepared; each has the subtask that prepared it.
 
-The pipeline may have changed since: whether a job may go on is said by `core/fitting`. What is read
-is what there is a place for in the plan, at any parallelism. States of a step that keeps something
-else now are to be fitted to it.
+The pipeline may have changed since; `checkpoint/compatibility` decides whether the job may resume.
+Only what the plan has a part for is restored, at any parallelism. The states of a step that stores
+something else now have to be migrated.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ from headrace.core.tally import Passed, Tallies, added
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a job goes on from."""
+    """The content of a checkpoint from which a job resumes."""
 
     number: int
     ended: bool
     begins: Restored
     handles: tuple[tuple[str, Handle], ...] = ()
-    """What is to be committed, by sink, in this order."""
+    """The output to commit: sink and handle, in this order."""
     taken_at: str = ""
     changed: frozenset[str] = frozenset()
-    """The steps whose states are to be fitted to what they keep now (`operators/fitted`)."""
+    """The steps whose states have to be migrated (`operators/migrated_state`)."""
     tallies: Tallies = field(default_factory=Tallies)
-    """What had been counted."""
+    """The row counters at the checkpoint."""
 
 
 def written(
@@ -65,7 +66,7 @@ def written(
     taken_at: str,
     behind: Checkpoint | None = None,
 ) -> dict[str, object]:
-    """The document of a checkpoint, taken by an attempt that went on from the one `behind` it."""
+    """Build the document of a checkpoint of an attempt that resumed from the checkpoint `behind`."""
     kept = fingerprints(plan)
     before = behind.tallies if behind else Tallies()
     return {
@@ -92,9 +93,9 @@ def written(
 
 
 def described(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
-    """Each part: its subtasks, whose rows come to it, where it reads or writes, what it does.
+    """Describe each part: its subtasks, its producers, its origin or destination, and its clauses.
 
-    `before` is what it does to rows before they come to what it keeps, `then` is the rest.
+    `before` has the clauses upstream of its state, `then` the others.
     """
     parts = {}
     for part in plan:
@@ -112,7 +113,7 @@ def described(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 def read(
     number: int, document: Manifest, plan: nodes.Plan, anew: Collection[str] = ()
 ) -> Checkpoint:
-    """The checkpoint of a document, without what is kept of steps and sources that begin anew."""
+    """Return the checkpoint of a document, without the state of steps and sources that start fresh."""
     said: Any = document
     parts, kept = described(plan), fingerprints(plan)
     stays = {n for n, was in said["parts"].items() if was["origin"] == _origin(parts, n)} - {*anew}
@@ -147,7 +148,7 @@ def _origin(parts: Mapping[str, Mapping[str, Any]], name: str) -> object:
 
 
 def rows_written(document: Manifest, plan: nodes.Plan) -> dict[str, int]:
-    """How many rows each sink of the plan had been given."""
+    """Return the number of rows that each sink of the plan had received."""
     said: Any = document
     parts = Tallies.of(said["counts"]).parts
     sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
@@ -155,7 +156,7 @@ def rows_written(document: Manifest, plan: nodes.Plan) -> dict[str, int]:
 
 
 def all_visible(document: Manifest) -> Manifest:
-    """The same, with nothing left to commit."""
+    """Return the manifest with no output left to commit."""
     said: Any = document
     return {
         **said,

@@ -1,17 +1,16 @@
-"""What a subtask's time goes to, and the shares of it between two looks. No clock: times are given.
+"""The time of a subtask, and the shares of it between two samples. No clock: times are passed in.
 
-| share         | the time in which a subtask                                                    |
-|---------------|--------------------------------------------------------------------------------|
-| busy          | works: a kernel runs, or waits for a thread; a source makes what comes next    |
-| backpressured | waits for whoever reads from it, and for the writer of a sink behind it        |
-| idle          | waits for rows, or for its turn: the rest. Behind its end it is idle           |
+| share         | the time in which a subtask                                                  |
+|---------------|------------------------------------------------------------------------------|
+| busy          | works: runs a kernel or waits for a thread to run it; a source decodes input |
+| backpressured | waits for its consumers, or for the writer of its sink                       |
+| idle          | waits for rows or for its turn: the rest, and all time after its end         |
 
-They add up to 1. A subtask that is a sink and nothing else is busy while its writer writes: so
-the part that holds up all others is the first, seen from the sources, that is busy rather than
-backpressured.
+The shares add up to 1. A subtask that consists of a sink alone is busy while its writer writes. So
+the bottleneck is the first part, seen from the sources, that is busy rather than backpressured.
 
-Whoever looks, looks at what has happened since the last look that is some time ago: those who look
-at a job at the same time do not shorten each other's stretch to nothing.
+Shares cover the time since the last sample that is old enough, so that several observers of a job
+do not shorten each other's interval to nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LOW = 0.10
 HIGH = 0.50
 
 LEAST_S = 0.5
-"""Over less than this much time shares say little."""
+"""The shortest interval over which shares mean something."""
 
 Word: TypeAlias = "Literal['ok', 'low', 'high']"
 Who = TypeVar("Who", bound=Hashable)
@@ -33,7 +32,7 @@ Who = TypeVar("Who", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Where the seconds of a subtask have gone since it began."""
+    """The time of a subtask since it began, in seconds by use."""
 
     busy_s: float = 0.0
     idle_s: float = 0.0
@@ -41,13 +40,13 @@ class Spent:
 
     @property
     def seconds(self) -> float:
-        """All of them."""
+        """The total time."""
         return self.busy_s + self.idle_s + self.blocked_s
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The same as shares of a stretch of time."""
+    """The shares of an interval."""
 
     busy: float = 0.0
     idle: float = 1.0
@@ -55,12 +54,12 @@ class Shares:
 
     @property
     def backpressure(self) -> Word:
-        """The share in which it was backpressured, in a word."""
+        """The level of backpressure."""
         return word(self.blocked)
 
 
 def spent(seconds: float, waited_s: float, blocked_s: float) -> Spent:
-    """What the seconds of a life went to, of which so many it waited for rows and for readers.
+    """Return the time of a subtask from its lifetime and its times of waiting.
 
     >>> spent(10, 4, 1)
     Spent(busy_s=5, idle_s=4, blocked_s=1)
@@ -69,11 +68,11 @@ def spent(seconds: float, waited_s: float, blocked_s: float) -> Spent:
 
 
 def shares(before: Spent, now: Spent, seconds: float) -> Shares:
-    """The shares of the seconds between two looks.
+    """Return the shares of the interval between two samples.
 
     >>> shares(Spent(1, 1, 1), Spent(2, 2, 3), 4)
     Shares(busy=0.25, idle=0.25, blocked=0.5)
-    >>> shares(Spent(1, 1, 1), Spent(2, 1, 1), 4)  # it came to its end
+    >>> shares(Spent(1, 1, 1), Spent(2, 1, 1), 4)  # it ended
     Shares(busy=0.25, idle=0.75, blocked=0.0)
     """
     if seconds <= 0:
@@ -84,7 +83,7 @@ def shares(before: Spent, now: Spent, seconds: float) -> Shares:
 
 
 def word(share: float) -> Word:
-    """How backpressure is called.
+    """Return the level of backpressure for a share.
 
     >>> word(0.1), word(0.11), word(0.51)
     ('ok', 'low', 'high')
@@ -94,13 +93,15 @@ def word(share: float) -> Word:
 
 @dataclass(slots=True)
 class Looks(Generic[Who]):
-    """What was seen at earlier looks: as many as one needs to know the last that is not too new."""
+    """The earlier samples: back to the newest that is old enough."""
 
     least_s: float = LEAST_S
     _seen: deque[tuple[float, Mapping[Who, Spent]]] = field(default_factory=deque)
 
     def shares(self, at: float, seen: Mapping[Who, Spent]) -> dict[Who, Shares]:
-        """The shares of everybody since the last look, or since it began, if that was later."""
+        """Return the shares of each subtask since the last sample, or since it began if that was
+        later.
+        """
         while len(self._seen) > 1 and self._seen[1][0] <= at - self.least_s:
             self._seen.popleft()
         then: float = at

@@ -1,21 +1,22 @@
-"""What follows a failure: how long to wait before a job begins again, or that it does not.
+"""The restart strategies: how long to wait after a failure before a job restarts, or that it ends.
 
-Times and random numbers are handed in, so that everything here is a table of cases. Whoever runs a
-job keeps one `Restarts` for all of its attempts, and asks at the end of each that failed:
+Times and random numbers are passed in, so everything here is a table of cases. A job has one
+`Restarts` for all its attempts, and calls it after each failed one:
 
     delay_s = restarts.failed(failure, loop.time(), random.random())
 
-None is the end, and that failure is what the user is told, once and whole. It is the end at once
-where the failure is one that no restart will change.
+None ends the job, and that failure is reported to the user. A failure that is final, because
+another attempt would fail in the same way, ends the job at once.
 
-The same failure three times running is the end under every strategy: a record that cannot be read,
-or a function that raises, would fail for ever. It is the same if its text, its part, its split and
-its position are. A user's code may fail on another row each time, on whichever comes to it first,
-and a defect of ours say something else of itself: there it is also the same if the line is, and
-attempts began from the same checkpoint. Trouble of the outside world that may pass (a full disk, a
-broker that is away) is left to the strategy.
-Without a position, an attempt that kept well in between begins the count anew; at a position it
-does not, for to get there may take long.
+The same failure three times in a row ends the job under every strategy: a record that cannot be
+read, or a function that raises, would fail for ever. Two failures are the same if their message,
+part, split and position are. User code may fail on another row each time, whichever comes first,
+and the message of a bug in headrace may vary: there failures are also the same if the line that
+raised them is the same, and both attempts resumed from the same checkpoint. External failures that
+may be transient (a full disk, an unreachable broker) are left to the strategy.
+
+For a failure without a position, an attempt that ran healthily in between resets the count; at a
+position it does not, because reaching the position may take long.
 """
 
 from __future__ import annotations
@@ -34,33 +35,33 @@ from headrace.core.pipeline.settings import (
 )
 
 SAME = 3
-"""So many times the same failure, and there is no use in another attempt."""
+"""The number of identical failures after which the job ends."""
 HEALTHY_AFTER = timedelta(minutes=10)
-"""When an attempt has kept well, for strategies that do not say."""
+"""The time after which an attempt counts as healthy, for strategies that do not set it."""
 
 Place: TypeAlias = "tuple[str, str, str | None, Position]"
 
 
 class Strategy(Protocol):
-    """How long to wait after a failure. `well`: the attempt before it kept well."""
+    """A restart strategy. `well`: the attempt before the failure was healthy."""
 
     def delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
-        """Seconds; None is the end."""
+        """Return the delay in seconds; None ends the job."""
         ...
 
 
 @dataclass(slots=True)
 class Restarts:
-    """What follows each failure of one job, in their order."""
+    """The restarts of one job."""
 
     settings: Restart
     _strategy: Strategy = field(init=False)
     _healthy_s: float = field(init=False)
     _begun_s: float | None = None
-    """When the attempt that failed now was to begin; None for the first."""
+    """The start time of the attempt that failed; None for the first."""
     _last: Place | None = None
     _raised: tuple[str, str, int] | None = None
-    """Of code, a user's or ours: where it was raised, in which part, and since which checkpoint."""
+    """The origin of an exception in user code or headrace: the line, the part, the checkpoint."""
     _times: int = 0
 
     def __post_init__(self) -> None:
@@ -73,9 +74,9 @@ class Restarts:
     def failed(
         self, failure: Failure, now_s: float, random: float, checkpoint: int = 0
     ) -> float | None:
-        """How many seconds to wait before the next attempt; None: there is none.
+        """Return how many seconds to wait before the next attempt; None: there is none.
 
-        `random` is in [0, 1). `checkpoint` is what the attempt that failed began with.
+        `random` is in [0, 1). `checkpoint` is the one that the failed attempt resumed from.
         """
         well = self._begun_s is not None and now_s - self._begun_s >= self._healthy_s
         if self._is_again(failure, checkpoint, well=well) or failure.final:
@@ -87,7 +88,7 @@ class Restarts:
 
     @property
     def longest_s(self) -> float:
-        """The longest time before another attempt."""
+        """The longest delay before another attempt."""
         match self.settings:
             case NoRestart():
                 return 0.0
@@ -96,7 +97,7 @@ class Restarts:
         return self.settings.delay.total_seconds()
 
     def _is_again(self, failure: Failure, checkpoint: int, *, well: bool) -> bool:
-        """Whether this failure has come too often running."""
+        """Whether the same failure has come too often in a row."""
         place = (failure.message, failure.step, failure.split, failure.position)
         raised = (failure.raised, failure.step, checkpoint) if failure.raised else None
         same = place == self._last or (raised is not None and raised == self._raised)
@@ -120,26 +121,26 @@ def _strategy(settings: Restart) -> Strategy:
 
 @dataclass(slots=True)
 class Fixed:
-    """So many attempts more, the same time apart."""
+    """A fixed number of restarts with a fixed delay."""
 
     left: int
     wait_s: float
 
     def delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
-        """The time, as long as an attempt is left."""
+        """Return the delay while a restart is left."""
         self.left -= 1
         return self.wait_s if self.left >= 0 else None
 
 
 @dataclass(slots=True)
 class Exponential:
-    """Longer from one failure to the next, until an attempt keeps well."""
+    """A delay that grows with each failure until an attempt is healthy."""
 
     settings: ExponentialRestart
     _next_s: float | None = None
 
     def delay_s(self, now_s: float, random: float, *, well: bool) -> float:
-        """At most `max`; of the time, `jitter` is the part that is left to chance."""
+        """Return the delay, at most `max`, reduced by a random part of `jitter`."""
         longest_s = self.settings.max.total_seconds()
         begins = well or self._next_s is None
         whole_s = self.settings.first.total_seconds() if begins else self._next_s
@@ -151,14 +152,14 @@ class Exponential:
 
 @dataclass(slots=True)
 class FailureRate:
-    """The same time apart, until failures come too often."""
+    """A fixed delay, until failures come too often."""
 
     settings: FailureRateRestart
     _at_s: list[float] = field(default_factory=list)
-    """When the job failed, not longer ago than what is looked at."""
+    """The times of the failures within the interval."""
 
     def delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
-        """The time, while there are fewer failures `within`."""
+        """Return the delay while the interval `within` has fewer failures than the limit."""
         since_s = now_s - self.settings.within.total_seconds()
         self._at_s = [at_s for at_s in (*self._at_s, now_s) if at_s >= since_s]
         too_many = len(self._at_s) >= self.settings.failures

@@ -1,17 +1,17 @@
-"""Signals as requests to a job: one asks, a second ends it, a third waits for nothing.
+"""Signals as requests to a job: the first stops it, the second ends it at once, the third exits.
 
-SIGINT and SIGTERM are heard, and SIGHUP, which says that the terminal was closed. That one comes
-twice, from the shell and from the system, so it asks when nothing else did and never ends a job.
-Who ignores it from the start (`nohup`) does not hear it.
+SIGINT, SIGTERM and SIGHUP are handled. SIGHUP means that the terminal was closed. It comes twice,
+from the shell and from the system, so it stops a job if no other signal did, and never ends one. A
+process that ignores it from the start (`nohup`) continues to ignore it.
 
-Python's C handler writes the number of a signal to a pipe the moment it comes, in whatever thread,
-and a thread of our own reads it there. So a request is counted even while the main thread imports,
-or stands in a user's function that gives neither the loop nor Python's handlers a turn. Blocking
-both signals and waiting for them would do the same, but processes that a user's function starts
-inherit what is blocked, and could not be terminated.
+Python's C handler writes the number of a signal to a pipe as soon as it comes, in any thread, and a
+thread of this module reads it there. So a request counts even while the main thread imports, or
+runs a user-defined function that gives neither the loop nor Python's handlers a turn. Blocking the
+signals and waiting for them would do the same, but processes started by user code would inherit the
+blocked signals, and could not be terminated.
 
-Polars puts a hook on SIGINT when it is imported, and then raises KeyboardInterrupt out of whatever
-it computes when a signal comes. `renew` takes the signal back.
+Polars installs a hook on SIGINT when it is imported, which raises KeyboardInterrupt out of whatever
+Polars computes when the signal comes. `renew` takes the signal back.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from typing import TypeAlias
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
 PATIENCE_S = 30.0
-"""How long a thread may go on after everything was told to end."""
+"""How long a thread may run on after everything was asked to end."""
 
 Request: TypeAlias = "Callable[[], object]"
 _ENTERED: list[Signals] = []
-"""Who hears now; the newest, last, hears for all."""
+"""The active handlers; the last, which is the newest, handles signals for all."""
 
 
 class Signals:
-    """Hears signals from `with` on, in the main thread; before and after, they do what they did.
+    """Handles signals within `with`, in the main thread; before and after, they have their old
+    handlers.
 
-    Whoever never leaves the `with` is heard until Python takes itself apart; from then on nothing
-    is left that a signal could ask for, and it changes no exit status.
+    A `with` that is never left handles them until the interpreter shuts down; then nothing is left
+    that a signal could stop, and a signal does not change the exit status.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        """How many came so far."""
+        """The number of signals so far."""
         self._job: tuple[Request, Request] | None = None
         self._lock = threading.Lock()
 
@@ -73,7 +74,9 @@ class Signals:
         atexit.unregister(_ignore)
 
     def _leave(self) -> None:
-        """Also in a child, which shares the pipe: a signal of its own is none of ours."""
+        """Restore the old handlers; also in a child process, which shares the pipe but handles its
+        own signals.
+        """
         if self in _ENTERED:
             _ENTERED.remove(self)
             signal.set_wakeup_fd(self._pipe_before)
@@ -82,14 +85,14 @@ class Signals:
             os.close(self._writing)
 
     def renew(self) -> None:
-        """Take the signals back from whoever has put a hook on them."""
+        """Take the signals back from a library that has installed a hook on them."""
         if self in _ENTERED:
             for number in self._before:
                 signal.signal(number, _written_already)
 
     @contextmanager
     def heard(self, ask: Request, end: Request) -> Iterator[None]:
-        """Within this, requests go to a job, from another thread; one that is late, at once."""
+        """Send requests to a job within `with`, from another thread; earlier signals count at once."""
         with self._lock:
             self._job = (ask, end)
             if self.count:
@@ -124,7 +127,7 @@ class Signals:
 
 
 def _written_already(number: int, frame: object) -> None:
-    """The handler of Python's own, which runs whenever the main thread comes to it."""
+    """Do nothing: the Python-level handler, which runs when the main thread gets to it."""
 
 
 def _ignore() -> None:
@@ -133,7 +136,7 @@ def _ignore() -> None:
 
 
 def _leave_all() -> None:
-    """In a child: the newest first, for each puts back what the one before it had put there."""
+    """Leave all handlers in a child process, the newest first: each restores its predecessor's."""
     for signals in reversed(_ENTERED.copy()):
         signals._leave()
 

@@ -1,4 +1,4 @@
-"""How much a state is, as far as it is known without counting."""
+"""The size of states, as far as it is known without reading them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """About how many rows are kept, what they take in memory, and what on disk."""
+    """The approximate size of a state: its rows, its bytes in memory and on disk."""
 
     rows: int = 0
     bytes: int = 0
@@ -20,19 +20,19 @@ class Size:
 
 
 class Sized(Protocol):
-    """What knows its size."""
+    """A state that knows its size."""
 
     @property
     def size(self) -> Size:
-        """How much it is; in hardly any time, and in any thread."""
+        """The size, available in almost no time and in any thread."""
         ...
 
 
 def sizes_of(
-    states: Mapping[str, Sized], beside: Mapping[str, Callable[[], Size]]
+    states: Mapping[str, Sized], pending: Mapping[str, Callable[[], Size]]
 ) -> dict[str, Size]:
-    """The sizes of states, with what waits to be filed in them."""
+    """Return the sizes of states, including rows that wait to be added to them."""
     return {
-        name: state.size + beside[name]() if name in beside else state.size
+        name: state.size + pending[name]() if name in pending else state.size
         for name, state in states.items()
     }

@@ -1,21 +1,21 @@
-"""The contract of a snapshot store: where what checkpoints need is kept, whole or not at all.
+"""The contract of a snapshot store, which stores the parts of checkpoints, whole or not at all.
 
 A store holds two kinds of things. A *blob* is bytes, named by their hash, and never changes. A
-*manifest* is a document that says what a checkpoint is made of, and names blobs; a checkpoint is
-there when its manifest is, and not before. Blobs are put by several threads, each for a subtask;
-manifests are committed by one, the coordinator's. Nothing here is asynchronous: it waits for disks,
-and so it is called on the bench.
+*manifest* is a document that describes a checkpoint, and names blobs; a checkpoint exists when its
+manifest does, and not before. Blobs are put by several threads, each for a subtask; manifests are
+committed by one, the coordinator's. Nothing here is asynchronous: a store waits for disks, so it is
+called on the KernelExecutor.
 
-Any document inside of a manifest names a blob by `Blob.document`, at whatever depth: so the store
-finds all that a manifest needs by itself, and nobody can forget to list one.
+Any document inside of a manifest names a blob by `Blob.document`, at any depth. So the store finds
+all blobs of a manifest by itself, and none can be forgotten in a list.
 
-    put, put_file          what is put is safe when a `commit` that names it has returned
-    has                    asked before a blob of an earlier checkpoint is named again: what was put
-                           for one that failed may be gone
-    commit                 returned: the checkpoint is there, for ever. StoreError: it is not.
-                           UnknownOutcome: nobody can tell, and nothing may be decided
-    collect                after each checkpoint, also a failed one: keeps the blobs of the kept
-                           manifests, and those put or asked for since the collect before
+    put, put_file          a blob is durable when a `commit` that names it has returned
+    has                    to be called before a blob of an earlier checkpoint is named again: one
+                           that was put for a failed checkpoint may have been removed
+    commit                 returns: the checkpoint exists, for ever. StoreError: it does not.
+                           UnknownOutcome: it may exist, and nothing may be decided
+    collect                called after each checkpoint, also a failed one: retains the blobs of the
+                           retained manifests, and those put or asked for since the last collect
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 Manifest: TypeAlias = "Mapping[str, object]"
-"""What a checkpoint is made of: plain data, as JSON has it."""
+"""The description of a checkpoint: plain data, as JSON has it."""
 
 _HASH = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Blob:
-    """Bytes in a store: the first 32 digits of their SHA-256, and how many they are."""
+    """Bytes in a store: the first 32 digits of their SHA-256, and their number."""
 
     hash: str
     bytes: int
 
     def document(self) -> dict[str, object]:
-        """How a document names it.
+        """Return the reference to the blob for a document.
 
         >>> Blob("0123456789abcdef0123456789abcdef", 5).document()
         {'blob': '0123456789abcdef0123456789abcdef', 'bytes': 5}
@@ -48,14 +48,14 @@ class Blob:
 
     @classmethod
     def of(cls, document: object) -> Blob:
-        """The blob that a document names; DamagedSnapshot if it names none."""
+        """Return the blob that a document names. Raises DamagedSnapshot if it names none."""
         for blob in _named_by(document):
             return blob
         raise DamagedSnapshot(f"wanted a blob's hash and size, got {str(document)[:80]!r}")
 
 
 def blobs_in(document: object) -> Iterator[Blob]:
-    """All blobs that a document names, at any depth, perhaps some of them twice."""
+    """Yield all blobs that a document names, at any depth, some perhaps twice."""
     found = list(_named_by(document))
     inside: Collection[object] = ()
     if isinstance(document, Mapping):
@@ -74,21 +74,22 @@ def _named_by(document: object) -> Iterator[Blob]:
 
 
 class SnapshotStore(Protocol):
-    """The checkpoints of one job. Raises nothing but SnapshotError."""
+    """The checkpoints of one job. Raises only SnapshotError."""
 
     @property
     def bytes_written(self) -> int:
-        """How many bytes of new blobs were put since it was opened."""
+        """The number of bytes of new blobs since the store was opened."""
         ...
 
     def put(self, data: bytes | memoryview) -> Blob:
-        """Keep these bytes; what is there already, of that size, is not written again."""
+        """Store these bytes; a blob that exists with that size is not written again."""
         ...
 
     def put_file(self, path: str) -> Blob:
-        """Keep a file's bytes. The file may go, but must never be changed in place: it is linked.
+        """Store a file's bytes. The file may be removed, but never changed in place: it is linked.
 
-        All of it is read, for its hash: who knows the blob of a file asks `has` instead.
+        The whole file is read to compute its hash: where the blob of a file is known, call `has`
+        instead.
         """
         ...
 
@@ -97,43 +98,44 @@ class SnapshotStore(Protocol):
         ...
 
     def read(self, blob: Blob) -> bytes:
-        """The bytes, verified. Raises DamagedSnapshot."""
+        """Return the bytes, verified. Raises DamagedSnapshot."""
         ...
 
     def fetch(self, blob: Blob, path: str, *, link: bool = False) -> None:
-        """Make a new file of the bytes, verified; it is not synced. Raises DamagedSnapshot.
+        """Write the bytes to a new file, verified but not synced. Raises DamagedSnapshot.
 
-        `link`: where the disk can, it is the store's own file, which must not be changed in place.
+        `link`: where the disk can, the file is a link to the store's own, and must not be changed
+        in place.
         """
         ...
 
     def commit(self, number: int, manifest: Manifest) -> None:
-        """Make a checkpoint: afterwards its manifest is there, and all blobs that it names.
+        """Commit a checkpoint: afterwards its manifest and all blobs that it names are durable.
 
-        Raises StoreError if it is not there (the number is taken, a blob is missing, the disk is
-        full), UnknownOutcome if that is not known.
+        Raises StoreError if the checkpoint does not exist (the number is taken, a blob is missing,
+        the disk is full), UnknownOutcome if that is not known.
         """
         ...
 
     def manifests(self) -> list[int]:
-        """The numbers of the checkpoints that are there, rising. Settles an unknown outcome."""
+        """Return the numbers of the existing checkpoints, ascending. Settles an unknown outcome."""
         ...
 
     def manifest(self, number: int) -> Manifest:
-        """A checkpoint's manifest, verified. Raises DamagedSnapshot."""
+        """Return a checkpoint's manifest, verified. Raises DamagedSnapshot."""
         ...
 
     def discard(self, number: int) -> None:
-        """Remove a manifest: afterwards the checkpoint is gone. One that is gone is no mistake."""
+        """Remove a manifest, and so the checkpoint. A missing one is not an error."""
         ...
 
     def collect(self, keep: Collection[int]) -> None:
-        """Remove all other manifests, then the blobs that nobody needs."""
+        """Remove all other manifests, then the blobs that are no longer referenced."""
         ...
 
 
 class SnapshotError(Exception):
-    """What was wanted and what came, and what to do."""
+    """An error of the snapshot store: what was expected, what came, and a hint."""
 
     exit_status = 1
 
@@ -144,22 +146,25 @@ class SnapshotError(Exception):
 
 
 class StoreError(SnapshotError):
-    """The store could not do it, and has not: a checkpoint fails, and the job goes on."""
+    """The store has not done it: the checkpoint fails, and the job continues."""
 
 
 class UnknownOutcome(SnapshotError):
-    """A manifest may be there after a crash or may not. Until the store has settled it (any later
-    call of `manifests` or `commit` tries), nothing may be committed, aborted or taken back."""
+    """A manifest that may exist after a crash or may not.
+
+    Until the store has settled the outcome (any later call of `manifests` or `commit` tries to),
+    nothing may be committed, aborted or undone.
+    """
 
 
 class RefusedSnapshot(SnapshotError):
-    """What is kept cannot be used as it is; it was not touched."""
+    """Stored data that cannot be used as it is; it was not changed."""
 
     exit_status = 3
 
 
 class DamagedSnapshot(RefusedSnapshot):
-    """A file is not what was written: which, of which checkpoints, and where else to start from."""
+    """A damaged file: which, in which checkpoints, and from which checkpoint to start instead."""
 
     def __init__(
         self,
@@ -174,4 +179,4 @@ class DamagedSnapshot(RefusedSnapshot):
         self.file = file
         self.checkpoints = checkpoints
         self.whole = whole
-        """The newest checkpoint that can be started from instead."""
+        """The newest undamaged checkpoint to start from."""

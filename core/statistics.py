@@ -1,4 +1,4 @@
-"""What went through each part of a running job: read off its subtasks and channels, at any time."""
+"""The row counts of each part of a running job, read from its subtasks and channels at any time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from headrace.core.tally import Passed, Tallies, passed
 
 @dataclass(slots=True)
 class PartCounts:
-    """What went through a source, a step or a sink, over all its subtasks.
+    """The row counts of a source, a step or a sink, over all its subtasks.
 
-    `blocked_s` is how long its task was made to wait by whoever reads from it. The parts of a task
-    stand still together, so they all have the same. But a sink does not wait for its own writing,
-    as those before it in its task do. `watermark_us` is the least of its subtasks', None where
-    event time plays no part. `late` counts rows that came too late for every window of theirs,
-    `unfilled` those in count windows that have not filled; None of a part without windows.
+    `blocked_s` is how long its task waited for its consumers. The parts of a task wait together, so
+    all have the same value; but a sink does not wait for its own writer, as the parts before it do.
+    `watermark_us` is the minimum over the subtasks, None where event time is not used. `late`
+    counts rows that were too late for all their windows, `unfilled` the rows in count windows that
+    are not full; both are None for a part without windows.
     """
 
     rows_in: int = 0
@@ -35,9 +35,9 @@ class PartCounts:
     late: int | None = None
     unfilled: int | None = None
     state: Size | None = None
-    """What it keeps now; None of a part that keeps nothing."""
+    """The size of its state; None for a stateless part."""
     lookup: Asking | None = None
-    """What it has asked of its table, in this attempt; None of a part that looks nothing up."""
+    """The calls of its lookup table in this attempt; None for a part without a lookup."""
 
 
 def part_counts(
@@ -46,23 +46,23 @@ def part_counts(
     channels: Mapping[tuple[int, int, int], Channel],
     before: Tallies,
 ) -> dict[str, PartCounts]:
-    """The counts by part, with those of the attempts `before`.
+    """Return the counts by part, including those of earlier attempts.
 
-    `channels` are named by edge, writing subtask and reading subtask.
+    `channels` are keyed by edge, writing subtask and reading subtask.
     """
     counts = {part.name: _counted(before.parts.get(part.name, Passed())) for part in plan}
     for subtask in subtasks:
         _add(counts, subtask, plan)
-    together = {name: task.parts for task in plan.tasks for name in task.parts}
+    task_parts = {name: task.parts for task in plan.tasks for name in task.parts}
     for (edge, _, _), channel in channels.items():
         waited_s = channel.statistics().blocked_s
-        for name in together[plan.edges[edge].producer]:
+        for name in task_parts[plan.edges[edge].producer]:
             counts[name].blocked_s += waited_s
     return counts
 
 
 def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> None:
-    """Count the rows of one subtask's parts."""
+    """Add the rows of one subtask's parts."""
     for part, came in passed(subtask, plan):
         count = counts[part.name]
         count.rows_in += came.rows_in
@@ -81,9 +81,9 @@ def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> N
 
 
 def step_sizes(subtask: Subtask, step: str) -> dict[str, Size]:
-    """The states of a step in a subtask, by name; none are left behind its end."""
+    """Return the sizes of a step's states in a subtask, by name; none after its end."""
     sizes: dict[str, Size] = {}
-    # It has one for each of several clocks, nearly always one.
+    # A step has a state for each clock, nearly always one.
     for state in subtask.compiled.states.get(step, ()):
         for name, size in state.sizes().items():
             sizes[name] = sizes.get(name, Size()) + size
@@ -97,7 +97,7 @@ def _counted(before: Passed) -> PartCounts:
 
 
 def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
-    """Count what did not come into a result."""
+    """Add the rows that came into no result."""
     keyed, join = keyed_operation(step), two_sided(step)
     window = None
     if join is not None:
@@ -119,7 +119,7 @@ def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
 
 
 def _add_lookup(count: PartCounts, lookup: Relay) -> None:
-    """Count what a step has asked: all of its subtasks ask together, and each has its own rows."""
+    """Add the lookups of a step: its subtasks share a client, and each counts its own missing rows."""
     missed = lookup.stage.missed + (count.lookup.missed if count.lookup else 0)
     count.lookup = replace(lookup.asked.asking, missed=missed)
 
@@ -131,7 +131,7 @@ def _add_time(count: PartCounts, watermark_us: int | None) -> None:
 
 
 def is_timed(part: nodes.PlanPart, plan: nodes.Plan) -> bool:
-    """Whether its rows have event times."""
+    """Whether the rows of a part have event times."""
     if isinstance(part, nodes.Source):
         return part.outputs[0].timed
     return any(plan.streams[name].timed for name in inputs(part))

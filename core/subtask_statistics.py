@@ -1,6 +1,6 @@
-"""One subtask of a running job in figures: read off it at any time, at the cost of reading them.
+"""The statistics of one subtask of a running job, cheap enough to be read at any time.
 
-What it counts, it counts anew behind a restart or a rescale; `core/statistics` has a job's counts.
+Its counts start at 0 after a restart or a rescale; `worker/statistics` has a job's counts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from headrace.core.tally import Passed, passed
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What waits in the channels that a subtask reads, and how much may."""
+    """The elements that wait in a subtask's input channels, and the capacity of the channels."""
 
     rows: int
     bytes: int
     elements: int
-    """Batches, and marks between them."""
+    """The number of batches and of control elements between them."""
     channels: int
     most_rows: int
     most_bytes: int
@@ -36,7 +36,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class SplitStatistics:
-    """How far a split has been read."""
+    """The progress of reading a split."""
 
     name: str
     position: Position
@@ -44,12 +44,12 @@ class SplitStatistics:
     idle: bool
     ended: bool
     behind: int | None = None
-    """How many records there are that were not read, where that is known."""
+    """The number of records that have not been read, where it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskStatistics:
-    """What has gone through a subtask since it began, and what there is of it now."""
+    """The counts of a subtask since it began, and its current state."""
 
     attempt: int
     id: SubtaskId
@@ -57,24 +57,24 @@ class SubtaskStatistics:
     spent: Spent
     ended: bool
     watermark_us: int | None = None
-    """None where event time plays no part, and until it has come anywhere."""
+    """The watermark; None where event time is not used, and before the first watermark."""
     lag_s: float | None = None
-    """How far the wall clock is ahead of that; None at the end of time, too."""
+    """How far the wall clock is ahead of the watermark; None also at the end of event time."""
     queue: Queue | None = None
-    """A source's subtask reads no channel."""
+    """The input queue; None for a source's subtask."""
     splits: tuple[SplitStatistics, ...] | None = None
-    """Only those of a source have some."""
+    """The splits; None unless it is a source's subtask."""
     states: Mapping[str, Mapping[str, Size]] = field(default_factory=dict)
-    """By step and name."""
+    """The sizes of its states, by step and name."""
 
     @property
     def state(self) -> Size:
-        """All of its states."""
+        """The total size of its states."""
         return sum((each for sizes in self.states.values() for each in sizes.values()), Size())
 
 
 def subtask_statistics(subtask: Subtask, plan: nodes.Plan, attempt: int) -> SubtaskStatistics:
-    """The figures of a subtask now."""
+    """Return the current statistics of a subtask."""
     intake, gate, flow = subtask.intake, subtask.gate, subtask.flow
     timed = any(is_timed(plan.part(name), plan) for name in subtask.task.parts)
     watermark_us = flow.watermark_us if timed else None
@@ -93,7 +93,7 @@ def subtask_statistics(subtask: Subtask, plan: nodes.Plan, attempt: int) -> Subt
 
 
 def pauses(subtasks: Iterable[Subtask]) -> Pauses:
-    """How long those that run were held up by the last barrier."""
+    """Return how long the last barrier held up the running subtasks."""
     running = [each for each in subtasks if each.flow.life.goes_on]
     return Pauses(
         max((each.gate.aligning.last for each in running if each.gate is not None), default=0.0),
@@ -102,7 +102,7 @@ def pauses(subtasks: Iterable[Subtask]) -> Pauses:
 
 
 def lag_s(watermark_us: int | None, now_us: int) -> float | None:
-    """How far the wall clock is ahead of a watermark.
+    """Return how far the wall clock is ahead of a watermark.
 
     >>> lag_s(1_000_000, 3_500_000)
     2.5
@@ -117,7 +117,7 @@ def _spent(subtask: Subtask) -> Spent:
     assert head is not None
     outlets = [each for outlets in foot.outlets.values() for each in outlets]
     blocked_s = sum(c.statistics().blocked_s for outlet in outlets for c in outlet.channels)
-    if len(subtask.task.parts) > 1:  # else writing is its work
+    if len(subtask.task.parts) > 1:  # a sink alone is busy while it writes
         blocked_s += foot.writing.seconds
     return spent(subtask.flow.life.seconds, head.idle.seconds, blocked_s)
 

@@ -1,10 +1,10 @@
-"""What has gone through a subtask, by part, as plain data: part of a checkpoint.
+"""The row counters of subtasks, by part, as plain data: part of a checkpoint.
 
-A job goes on counting from there, at any parallelism: what a checkpoint has counted of a part is
-added up over its subtasks, and its subtasks count anew.
+A job continues its counters from there at any parallelism: a checkpoint has the sums over the
+subtasks of a part, and new subtasks count from 0.
 
-    {"parts": {"orders": [120, 118, 2], ...},    rows in, rows out, bad: what went through each
-     "failed": {"scored": 2},                    rows that failed, since the job began: they number
+    {"parts": {"orders": [120, 118, 2], ...},    rows in, rows out, bad rows of each part
+     "failed": {"scored": 2},                    rows that failed since the job began: they number
                                                  dead letters, so a subtask has each number once
      "windows": {"totals": [3, 0]}}              late, unfilled
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What went through a part."""
+    """The row counters of a part."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -36,26 +36,28 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """What all subtasks had counted when a checkpoint was taken."""
+    """The counters of all subtasks at a checkpoint."""
 
     parts: Mapping[str, Passed] = field(default_factory=dict)
     failed: Mapping[str, int] = field(default_factory=dict)
-    """By step: what its subtasks go on numbering from."""
+    """The number of failed rows, by step: subtasks number dead letters from there."""
 
     def document(self) -> dict[str, object]:
-        """They as plain data."""
+        """Return the counters as plain data."""
         parts = {name: list(astuple(passed)) for name, passed in self.parts.items()}
         return {"parts": parts, "failed": dict(self.failed)}
 
     @classmethod
     def of(cls, document: Any) -> Tallies:
-        """They of plain data."""
+        """Return the counters of plain data."""
         parts = {name: Passed(*five) for name, five in document["parts"].items()}
         return cls(parts, document["failed"])
 
 
 def passed(subtask: Subtask, plan: nodes.Plan) -> Iterator[tuple[nodes.PlanPart, Passed]]:
-    """What went through each part of a subtask: each takes what the one before it let through."""
+    """Yield the counters of each part of a subtask; the rows out of a part are the rows in of the
+    next.
+    """
     compiled, flow = subtask.compiled, subtask.flow.rows_in
     for name in subtask.task.parts:
         part, bad, came = plan.part(name), 0, flow
@@ -68,7 +70,7 @@ def passed(subtask: Subtask, plan: nodes.Plan) -> Iterator[tuple[nodes.PlanPart,
 
 
 def tally(subtask: Subtask, plan: nodes.Plan) -> Document:
-    """All that is counted, as it is now."""
+    """Return all counters of a subtask as plain data."""
     compiled = subtask.compiled
     failed = compiled.failed_before | {
         step: compiled.failed_before.get(step, 0) + count for step, count in compiled.failed.items()
@@ -82,9 +84,9 @@ def tally(subtask: Subtask, plan: nodes.Plan) -> Document:
 
 
 def added(before: Tallies, snapshots: Iterable[Snapshot]) -> Tallies:
-    """What the subtasks had counted, and those before them.
+    """Add the counters of snapshots to those of earlier attempts.
 
-    A state that is stored counts by itself what windows did not take.
+    A stored state has its own counts of late and unfilled rows.
     """
     parts, failed = dict(before.parts), dict(before.failed)
     for snapshot in snapshots:

@@ -1,6 +1,6 @@
-"""What has changed on the way to states that go on: nothing is misread, but what comes may differ.
+"""The changes upstream of restored states: no state is misread, but its input may differ.
 
-Parts are described as in a manifest: whose rows come to each, and what it does, clause by clause.
+Parts are described as in a manifest: the producers of each, and its clauses.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ Parts: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
 def upstream_changes(steps: Collection[str], before: Parts, now: Parts) -> Iterator[str]:
-    """A line for each part that is not the same before the states of these steps."""
+    """Yield a line for each part that has changed upstream of the states of these steps."""
     for part in {**now, **before}:
         of = [step for step in now if step in steps and part in _behind(step, before, now)]
-        if part in steps and not of:  # what it does to its rows before they come to its state
+        if part in steps and not of:  # its clauses upstream of its own state
             if text := _changed(before[part]["before"], now[part]["before"]):
                 yield f"upstream of its own state: {part} has changed: {text}"
         elif of:
@@ -25,7 +25,7 @@ def upstream_changes(steps: Collection[str], before: Parts, now: Parts) -> Itera
 
 
 def _behind(step: str, *graphs: Parts) -> set[str]:
-    """The parts from which rows come to a step."""
+    """Return the parts upstream of a step."""
     found: set[str] = set()
     for parts in graphs:
         pending = [*parts[step]["from"]]
@@ -38,13 +38,13 @@ def _behind(step: str, *graphs: Parts) -> set[str]:
 
 def _different(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
     if now is None or was is None:
-        return "is gone" if now is None else "is new"
+        return "is removed" if now is None else "is new"
     text = _changed([*was["before"], *was["then"]], [*now["before"], *now["then"]])
     return f"has changed: {text}" if text else ""
 
 
 def _changed(was: list[str], now: list[str]) -> str:
-    """The clauses that differ.
+    """Return the clauses that differ.
 
     >>> _changed(["from a", "where (x > 1)"], ["from a", "where (x > 2)"])
     'was where (x > 1), is where (x > 2)'

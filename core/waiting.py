@@ -1,4 +1,4 @@
-"""How long something went on, also while it does: waiting for room, for rows, for a writer."""
+"""A stopwatch for waits: for room, for rows, for a writer. It can be read during a wait."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from types import TracebackType
 
 @dataclass(slots=True)
 class Waiting:
-    """The sum of waits: `with` it, one waits. It has one user, in one loop."""
+    """The sum of waits: a wait lasts as long as a `with` block. It has one user, in one loop."""
 
     clock: Callable[[], float] | None = None
-    """Never goes back; None: that of the loop in which it is entered first."""
+    """A monotonic clock; None: that of the loop in which the stopwatch is entered first."""
     last: float = 0.0
-    """How long the last one was that is over."""
+    """The duration of the last wait that has ended."""
     _seconds: float = 0.0
     _since: float | None = None
 
     @property
     def seconds(self) -> float:
-        """Up to now."""
+        """The total so far."""
         if self._since is None or self.clock is None:
             return self._seconds
         return self._seconds + self.clock() - self._since
 
     @property
     def goes_on(self) -> bool:
-        """Whether it does just now."""
+        """Whether a wait is in progress."""
         return self._since is not None
 
     def __enter__(self) -> None:
-        # Entered for every batch, some times: nothing here is looked up twice.
+        # Entered several times for every batch: nothing is looked up twice.
         if self.clock is None:
             self.clock = asyncio.get_running_loop().time
         self._since = self.clock()

@@ -1,4 +1,6 @@
-"""The subtasks of one process: started, fed with messages, ended together."""
+"""The worker: starts the subtasks of one process, delivers messages to them, and ends them
+together.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,13 @@ from headrace.core.messages import (
 from headrace.core.telling import failure
 
 COMMITS_S = 2.0
-"""So long is waited at the end for commits that are on their way."""
+"""How long to wait at the end for commits in progress."""
 ABORT_S = 10.0
-"""So long is waited for what is to be aborted: it is no output in any case."""
+"""How long to wait for an abort: prepared output is not visible in any case."""
 
 
 class Worker:
-    """Runs an assembly. `tell` takes its messages to the coordinator."""
+    """A worker, which runs all subtasks. `tell` takes its messages to the coordinator."""
 
     def __init__(
         self, assembly: Assembly, ends: Ends, bench: Bench, tell: Callable[[ToCoordinator], None]
@@ -53,11 +55,11 @@ class Worker:
         self._intakes: dict[SubtaskId, Intake] = {}
         self._commits: dict[str, deque[Commit]] = {}
         self._committing: dict[str, asyncio.Task[None]] = {}
-        """By sink, those that wait for it, and what is at work on them."""
+        """The commits that wait, by sink, and the tasks that execute them."""
         self.subtasks: dict[SubtaskId, Subtask] = {}
 
     async def receive(self, message: ToWorker) -> None:
-        """Do what the coordinator says."""
+        """Execute a command of the coordinator."""
         match message:
             case Deploy():
                 await self._deploy(message)
@@ -81,7 +83,7 @@ class Worker:
             case Commit(subtask, _):
                 self._commit(self._sink_of(subtask), message)
             case Abort(subtask, handle):
-                # What cannot be removed now is removed before the next attempt writes.
+                # Output that cannot be removed now is removed before the next attempt writes.
                 with suppress(ConnectorError, TimeoutError):
                     async with asyncio.timeout(ABORT_S):
                         await self._ends.sinks[self._sink_of(subtask)].abort(handle)
@@ -107,11 +109,11 @@ class Worker:
         else:
             self._tell(Finished(subtask.id, snapshot))
         finally:
-            # Whoever has failed is cancelled as well, once that is known, and lets go first.
+            # A failed subtask is cancelled as well once its failure is known: close it first.
             await until_done(asyncio.create_task(subtask.close()))
 
     def _commit(self, sink: str, commit: Commit) -> None:
-        """Commit it behind what is being committed of the same sink: that may wait for others."""
+        """Commit output after the earlier commits of the same sink."""
         self._commits.setdefault(sink, deque()).append(commit)
         if sink not in self._committing:
             self._committing[sink] = asyncio.create_task(self._commit_all(sink))
@@ -140,8 +142,8 @@ class Worker:
     async def cancel(self) -> None:
         """End every subtask, whatever it is doing, and wait until none runs any more.
 
-        What a checkpoint has said is to be seen is committed if that can be done soon: where one
-        commit has failed for good, nobody may come back for the others in time.
+        Output named by a checkpoint is committed if that can be done soon: after a commit that has
+        failed for good, there may be no later attempt to commit the others in time.
         """
         if self._committing:
             await asyncio.wait(self._committing.values(), timeout=COMMITS_S)

@@ -54,7 +54,7 @@ def test_it_goes_on_and_says_what_has_changed(stopped: Path) -> None:
     ran = finished(stopped, "p.yaml")
     assert ran.returncode == 0
     told = ran.stderr.splitlines()
-    assert "  counts keeps count(x) of bigint only of the rows that come now" in told
+    assert "  counts has count(x) of bigint only for new rows" in told
     assert "  upstream of counts: all has changed: was where (x >= 0), is where (x > -1)" in told
     assert [row["n"] for row in last(ran.stdout).values()] == [ROWS // 2] * 2
     assert all(0 < row["since"] < row["n"] for row in last(ran.stdout).values())
@@ -65,15 +65,15 @@ def test_what_means_something_else_is_refused_until_it_begins_anew(stopped: Path
     refused = finished(stopped, "p.yaml")
     assert (refused.returncode, refused.stdout) == (3, "")
     shown = refused.stderr.splitlines()
-    assert shown[0].endswith(" does not fit: the state of counts has another key")
+    assert shown[0].endswith(" is not compatible: the state of counts has another key")
     assert shown[1:] == [
         "      was: key (x % 2) bigint; aggregate of count(*)",
         "      is:  key (x % 3) bigint; aggregate of count(*)",
-        "      --reset-state counts begins it anew; --fresh begins anew, without what was kept",
+        "      --reset-state counts starts it fresh; --fresh starts from scratch, without state",
     ]
     ran = finished(stopped, "p.yaml", "--reset-state", "counts")
     assert ran.returncode == 0
-    assert "  counts begins anew, without what was kept of it" in ran.stderr.splitlines()
+    assert "  counts starts fresh, without its state" in ran.stderr.splitlines()
     assert 0 < sum(row["n"] for row in last(ran.stdout).values()) < ROWS
 
 
@@ -87,7 +87,7 @@ def test_state_that_is_gone_may_be_lost(stopped: Path) -> None:
     assert "it has the state of counts, which is not in the pipeline" in refused.stderr
     ran = finished(stopped, "p.yaml", "--allow-lost-state")
     assert ran.returncode == 0
-    assert "  goes on without the state of counts" in ran.stderr.splitlines()
+    assert "  resumes without the state of counts" in ran.stderr.splitlines()
 
 
 def test_what_keeps_nothing_cannot_be_reset(headrace: Headrace) -> None:

@@ -351,9 +351,9 @@ def test_diff_with_a_pipeline_that_does_not_fit(files: Headrace) -> None:
     assert ran.out.startswith(
         "q.yaml cannot go on from checkpoint 1 of test\n"
         "  the state of sums fits\n"
-        "  sums keeps max(v) of bigint only of the rows that come now\n"
+        "  sums has max(v) of bigint only for new rows\n"
         "in the way:\n"
-        "  the state of best is of something else\n"
+        "  the state of best belongs to another operation\n"
     )
     assert "would be lost:\n  it has count(*) in the state of sums, which it does not" in ran.out
     said = files("state", "diff", "test", "q.yaml", "--json")

@@ -191,7 +191,7 @@ def test_what_was_written_before_a_savepoint_is_never_replaced(job: Headrace) ->
 @pytest.mark.parametrize(
     ("change", "status", "message"),
     [
-        (("x % 7", "x % 6"), 3, "savepoint moved/savepoint does not fit: the state of totals"),
+        (("x % 7", "x % 6"), 3, "savepoint moved/savepoint is not compatible: the state of totals"),
         (("key_groups: 16", "key_groups: 8"), 3, "it has 16 key groups, and the pipeline 8"),
         (("path: out", "path: totals/x"), 0, ""),
     ],

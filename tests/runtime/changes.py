@@ -74,8 +74,8 @@ def notes(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> tup
 def refused_unless_anew(was: dict[str, Any], now: Plan, why: str) -> None:
     """What the step `step` means has changed: so it is said, and it may begin anew."""
     refused = refusal(was, now, lose=True)
-    assert refused.startswith(f"checkpoint 1 does not fit: the state of step {why}")
+    assert refused.startswith(f"checkpoint 1 is not compatible: the state of step {why}")
     assert "\n      was: " in refused
     assert "\n      is:  " in refused
-    assert "--reset-state step begins it anew" in refused
-    assert "step begins anew, without what was kept of it" in notes(was, now, "step")
+    assert "--reset-state step starts it fresh" in refused
+    assert "step starts fresh, without its state" in notes(was, now, "step")

@@ -150,8 +150,8 @@ def test_new_columns_are_null_in_rows_of_before(job: Job, step: str) -> None:
     null = [tuple(None if each in BEFORE else each for each in row) for row in wanted]
     assert of_one(found) == of_one(null)
     assert job.told == (
-        "step keeps column `a.s` only of the rows that come now",
-        "step keeps column `b.s` only of the rows that come now",
+        "step has column `a.s` only for new rows",
+        "step has column `b.s` only for new rows",
     )
 
 
@@ -162,7 +162,7 @@ def test_columns_may_go(job: Job, step: str) -> None:
     now = pipeline(f"{join}, select: {{k: a.k, s: a.s}}")
     assert of_one(job.after(now, "k s", lose=True)) == of_one([(k, s) for k, _, s in wanted])
     gone = ("`a.v`", "`b.v`", "`b.s`")
-    assert job.told == tuple(f"goes on without column {n} in the state of step" for n in gone)
+    assert job.told == tuple(f"resumes without column {n} in the state of step" for n in gone)
 
 
 def test_what_is_called_otherwise_behind_the_join_is_the_same_column(job: Job) -> None:
@@ -173,7 +173,7 @@ def test_what_is_called_otherwise_behind_the_join_is_the_same_column(job: Job) -
     now = pipeline(f"{join}, select: {{k: a.k, s: a.s, t: b.s}}", without.replace("v: v", "s: s"))
     wanted = [(1, "a", None), (1, "d", None), (1, "a", "D"), (1, "d", "D")]
     assert of_one(job.after(now, "k s t")) == of_one(wanted)
-    assert job.told[0] == "step keeps column `b.s` only of the rows that come now"
+    assert job.told[0] == "step has column `b.s` only for new rows"
 
 
 @pytest.mark.parametrize("step", JOINS)
@@ -212,9 +212,9 @@ def test_changes_have_new_columns_and_others_go(job: Job) -> None:
     found = job.after(now, "k x m y", lose=True)
     assert found == [(1, 11, 2, 100), (2, 21, None, None), (3, 30, 1, 300)]
     assert job.told == (
-        "goes on without column `mine.n` in the state of step",
-        "step keeps column `theirs.n` only of the rows that come now",
-        "step keeps column `theirs.least` only of the rows that come now",
+        "resumes without column `mine.n` in the state of step",
+        "step has column `theirs.n` only for new rows",
+        "step has column `theirs.least` only for new rows",
     )
 
 
@@ -235,24 +235,32 @@ SAME = {
     "how long rules hold": (RULES, RULES.replace("key: k", "key: k, ttl: 1h")),
 }
 OTHER = {
-    "another condition": (NEAR, NEAR.replace("b.k,", "b.k and a.v < b.v,"), "is of something else"),
-    "another right key": (NEAR, NEAR.replace("= b.k", "= b.v"), "is of something else"),
+    "another condition": (
+        NEAR,
+        NEAR.replace("b.k,", "b.k and a.v < b.v,"),
+        "belongs to another operation",
+    ),
+    "another right key": (NEAR, NEAR.replace("= b.k", "= b.v"), "belongs to another operation"),
     "another left key": (NEAR, NEAR.replace("a.k =", "a.v ="), "has another key"),
-    "other bounds": (NEAR, NEAR.replace("10s", "[0s, 10s]"), "is of something else"),
-    "another type": (NEAR, NEAR.replace("10s", "10s, type: full"), "is of something else"),
-    "no bounds": (NEAR, NEAR.replace(", within: 10s", ""), "is of something else"),
+    "other bounds": (NEAR, NEAR.replace("10s", "[0s, 10s]"), "belongs to another operation"),
+    "another type": (NEAR, NEAR.replace("10s", "10s, type: full"), "belongs to another operation"),
+    "no bounds": (NEAR, NEAR.replace(", within: 10s", ""), "belongs to another operation"),
     "the wall clock": (
         NEAR.replace("within: 10s", "ttl: 10s"),
         NEAR.replace("within: 10s", "ttl: {after: 10s, time: processing}"),
-        "is of something else",
+        "belongs to another operation",
     ),
-    "versions": (NEAR, VERSION, "is of something else"),
+    "versions": (NEAR, VERSION, "belongs to another operation"),
     "another window": (WINDOW, WINDOW.replace("60s", "50s"), "has another window"),
-    "another key of rules": (RULES, RULES.replace("{key: k}", "{key: s}"), "is of something else"),
+    "another key of rules": (
+        RULES,
+        RULES.replace("{key: k}", "{key: s}"),
+        "belongs to another operation",
+    ),
     "rules as they come": (
         RULES,
         RULES.replace("rules: b", "rules: b, order: arrival"),
-        "is of something else",
+        "belongs to another operation",
     ),
 }
 

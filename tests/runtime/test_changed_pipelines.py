@@ -128,9 +128,9 @@ def test_a_new_aggregate_counts_the_rows_that_come_since(tmp_path: Path, backend
         (3, 1, 20, 1, 3.0, "e"),
     ]
     assert job.told == (
-        "step keeps count(x) of double only of the rows that come now",
-        "step keeps max(x) of double only of the rows that come now",
-        "step keeps first(s) of string only of the rows that come now",
+        "step has count(x) of double only for new rows",
+        "step has max(x) of double only for new rows",
+        "step has first(s) of string only for new rows",
     )
 
 
@@ -142,7 +142,7 @@ def test_an_aggregate_may_go_and_the_others_be_called_otherwise(
     now = pipeline(f"{WINDOW}, aggregate: {{all: sum(v), rows: count(*)}}")
     wanted = [(1, 14, 3), (2, 2, 1), (2, 30, 1), (3, 20, 1)]
     assert job.after(now, "k all rows", lose=True) == wanted
-    assert job.told == ("goes on without min(x) of double in the state of step",)
+    assert job.told == ("resumes without min(x) of double in the state of step",)
 
 
 def test_a_step_begins_anew(tmp_path: Path, backend: Backend) -> None:

@@ -81,7 +81,7 @@ OTHER = {
     "another function of the user's": (
         f"from: rows, key: k, {APPLY}",
         f"from: rows, key: k, {APPLY}".replace(":brief", ":spread"),
-        "is of something else",
+        "belongs to another operation",
     ),
     "another trigger of the user's": (WATCHED, SUMS, "has another window"),
     "another evictor of the user's": (
@@ -140,7 +140,7 @@ OTHER = {
     "a mean of which one half is new": (
         SUMS.replace("n: count(*), ", ""),
         SUMS.replace("n: count(*), ", "mean: sum(v) / count(*), "),
-        "has sum(v) of all rows, and count(*) of none yet: mean is made of both",
+        "has sum(v) of all rows, and count(*) of none yet: mean needs both",
     ),
     "a state of a class with a ttl": (
         PROCESS,
@@ -157,13 +157,17 @@ OTHER = {
         RULED,
         "has n of another type",
     ),
-    "a longer top": (TOP, TOP.replace("n: 3", "n: 4"), "is of something else"),
-    "a top by something else": (TOP, TOP.replace("v desc", "v asc"), "is of something else"),
-    "another operation": (EVER, TOP, "is of something else"),
+    "a longer top": (TOP, TOP.replace("n: 3", "n: 4"), "belongs to another operation"),
+    "a top by something else": (
+        TOP,
+        TOP.replace("v desc", "v asc"),
+        "belongs to another operation",
+    ),
+    "another operation": (EVER, TOP, "belongs to another operation"),
     "a ttl by the wall clock": (
         FIRST.replace("k}", "k, ttl: 1h}"),
         FIRST.replace("k}", "k, ttl: 1h, time: processing}"),
-        "is remembered by another time",
+        "expires by another clock",
     ),
 }
 
@@ -177,7 +181,7 @@ LOST = {
     "sessions that were put out": (
         SESSIONS.replace(", lateness: 5s", ", trigger: {every: 1s}"),
         SESSIONS.replace(", lateness: 5s", ""),
-        "what was put out and may change",
+        "the emitted rows that may change",
     ),
     "all of it": (SUMS, "from: rows, where: v > 1", "the state of step"),
 }
@@ -222,24 +226,24 @@ def test_what_is_gone_is_refused_unless_it_may_be_lost(what: str, tmp_path: Path
     was, now = document(plan(tmp_path, pipeline(before))), plan(tmp_path, pipeline(after))
     refused = refusal(was, now)
     assert f"it has {lost}" in refused
-    assert "--allow-lost-state goes on without it" in refused
-    assert f"goes on without {lost}" in notes(was, now, lose=True)[0]
+    assert "--allow-lost-state resumes without it" in refused
+    assert f"resumes without {lost}" in notes(was, now, lose=True)[0]
 
 
 @pytest.mark.parametrize("what", NEW)
 def test_what_is_new_is_told(what: str, tmp_path: Path) -> None:
     before, after, new = NEW[what]
     was, now = document(plan(tmp_path, pipeline(before))), plan(tmp_path, pipeline(after))
-    assert f"step keeps {new} only of the rows that come now" in notes(was, now)
+    assert f"step has {new} only for new rows" in notes(was, now)
 
 
 def test_both_texts_are_shown(tmp_path: Path) -> None:
     was = document(plan(tmp_path, pipeline(SUMS)))
     assert refusal(was, plan(tmp_path, pipeline(SUMS.replace("10s", "1m")))) == (
-        "checkpoint 1 does not fit: the state of step has another window\n"
+        "checkpoint 1 is not compatible: the state of step has another window\n"
         "      was: key k bigint; window tumble 10s; aggregate of count(*), sum(v) of bigint\n"
         "      is:  key k bigint; window tumble 1m; aggregate of count(*), sum(v) of bigint\n"
-        "--reset-state step begins it anew; --fresh begins anew, without what was kept"
+        "--reset-state step starts it fresh; --fresh starts from scratch, without state"
     )
 
 
@@ -259,8 +263,8 @@ def test_a_step_under_another_name_is_another_step(tmp_path: Path) -> None:
     now = plan(tmp_path, text)
     assert "it has the state of step, which is not in the pipeline" in refusal(was, now)
     assert notes(was, now, lose=True) == (
-        "goes on without the state of step",
-        "sums keeps nothing yet: it begins with the rows that come now",
+        "resumes without the state of step",
+        "sums has no state yet: it starts with new rows",
     )
 
 
@@ -295,7 +299,7 @@ class TestSourcesAndSinks:
         now = plan(tmp_path, pipeline(SUMS))
         assert "it has how far others was read, which is not in the pipeline" in refusal(was, now)
         assert notes(was, now, lose=True) == (
-            "goes on without how far others was read",
+            "resumes without the positions of others",
             "upstream of its own state: step has changed: was from rows, others, is from rows",
             "upstream of step: others is gone",
         )
@@ -314,8 +318,8 @@ class TestSourcesAndSinks:
         now = plan(tmp_path, text if "else" in name else text.replace("{o:", "{p:"))
         refused = refusal(was, now)
         assert "it has output to commit for o" in refused
-        assert "run the pipeline as it was once more, which commits it" in refused
-        assert notes(was, now, lose=True) == ("goes on without output to commit for o",)
+        assert "run the unchanged pipeline once more, which commits it" in refused
+        assert notes(was, now, lose=True) == ("resumes without output to commit for o",)
 
     def test_a_sink_without_output_to_commit_may_go(self, tmp_path: Path) -> None:
         was = document(plan(tmp_path, pipeline(SUMS)))

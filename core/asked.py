@@ -15,14 +15,17 @@ Status: TypeAlias = Literal[
     "restarting",
     "over",
 ]
-"""The status of a job. `starting` and `restoring`: an attempt is being started, without a
-checkpoint or from one. `restarting`: the job has failed and waits to restart.
+"""The status of a job.
+
+`starting` and `restoring`: an attempt is being started, without a checkpoint or from one.
+`restarting`: the job has failed and waits to restart.
 """
 
 
 class Refused(Exception):
-    """A request that the job rejects, with a hint. The job continues as if there had been no
-    request.
+    """A request that the job rejects, with a hint.
+
+    The job continues as if there had been no request.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:

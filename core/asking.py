@@ -48,7 +48,7 @@ class Asking:
         _refuse(future, refused)
 
     def there(self, number: int) -> None:
-        """Answer the requests served by this checkpoint: it is complete and its output committed."""
+        """Answer the requests served by this checkpoint, which is complete and committed."""
         for each, future in self._taken(number):
             if future.done():
                 self.pins.release(each)

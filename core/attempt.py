@@ -223,9 +223,7 @@ class Attempt:
         first: Sequence[ToAnybody],
         deployed: Callable[[], None],
     ) -> None:
-        """Deliver messages between the coordinator, the worker and the store until the attempt is
-        over.
-        """
+        """Deliver messages until the attempt is over."""
         loop = asyncio.get_running_loop()
         for message in first:
             await self._deliver(message)
@@ -298,9 +296,7 @@ class Attempt:
             self._tell(Noted(number))
 
     def _refuse(self, error: RefusedSnapshot) -> None:
-        """Fail the attempt and its job: nothing may be written any more, by this attempt or
-        another.
-        """
+        """Fail the attempt and the job: no attempt may write any more."""
         self._refused = error
         self._fail(Failure(error.message, "checkpoints", hint=error.hint))
 

@@ -87,9 +87,7 @@ class Checkpoints:
     _again: bool = False
     """Whether a checkpoint was requested while another was being taken."""
     _asked: bool = False
-    """Whether the current checkpoint was requested: its failure does not count as one of the
-    schedule's.
-    """
+    """Whether the current checkpoint was requested: then its failure is not counted."""
 
     def start(self, now: float) -> None:
         """Start the schedule: the first checkpoint is due one interval from now."""

@@ -45,9 +45,7 @@ class Wishes:
 
 @dataclass(slots=True)
 class Findings:
-    """The result of the comparison: the reasons to reject, each with its hints, and the changes to
-    report.
-    """
+    """The result of the comparison: the reasons to reject, with hints, and the changes."""
 
     wishes: Wishes
     refusals: list[tuple[str, str]] = field(default_factory=list)
@@ -58,9 +56,7 @@ class Findings:
         self.refusals.append((message, "; ".join(hints)))
 
     def lost(self, what: str, where: str, *hints: str) -> None:
-        """Add state that nothing in the pipeline uses: reported if allowed, else a reason to
-        reject.
-        """
+        """Add state that nothing uses: reported if allowed, else a reason to reject."""
         if self.wishes.lose:
             self.notes.append(f"resumes without {what}")
         else:

@@ -68,8 +68,9 @@ class History:
         return tuple(self._last)
 
     def written(self, number: int, document: Mapping[str, object]) -> None:
-        """Record the size of a checkpoint from its manifest, before its outcome. Safe in any
-        thread.
+        """Record the size of a checkpoint from its manifest, before its outcome.
+
+        Safe in any thread.
         """
         self._sizes[number] = sum(blob.bytes for blob in {*blobs_in(document)})
 

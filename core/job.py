@@ -101,10 +101,10 @@ class Job:
         )
 
     def stop(self, *, drain: bool = False) -> None:
-        """Request the end: after a checkpoint to resume from or, without checkpoints, when all is
-        finished.
+        """Request the end.
 
-        `drain`: finish all that was read before that, as at the end of event time.
+        With checkpoints the job ends after one to resume from, without when all that was read is
+        finished. `drain`: finish all that was read before that, as at the end of event time.
         """
         self._drains = self._drains or (drain and not self._stop.is_set())
         self._stop.set()
@@ -234,7 +234,7 @@ class Job:
         return True
 
     def _changed_back(self, failed: Failure) -> bool:
-        """Undo a rescale in progress because an attempt failed. Return whether its plan was in use."""
+        """Undo a rescale because an attempt failed. Return whether its plan was in use."""
         change = self._wanted
         goes_back = change is not None and change.old is not None
         if change is not None and change.old is not None:

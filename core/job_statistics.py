@@ -29,9 +29,7 @@ from headrace.core.subtask_statistics import (
 )
 
 MOST_SPLITS = 100
-"""The maximum number of splits of a subtask that are listed: first those being read, then the
-others.
-"""
+"""The maximum number of listed splits of a subtask: those being read come first."""
 
 
 def job_statistics(job: Job) -> dict[str, object]:
@@ -62,7 +60,7 @@ def job_statistics(job: Job) -> dict[str, object]:
 
 
 def checkpoint_history(job: Job) -> dict[str, object]:
-    """Return the latest checkpoints of this run, newest first; none for a job without checkpoints."""
+    """Return the latest checkpoints of this run, newest first, if it takes checkpoints."""
     history = job.keeping.history if job.keeping else History()
     return _checkpoints(history) | {"history": [_remembered(each) for each in history.last]}
 

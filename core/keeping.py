@@ -41,9 +41,7 @@ class Keeping:
     note: Callable[[int], None] = lambda number: None
     """Records durably that all output of a checkpoint is committed."""
     noted: Callable[[], int | None] = lambda: None
-    """Returns the last recorded checkpoint; its output was committed, but may have been removed
-    since.
-    """
+    """Returns the last recorded checkpoint; its output may have been removed since."""
     notes: Notes = field(default_factory=NoNotes)
     """The storage in which sources and sinks record what must survive a crash."""
     begun: Callable[[], None] = lambda: None
@@ -51,9 +49,7 @@ class Keeping:
     resumed: int = 0
     """The checkpoint that the run resumed from."""
     anew: frozenset[str] = frozenset()
-    """The steps and sources that start fresh after that checkpoint; later checkpoints contain their
-    state.
-    """
+    """The steps and sources that start fresh after that checkpoint, but not after a later one."""
     now_us: Callable[[], int] = lambda: 0
     """Returns the wall-clock time for the history."""
     history: History = field(default_factory=History)
@@ -68,8 +64,9 @@ class Keeping:
         return max(self.store.manifests(), default=0)
 
     def there(self) -> int:
-        """Return the number of the newest checkpoint. Raises SnapshotError if a newer one is
-        missing.
+        """Return the number of the newest checkpoint.
+
+        Raises SnapshotError if a newer one is missing.
         """
         number, known = self.last_number(), max(self._written, self.resumed)
         if number < known:
@@ -90,8 +87,9 @@ class Keeping:
             self.note(number)
 
     def write(self, keep: Keep, plan: nodes.Plan, behind: Checkpoint | None) -> None:
-        """Write a checkpoint; `behind`: the one that the attempt resumed from. Raises
-        SnapshotError.
+        """Write a checkpoint; `behind`: the one that the attempt resumed from.
+
+        Raises SnapshotError.
         """
         document = manifest.written(keep, plan, self.version, self.time(), behind)
         self.store.commit(keep.number, document)

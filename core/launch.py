@@ -65,8 +65,9 @@ class Launch:
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
     """The id of the job."""
     signals: Signals = field(default_factory=Signals)
-    """The signal handlers. Unless the caller has entered them, they do nothing: signals are the
-    caller's.
+    """The signal handlers.
+
+    Unless the caller has entered them, they do nothing: signals are the caller's.
     """
 
 

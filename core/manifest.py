@@ -1,5 +1,6 @@
-"""A checkpoint as the document in its manifest, and back. Parts are identified by name, not by
-number.
+"""A checkpoint as the document in its manifest, and back.
+
+Parts are identified by name, not by number.
 
     {"version": ..., "pipeline": ..., "ended": false, "drained": false, "key_groups": 128,
      "parts": {"clean": {"subtasks": 2, "from": ["orders"], "origin": "",   (`describe_parts`)
@@ -66,7 +67,7 @@ def written(
     taken_at: str,
     behind: Checkpoint | None = None,
 ) -> dict[str, object]:
-    """Build the document of a checkpoint of an attempt that resumed from the checkpoint `behind`."""
+    """Build the document of a checkpoint; `behind` is the one that the attempt resumed from."""
     kept = fingerprints(plan)
     before = behind.tallies if behind else Tallies()
     return {
@@ -113,7 +114,7 @@ def described(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 def read(
     number: int, document: Manifest, plan: nodes.Plan, anew: Collection[str] = ()
 ) -> Checkpoint:
-    """Return the checkpoint of a document, without the state of steps and sources that start fresh."""
+    """Return the checkpoint of a document, without the state of parts that start fresh."""
     said: Any = document
     parts, kept = described(plan), fingerprints(plan)
     stays = {n for n, was in said["parts"].items() if was["origin"] == _origin(parts, n)} - {*anew}

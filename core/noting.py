@@ -1,5 +1,6 @@
-"""The durable record that a checkpoint's output is committed. No checkpoint begins before it is
-written.
+"""The durable record that a checkpoint's output is committed.
+
+No checkpoint begins before it is written.
 
 A disk that is full for a while costs the job only checkpoints, so writing the record is retried for
 as long as a checkpoint may take; but not if the home is missing.
@@ -19,8 +20,9 @@ SHORTEST_S, LONGEST_S = 0.2, 10.0
 
 
 async def note_visible(number: int, keeping: Keeping, surroundings: Surroundings) -> None:
-    """Record the commits of a checkpoint; report to the user when that has to wait. Raises
-    SnapshotError on timeout.
+    """Record the commits of a checkpoint; report to the user when that has to wait.
+
+    Raises SnapshotError on timeout.
     """
     loop = asyncio.get_running_loop()
     until, pause_s = loop.time() + keeping.rhythm.timeout_s, SHORTEST_S

@@ -99,9 +99,7 @@ class Looks(Generic[Who]):
     _seen: deque[tuple[float, Mapping[Who, Spent]]] = field(default_factory=deque)
 
     def shares(self, at: float, seen: Mapping[Who, Spent]) -> dict[Who, Shares]:
-        """Return the shares of each subtask since the last sample, or since it began if that was
-        later.
-        """
+        """Return the shares of each subtask since the last sample, or since it began."""
         while len(self._seen) > 1 and self._seen[1][0] <= at - self.least_s:
             self._seen.popleft()
         then: float = at

@@ -35,8 +35,7 @@ _ENTERED: list[Signals] = []
 
 
 class Signals:
-    """Handles signals within `with`, in the main thread; before and after, they have their old
-    handlers.
+    """Handles signals within `with`, in the main thread; outside, the old handlers are in place.
 
     A `with` that is never left handles them until the interpreter shuts down; then nothing is left
     that a signal could stop, and a signal does not change the exit status.
@@ -74,9 +73,7 @@ class Signals:
         atexit.unregister(_ignore)
 
     def _leave(self) -> None:
-        """Restore the old handlers; also in a child process, which shares the pipe but handles its
-        own signals.
-        """
+        """Restore the old handlers; also in a child process, which handles its own signals."""
         if self in _ENTERED:
             _ENTERED.remove(self)
             signal.set_wakeup_fd(self._pipe_before)
@@ -92,7 +89,7 @@ class Signals:
 
     @contextmanager
     def heard(self, ask: Request, end: Request) -> Iterator[None]:
-        """Send requests to a job within `with`, from another thread; earlier signals count at once."""
+        """Send requests to a job, from another thread; signals that came before count at once."""
         with self._lock:
             self._job = (ask, end)
             if self.count:

@@ -119,7 +119,7 @@ def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
 
 
 def _add_lookup(count: PartCounts, lookup: Relay) -> None:
-    """Add the lookups of a step: its subtasks share a client, and each counts its own missing rows."""
+    """Add a step's lookups: its subtasks share one client, and each counts missing rows."""
     missed = lookup.stage.missed + (count.lookup.missed if count.lookup else 0)
     count.lookup = replace(lookup.asked.asking, missed=missed)
 

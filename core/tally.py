@@ -55,7 +55,7 @@ class Tallies:
 
 
 def passed(subtask: Subtask, plan: nodes.Plan) -> Iterator[tuple[nodes.PlanPart, Passed]]:
-    """Yield the counters of each part of a subtask; the rows out of a part are the rows in of the
+    """Yield the counters of each part of a subtask: the rows out of one are the rows in of the
     next.
     """
     compiled, flow = subtask.compiled, subtask.flow.rows_in

@@ -1,6 +1,4 @@
-"""The worker: starts the subtasks of one process, delivers messages to them, and ends them
-together.
-"""
+"""The worker: starts the subtasks of one process, delivers messages to them, and ends them."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ class TestSourcesAndSinks:
         both = HEAD + other.removeprefix("\nsources:\n")
         was = document(plan(tmp_path, pipeline(SUMS.replace("rows", "[rows, others]"), head=both)))
         now = plan(tmp_path, pipeline(SUMS))
-        assert "it has how far others was read, which is not in the pipeline" in refusal(was, now)
+        assert "it has the positions of others, which is not in the pipeline" in refusal(was, now)
         assert notes(was, now, lose=True) == (
             "resumes without the positions of others",
             "upstream of its own state: step has changed: was from rows, others, is from rows",

@@ -211,8 +211,8 @@ class Attempt:
     def _say(self, what: Said) -> None:
         self._mail.put_nowait(what)
 
-    def _fail(self, told: Failure) -> None:
-        self._say(lambda coordinator, now: coordinator.fail(told))
+    def _fail(self, failed: Failure) -> None:
+        self._say(lambda coordinator, now: coordinator.fail(failed))
 
     def _tell(self, message: ToCoordinator) -> None:
         self._say(lambda coordinator, now: coordinator.receive(message, now))

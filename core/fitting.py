@@ -105,8 +105,8 @@ def _check_subtasks(document: Any, plan: nodes.Plan, findings: Findings) -> None
         if (subtasks := before.get(part.name, part.parallelism)) != part.parallelism:
             changed.setdefault((subtasks, part.parallelism), []).append(part.name)
     for (from_, to), names in changed.items():
-        who = "" if len(names) == len(plan.parts) else f" of {', '.join(names)}"
-        findings.notes.append(f"the parallelism{who} was {from_}, and is {to}")
+        parts = "" if len(names) == len(plan.parts) else f" of {', '.join(names)}"
+        findings.notes.append(f"the parallelism{parts} was {from_}, and is {to}")
 
 
 def _check_states(kept: Mapping[str, Any], plan: nodes.Plan, findings: Findings) -> None:
@@ -128,17 +128,17 @@ def _check_states(kept: Mapping[str, Any], plan: nodes.Plan, findings: Findings)
 def _check_state(
     step: str, was: Mapping[str, Any], now: Mapping[str, Any], findings: Findings
 ) -> None:
-    anew = f"--reset-state {step} starts it fresh"
+    reset = f"--reset-state {step} starts it fresh"
     if why := _difference(was, now):
         texts = f"      was: {said(was)}\n      is:  {said(now)}"
-        findings.refuse(f"the state of {step} {why}\n{texts}", anew)
+        findings.refuse(f"the state of {step} {why}\n{texts}", reset)
         return
     gone = [call_said(t, call) for t, call in was["calls"].items() if t not in now["calls"]]
     gone += [f"column {quoted(name)}" for name in was["columns"] if name not in now["columns"]]
     gone += ["the emitted rows that may change"] if _is_gone("shown", was, now) else []
     for what in gone:
         where = f"which it no longer stores\n      was: {said(was)}\n      is:  {said(now)}"
-        findings.lost(f"{what} in the state of {step}", where, BACK, anew)
+        findings.lost(f"{what} in the state of {step}", where, BACK, reset)
     new = [call_said(t, call) for t, call in now["calls"].items() if t not in was["calls"]]
     new += [f"column {quoted(name)}" for name in now["columns"] if name not in was["columns"]]
     findings.notes += [f"{step} has {what} only for new rows" for what in new]

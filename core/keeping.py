@@ -86,12 +86,12 @@ class Keeping:
         if number > (self.noted() or 0):
             self.note(number)
 
-    def write(self, keep: Keep, plan: nodes.Plan, behind: Checkpoint | None) -> None:
-        """Write a checkpoint; `behind`: the one that the attempt resumed from.
+    def write(self, keep: Keep, plan: nodes.Plan, base: Checkpoint | None) -> None:
+        """Write a checkpoint; `base`: the one that the attempt resumed from.
 
         Raises SnapshotError.
         """
-        document = manifest.written(keep, plan, self.version, self.time(), behind)
+        document = manifest.written(keep, plan, self.version, self.time(), base)
         self.store.commit(keep.number, document)
         self._written = keep.number
         self.history.written(keep.number, document)
@@ -104,8 +104,8 @@ class Keeping:
         number = self.there()
         if not number:
             return None
-        anew = self.anew if number <= self.resumed else ()
-        return manifest.read(number, self.document(number), plan, anew)
+        fresh = self.anew if number <= self.resumed else ()
+        return manifest.read(number, self.document(number), plan, fresh)
 
     @property
     def commits(self) -> Commits:

@@ -65,11 +65,11 @@ def written(
     plan: nodes.Plan,
     version: str,
     taken_at: str,
-    behind: Checkpoint | None = None,
+    base: Checkpoint | None = None,
 ) -> dict[str, object]:
-    """Build the document of a checkpoint; `behind` is the one that the attempt resumed from."""
+    """Build the document of a checkpoint; `base` is the one that the attempt resumed from."""
     kept = fingerprints(plan)
-    before = behind.tallies if behind else Tallies()
+    before = base.tallies if base else Tallies()
     return {
         "version": version,
         "pipeline": plan.name,
@@ -112,12 +112,12 @@ def described(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
 
 
 def read(
-    number: int, document: Manifest, plan: nodes.Plan, anew: Collection[str] = ()
+    number: int, document: Manifest, plan: nodes.Plan, fresh: Collection[str] = ()
 ) -> Checkpoint:
     """Return the checkpoint of a document, without the state of parts that start fresh."""
     said: Any = document
     parts, kept = described(plan), fingerprints(plan)
-    stays = {n for n, was in said["parts"].items() if was["origin"] == _origin(parts, n)} - {*anew}
+    stays = {n for n, was in said["parts"].items() if was["origin"] == _origin(parts, n)} - {*fresh}
     sources = {
         source: {Split(source, each["split"], each["number"]): _progress(each) for each in splits}
         for source, splits in said["sources"].items()

@@ -109,8 +109,8 @@ class Looks(Generic[Who]):
         if not self._seen or self._seen[-1][0] <= at - self.least_s:
             self._seen.append((at, dict(seen)))
         return {
-            who: shares(before[who], now, at - then)
-            if who in before
+            subtask: shares(before[subtask], now, at - then)
+            if subtask in before
             else shares(Spent(), now, now.seconds)
-            for who, now in seen.items()
+            for subtask, now in seen.items()
         }

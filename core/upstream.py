@@ -38,7 +38,7 @@ def _behind(step: str, *graphs: Parts) -> set[str]:
 
 def _different(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
     if now is None or was is None:
-        return "is removed" if now is None else "is new"
+        return "was removed" if now is None else "is new"
     text = _changed([*was["before"], *was["then"]], [*now["before"], *now["then"]])
     return f"has changed: {text}" if text else ""
 

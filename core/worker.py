@@ -40,15 +40,15 @@ ABORT_S = 10.0
 
 
 class Worker:
-    """A worker, which runs all subtasks. `tell` takes its messages to the coordinator."""
+    """A worker, which runs all subtasks. `send` sends its messages to the coordinator."""
 
     def __init__(
-        self, assembly: Assembly, ends: Ends, bench: Bench, tell: Callable[[ToCoordinator], None]
+        self, assembly: Assembly, ends: Ends, bench: Bench, send: Callable[[ToCoordinator], None]
     ) -> None:
         self._assembly = assembly
         self._ends = ends
         self._bench = bench
-        self._tell = tell
+        self._tell = send
         self._tasks: dict[asyncio.Task[None], SubtaskId] = {}
         self._intakes: dict[SubtaskId, Intake] = {}
         self._commits: dict[str, deque[Commit]] = {}

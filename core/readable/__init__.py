@@ -1,8 +1,9 @@
-"""State as people read it: keys, windows and results, made of what a step keeps.
+"""State as rows for people: keys, windows and results, computed from the state of a step.
 
-A checkpoint has, beside what a state means (`plan/fingerprint`), what it takes to read it without
-the pipeline: the names of the key's columns, the expressions of the aggregates, the types of what
-they are of, the window (`described`). From that the operation of a step is made again (`meaning`),
-and with its folds what is kept becomes rows (`states`). Where a checkpoint does not say that, or an
-expression has a secret in it, columns are shown as they are kept (`raw`).
+A checkpoint contains, in addition to the meaning of a state (`plan/fingerprint`), the metadata to
+read it without the pipeline: the names of the key's columns, the expressions of the aggregates and
+the types of their columns, the window (`reader_metadata`). From the metadata the operation of a
+step is rebuilt (`state_schema`), and its folds turn state into rows (`step_states`). Where a
+checkpoint has no metadata, or an expression contains a secret, columns are shown as they are
+stored.
 """

@@ -1,12 +1,10 @@
-"""What classes of users keep, as rows that people read.
+"""The state of user-defined classes as rows for people.
 
-a value     the key, `value`, and `until` where it has a ttl
-a list      a row for each element, numbered from 1
-a map       a row for each entry, with its `key`
-a timer     the key, and when it comes
-held        the rows that wait for the watermark, in the order of their time
-shared      one of all keys: the same without a key
-due, waits  under which times timers are filed; one that was set anew may stand there twice
+value     the key, `value`, and `until` where it has a ttl list      a row for each element,
+numbered from 1 map       a row for each entry, with its `key` timer     the key, and when it fires
+held      the rows that wait for the watermark, in the order of their event times shared    a state
+for all keys: the same without a key due, waits  the times under which timers are filed; a timer
+that was reset may be there twice
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ ENTRY, EACH = "__entry", "__each"
 
 
 class ClassStates:
-    """Reads the states of one step."""
+    """The reader of one step's user-defined state."""
 
     def __init__(self, operation: nodes.Process, key: Key) -> None:
         self._states = dict(operation.body.states)
@@ -42,7 +40,7 @@ class ClassStates:
         self._inside = tuple(f"__k{at}" for at in range(len(key.names)))
 
     def identity(self, name: str) -> tuple[str, ...]:
-        """The columns of the rows of a state that tell one from the others."""
+        """Return the columns that identify a row of a state."""
         said = self._states.get(name)
         if said is None:
             return tuple(self.read(name, []).columns)
@@ -55,7 +53,7 @@ class ClassStates:
         return names
 
     def read(self, name: str, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """The rows of a state."""
+        """Return the rows of a state."""
         import polars as pl
 
         whole = pl.concat(frames, how="diagonal") if frames else self._nothing(name)
@@ -76,11 +74,11 @@ class ClassStates:
         return rows.with_columns(until.alias(free("until", rows.columns)))
 
     def _names(self, said: Declared) -> tuple[str, ...]:
-        """The columns in front: those of the key."""
+        """Return the columns in front: those of the key."""
         return () if said.shared else self._key.names
 
     def _elements(self, said: Declared, rows: pl.DataFrame) -> pl.DataFrame:
-        """A row for each element of a list, or entry of a map."""
+        """Return a row for each element of a list, or entry of a map."""
         import polars as pl
 
         number = pl.int_ranges(1, pl.col(EACH).list.len() + 1, dtype=pl.Int32)
@@ -102,7 +100,7 @@ class ClassStates:
         return kept.with_columns(shown[EVENT_TIME].alias(free("event_time", kept.columns)))
 
     def _filed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Timers, under the times at which they come up."""
+        """Return timers with the times at which they are due."""
         names = dict(zip(self._inside, self._key.names, strict=True))
         keys = rows.select(self._inside).rename(names)
         at = rows[SLOT].cast(to_polars(TIMESTAMP))
@@ -111,7 +109,7 @@ class ClassStates:
         return keys.with_columns(timer, at.alias(shown)).sort(shown, maintain_order=True)
 
     def _nothing(self, name: str) -> pl.DataFrame:
-        """A state without rows, as the operator would lay it out."""
+        """Return an empty state with the operator's schema."""
         import polars as pl
 
         types = (to_polars(field.type) for field in self._key.columns)

@@ -1,4 +1,4 @@
-"""The columns that people see: the key under its names, rows that are kept, and what is beside."""
+"""The columns for display: the key under its names, stored rows, then metadata columns."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 NUMBER = "__row"
-"""The number of a row that is kept, among those of its key."""
+"""The rank of a stored row among those of its key."""
 
 
 def named(frame: pl.DataFrame, beside: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """The frame with those of these columns that it has behind the others, under other names.
+    """Move those of these columns that the frame has to its end, under their display names.
 
     >>> import polars as pl
     >>> named(pl.DataFrame({"__until": [1], "until": ["x"]}), [("__until", "until")]).columns
@@ -37,7 +37,7 @@ def named(frame: pl.DataFrame, beside: Sequence[tuple[str, str]]) -> pl.DataFram
 
 
 def free(name: str, taken: Sequence[str]) -> str:
-    """The name, with as many underscores as nobody else has."""
+    """Return the name with as many underscores as make it unique."""
     while name in taken:
         name += "_"
     return name
@@ -46,9 +46,9 @@ def free(name: str, taken: Sequence[str]) -> str:
 def listed(
     frame: pl.DataFrame, kept: str, key: Key, before: Sequence[str], number: str
 ) -> pl.DataFrame:
-    """A row for each of the rows that are kept as a list, numbered, behind the columns `before`.
+    """Return a row for each row that is stored in a list, numbered, after the columns `before`.
 
-    A column of the key that the rows have as well is there once.
+    A key column that the rows contain as well is shown once.
     """
     import polars as pl
 
@@ -67,7 +67,7 @@ def listed(
 
 
 def in_place(frame: pl.DataFrame, kept: str) -> pl.DataFrame:
-    """The rows that are kept as a list, in the order in which they stand among all rows."""
+    """Sort the rows that are stored in a list by their position among all rows."""
     import polars as pl
 
     place = pl.element().struct.field(ORDER)

@@ -1,15 +1,15 @@
-"""What it takes to read the states of a plan's steps, as plain data for a checkpoint.
+"""The metadata to read the states of a plan's steps, as plain data for a checkpoint.
 
-    {"key": ["odd"], "timed": true,             names of the key's columns; have rows event times
-     "columns": {"total": "sum(price)"},        of an aggregate, as written; a secret is masked
-     "users": {"p": {"call": "__w.py:P(price)", "keeps": [["n", "bigint"]]}},   of users' classes
-     "of": {"price": "double"},                 the columns that it reads, or of rows that are kept
-     "top": {"rows": 3, "by": ["price desc"]},  null where it is none
-     "process": {"seen": ["list", ["string"], false]},   of a class; null where it is none
-     "join": {"type": "inner", ...},            where two inputs are joined (`joined`), for all but
+    {"key": ["odd"], "timed": true,             names of the key's columns; do rows have event times
+     "columns": {"total": "sum(price)"},        an aggregate as written; secrets are masked
+     "users": {"p": {"call": "__w.py:P(price)", "keeps": [["n", "bigint"]]}},   user-defined ones
+     "of": {"price": "double"},                 the columns that are read, or those of stored rows
+     "top": {"rows": 3, "by": ["price desc"]},  null if the step is no top
+     "process": {"seen": ["list", ["string"], false]},   the state of a class; null if there is none
+     "join": {"type": "inner", ...},            of two inputs (`join_metadata`), replaces most
      "window": {"shape": {"tumble": {"size_us": 60000000, "offset_us": 0}}, "lateness_us": 0, ...}}
 
-Nothing depends on it but what people are shown: it may change where the meaning does not.
+Only the display of state depends on it: it may change where the meaning does not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headrace.core.types import Field, Type
 
 
 def readings(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
-    """By step, for those that keep anything."""
+    """Return the metadata of each stateful step."""
     return {part.name: _of(part, plan) for part in plan if kept_by(part, plan.key_groups)}
 
 
@@ -80,7 +80,7 @@ def _of_keyed(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[st
 def _read_or_kept(
     step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan
 ) -> Iterable[tuple[str, Type]]:
-    """The columns that aggregates or users' code read, or those of the rows that are kept."""
+    """Return the columns that aggregates or user code read, or those of stored rows."""
     match keyed:
         case nodes.Aggregate() | nodes.Apply():
             return read_of_rows(keyed).items()
@@ -98,7 +98,7 @@ def _top(keyed: nodes.Top) -> dict[str, Any]:
 
 
 def _user(column: nodes.Aggregated) -> dict[str, Any] | None:
-    """What is kept for a class of the user's; of a secret only that it is one."""
+    """Describe the state of a user-defined aggregate; of one with a secret only its existence."""
     users = of_users(column.expression.calls)
     if not users:
         return None
@@ -109,7 +109,7 @@ def _user(column: nodes.Aggregated) -> dict[str, Any] | None:
 
 
 def _states(body: nodes.Body) -> dict[str, Any]:
-    """By name: what kind of state it is, its types, whether it is forgotten, if it is shared."""
+    """Describe each state, by name: its kind, its types, whether it expires, if it is shared."""
     return {
         name: [
             *(str(said.kind), list(map(str, said.types)), said.ttl_us is not None),

@@ -1,4 +1,4 @@
-"""What it takes to read the states of a join, as plain data for a checkpoint; and the join again.
+"""The metadata to read the states of a join, as plain data for a checkpoint, and the join rebuilt.
 
 {"type": "left", "ordered": false,
  "sides": [{"name": "orders", "timed": true,
@@ -25,7 +25,7 @@ NOWHERE = Span(0, 0)
 
 
 def described_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict[str, Any]:
-    """What is said of a join."""
+    """Return the metadata of a join."""
     streams = [plan.streams[name] for name in step.inputs]
     return {
         "type": join.type,
@@ -44,7 +44,7 @@ def described_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict
 
 
 def join_of(said: Mapping[str, Any], window: Window | None) -> nodes.Join:
-    """The join again, as far as its states are concerned."""
+    """Rebuild a join, as far as its states are concerned."""
     left, right = (
         nodes.Side(each["name"], _computed(each["key"]), _computed(each["columns"]))
         for each in said["sides"]

@@ -1,14 +1,14 @@
-"""What joins keep, as rows that people read: those of each input, under the names behind the join.
+"""The state of joins as rows for people, by input, under the column names after the join.
 
-    left, right       the rows that others may still meet
-    shown_left, ...   the rows of sessions that went out, and may be touched by late ones
-    versions          the latest right row of each key, which holds for rows to come
-    keys              of changes: the rows of both inputs that are there now, of each key
-    waiting, rules    of a broadcast: rows that wait for their time, rows that all are held to
+    left, right       the rows that may still find matches
+    shown_left, ...   the emitted rows of sessions, which late rows may still change
+    versions          the latest right row of each key, for rows to come
+    keys              of changelogs: the current rows of both inputs, by key
+    waiting, rules    of broadcast joins: rows that wait for their time, and the broadcast rows
 
-In front is the key, under the names that its columns have in that input; a column that is the key
-is there once. Behind is what is known of time: `event_time`, or the window; when a row came, by the
-wall clock; `until`, when it is forgotten or holds no more.
+The key comes first, under the column names of that input; a column that is the key is shown once.
+The times come last: `event_time`, or the window; `came`, the wall-clock time of arrival; `until`,
+when a row expires.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     Behind: TypeAlias = Mapping[str, pl.Expr]
 
 BEHIND = ("window_start", "window_end", "event_time", "came", "until")
-"""The times that are told of a row behind its columns."""
+"""The times of a row, shown after its columns."""
 
 
 class JoinStates:
-    """Reads the states of one step."""
+    """The reader of one join's state."""
 
     def __init__(self, meaning: JoinMeaning) -> None:
         self._meaning = meaning
@@ -57,7 +57,7 @@ class JoinStates:
         self._layouts = laid_out(join, ordered=meaning.ordered)
 
     def identity(self, name: str) -> tuple[str, ...]:
-        """The columns of the rows of a state that tell one from the others, if some do."""
+        """Return the columns that identify a row of a state, if some do."""
         columns, key = next(self.read(name, [], NO_CLOCK_US)).columns, len(self._inside)
         if name == VERSIONS:
             return tuple(columns[:key])
@@ -68,7 +68,7 @@ class JoinStates:
     def read(
         self, name: str, frames: Sequence[pl.DataFrame], clock_us: int
     ) -> Iterator[pl.DataFrame]:
-        """The rows of a state. At least one frame, maybe empty."""
+        """Yield the rows of a state: at least one frame, which may be empty."""
         import polars as pl
 
         rows = pl.concat(frames, how="diagonal") if frames else self._nothing(name)
@@ -88,7 +88,7 @@ class JoinStates:
     def _filed(
         self, which: int, rows: pl.DataFrame, clock_us: int, *, went_out: bool
     ) -> Iterator[pl.DataFrame]:
-        """The rows of one side, filed under a time."""
+        """Yield the rows of one side that are filed under a time."""
         import polars as pl
 
         slot, window = pl.col(SLOT), self._meaning.window
@@ -111,7 +111,7 @@ class JoinStates:
                 yield self._shown(which, part.with_columns(panes.bounds()), bounds)
 
     def _standing(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The rows of both inputs, each under the name of its own."""
+        """Return the current rows of both inputs, each with the name of its input."""
         import polars as pl
 
         keyed, sides = self._with_key(LEFT, table), []
@@ -129,7 +129,7 @@ class JoinStates:
         return _named(whole.sort(by, maintain_order=True) if by else whole)
 
     def _rules(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a small input, each until another takes its place."""
+        """Return the broadcast rows, each valid until another replaces it."""
         import polars as pl
 
         matching, side = self._join.matching, self._join.right
@@ -138,7 +138,7 @@ class JoinStates:
         if matching.in_time:
             rows = everywhere.held_until(rows, matching)
             behind["until"] = pl.col(everywhere.UNTIL)
-            if matching.ttl_us is not None:  # of that, the last moment
+            if matching.ttl_us is not None:  # the latest time of the row's validity
                 last = pl.col(TIMES[RIGHT]) + matching.ttl_us
                 behind["until"] = pl.min_horizontal(everywhere.UNTIL, last)
         shown = _inputs(side.key) | _inputs(side.columns)
@@ -147,7 +147,7 @@ class JoinStates:
         return _named(self._of(RIGHT, rows, told, behind, side.key))
 
     def _shown(self, which: int, rows: pl.DataFrame, behind: Behind) -> pl.DataFrame:
-        """The rows of a side, sorted by key and time."""
+        """Return the rows of a side, sorted by key and time."""
         key = self._sides[which].key
         found = self._of(which, rows, {}, behind, key)
         by = [*(each.name for each in key), *(_hidden(name) for name in behind)]
@@ -161,7 +161,7 @@ class JoinStates:
         behind: Behind,
         key: Sequence[nodes.Computed],
     ) -> pl.DataFrame:
-        """The rows of a side: the key, what is told of each, its columns, and what is behind."""
+        """Return the rows of a side: key, metadata, columns, times."""
         import polars as pl
 
         side, stamp = self._sides[which], to_polars(TIMESTAMP)
@@ -179,25 +179,25 @@ class JoinStates:
         return rows.select(columns)
 
     def _at(self, which: int) -> dict[str, pl.Expr]:
-        """The event time of a row, if it has one."""
+        """Return the event time of a row, if it has one."""
         import polars as pl
 
         return {"event_time": pl.col(TIMES[which])} if self._meaning.timed[which] else {}
 
     def _with_key(self, which: int, table: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a table with the columns of their key."""
+        """Add the columns of the key to the rows of a table."""
         keys = decoded(table[KEY], self._meaning.key.columns)
         inside = [each.alias(name) for each, name in zip(keys, self._inside, strict=True)]
         return table.hstack(inside)
 
     @property
     def _has_ids(self) -> bool:
-        """Whether rows of one key are told apart by more than that."""
+        """Whether the rows of one key have ids."""
         layout = self._layouts["keys"]
         return any(id in row_types(layout, rows) for id, rows in zip(IDS, ROWS, strict=True))
 
     def _nothing(self, name: str) -> pl.DataFrame:
-        """A state without rows, as the operator would lay it out."""
+        """Return an empty state with the operator's schema."""
         import polars as pl
 
         layout, matching = self._layouts[name], self._join.matching
@@ -208,14 +208,14 @@ class JoinStates:
 
 
 def _until(table: pl.DataFrame) -> dict[str, pl.Expr]:
-    """When the rows of a table are forgotten, if they are."""
+    """Return when the rows of a table expire, if they do."""
     import polars as pl
 
     return {"until": pl.col(UNTIL)} if UNTIL in table.columns else {}
 
 
 def _inputs(columns: Iterable[nodes.Computed]) -> set[str]:
-    """The columns of the input that these are."""
+    """Return the input columns that these columns are."""
     return {c.value.name for c in columns if isinstance(c.value, Column) and c.value.name}
 
 
@@ -224,5 +224,5 @@ def _hidden(name: str) -> str:
 
 
 def _named(rows: pl.DataFrame) -> pl.DataFrame:
-    """What is behind the columns, under names that they do not have."""
+    """Move the times to the end, under names that no other column has."""
     return named(rows, [(_hidden(name), name) for name in BEHIND])

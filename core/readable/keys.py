@@ -1,6 +1,6 @@
-"""Keys as they are encoded in tables, back to columns; see `core/keygroups` for how they are.
+"""The decoding of keys as tables store them into columns; see `types/key_groups` for the encoding.
 
-All keys are taken apart at once, column by column: the length of each is in bytes.
+All keys are decoded at once, column by column: each column is preceded by its length in bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def decoded(keys: pl.Series, columns: Schema) -> list[pl.Series]:
-    """The columns of encoded keys.
+    """Decode keys into columns.
 
     >>> import polars as pl
     >>> from headrace.core.types import BIGINT, STRING, Field
@@ -37,10 +37,10 @@ def decoded(keys: pl.Series, columns: Schema) -> list[pl.Series]:
 
 
 def _length() -> pl.Expr:
-    """How many bytes the first column has; null where it is null."""
+    """Return the length in bytes of the first column; null where it is null."""
     import polars as pl
 
-    # In hex, because a text that is cut is perhaps no text.
+    # In hex, because a slice of a text may not be valid UTF-8.
     digits = pl.col("rest").bin.head(12).bin.encode("hex").str.extract(r"^((?:3\d)+)3a")
     return digits.str.decode("hex").cast(pl.String).cast(pl.Int64).alias("length")
 

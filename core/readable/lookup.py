@@ -1,8 +1,8 @@
-"""A key as somebody writes it, to the key under which state is kept.
+"""The parser of a key as people write it, for the lookup of its state.
 
-EUR                     of a key of one column
-country=DE,at=2026-01-31    of several, in any order
-name='a, b'             quotes hold commas, and tell the text 'null' from null
+EUR                         a key of one column country=DE,at=2026-01-31    a key of several
+columns, in any order name='a, b'                 quotes protect commas, and distinguish the text
+'null' from null
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PART = re.compile(r"\s*(?P<name>[^=,']+?)\s*=\s*(?P<value>'(?:[^']|'')*'|[^,]*?
 
 
 class NoSuchKey(Exception):
-    """What was wanted of a key, what came, and what to do."""
+    """An invalid key: what was expected, what came, and a hint."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -34,14 +34,14 @@ class NoSuchKey(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The key of some state, and the key group it is in."""
+    """A key as it is stored, and its key group."""
 
     encoded: str
     group: int
 
 
 def wanted(text: str, key: Key, key_groups: int) -> Wanted:
-    """The key of that text. Raises NoSuchKey."""
+    """Parse a key. Raises NoSuchKey."""
     import polars as pl
 
     from headrace.core.keygroups import encoded, groups_of
@@ -53,7 +53,7 @@ def wanted(text: str, key: Key, key_groups: int) -> Wanted:
 
 
 def _columns(text: str, key: Key) -> dict[str, str]:
-    """What is said of each column."""
+    """Return the text of each column."""
     if not key.names:
         raise NoSuchKey(f'it has no key, got "{text}"', "without --key all of it is shown")
     named = _named(text)
@@ -72,7 +72,7 @@ def _columns(text: str, key: Key) -> dict[str, str]:
 
 
 def _named(text: str) -> dict[str, str]:
-    """The columns that a text names, {} if it is none that names columns."""
+    """Split a text into named columns; {} if it names none."""
     at, found = 0, dict[str, str]()
     while at < len(text):
         part = _PART.match(text, at)

@@ -1,8 +1,8 @@
-"""From what a checkpoint says of a step's state to the operation that can read it.
+"""The operation of a step, rebuilt from what a checkpoint says of its state.
 
-The operation is made again of texts and types, without the pipeline: it has all that folds and
-grids go by, and nothing of what rows are computed from. Aggregates whose text is a secret are left
-out, and named.
+The operation is rebuilt from texts and types, without the pipeline: it has everything that folds
+and window grids need, and nothing that computes rows. Aggregates whose text contains a secret are
+left out, and named.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SHAPES: Mapping[str, type[Shape]] = {
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key of a step: the columns that people know, and what they are made of."""
+    """The key of a step: its columns under their names, and their expressions."""
 
     columns: Schema
     texts: tuple[str, ...]
@@ -60,22 +60,22 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What the states of a step mean."""
+    """The schema of a step's states: the operation that they belong to."""
 
     key: Key
     operation: nodes.Keyed
     of: Schema
-    """The columns of rows that are kept as they came."""
+    """The columns of the rows that are stored as they came."""
     timed: bool
-    """Whether the rows that come have event times."""
+    """Whether input rows have event times."""
     ttl: bool = False
-    """Whether keys are forgotten."""
+    """Whether keys expire."""
     having: bool = False
-    """Whether it is kept which rows were put out."""
+    """Whether the state has a column for which rows were emitted."""
     changes: bool = False
-    """Whether it reads changes."""
+    """Whether the step reads a changelog."""
     hidden: tuple[str, ...] = ()
-    """The aggregates that cannot be read, because their text is a secret."""
+    """The aggregates that cannot be read, because their text contains a secret."""
 
     @property
     def window(self) -> Window | None:
@@ -85,18 +85,18 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class JoinMeaning:
-    """What the states of a join mean."""
+    """The schema of a join's states."""
 
     key: Key
     operation: nodes.Join
     timed: tuple[bool, bool]
     """Whether the rows of each input have event times."""
     ordered: bool
-    """Whether it is kept where rows stand among all."""
+    """Whether rows are stored with their position among all rows."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Nothing of it is made with secrets that are not columns."""
+        """Always empty: a join has no computed state with secrets."""
         return ()
 
     @property
@@ -107,11 +107,11 @@ class JoinMeaning:
 
 
 class Unreadable(Exception):
-    """State can be shown as it is kept only: why."""
+    """State that can only be shown as it is stored; the reason."""
 
 
 def meaning(document: Manifest, step: str) -> Meaning | JoinMeaning:
-    """What the states of a step mean. Raises Unreadable."""
+    """Return the schema of a step's states. Raises Unreadable."""
     said: Any = document
     reading = said.get("readings", {}).get(step)
     if reading is None:
@@ -173,7 +173,7 @@ def _of_join(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> JoinMeaning
 
 
 def body_of(states: Mapping[str, Any]) -> nodes.Body:
-    """A class of a user, as far as its states are concerned."""
+    """Rebuild a user-defined class, as far as its states are concerned."""
     read = tuple(
         (name, Declared(Kind(kind), tuple(map(_type, types)), ttl_us, shared="shared" in more))
         for name, (kind, types, is_aged, *more) in states.items()
@@ -183,7 +183,7 @@ def body_of(states: Mapping[str, Any]) -> nodes.Body:
 
 
 def key_of(kept: Iterable[tuple[str, str]], names: Iterable[str] | None = None) -> Key:
-    """The key that a checkpoint tells of; where it has no names, texts stand for them."""
+    """Return the key of a checkpoint; without names, its expressions are the names."""
     kept = tuple(kept)
     texts = tuple(text for text, _ in kept)
     types = (_type(type) for _, type in kept)
@@ -192,7 +192,7 @@ def key_of(kept: Iterable[tuple[str, str]], names: Iterable[str] | None = None) 
 
 
 def schema_of(columns: Mapping[str, str]) -> Schema:
-    """The columns with types as texts."""
+    """Return the schema of columns with types as texts."""
     return Schema(tuple(Field(name, _type(text)) for name, text in columns.items()))
 
 
@@ -214,7 +214,7 @@ def _ranking(text: str, rows: Schema) -> nodes.Ranking:
 
 _NOTHING = Schema(())
 _NOBODY = UserCode(Path(), "", "")
-"""In the place of users' code, which nobody runs to show what it sees."""
+"""Stands in for user code, which is not run to show state."""
 
 
 def _evict(said: Mapping[str, Any], of: Schema) -> Evict:

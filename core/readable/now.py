@@ -1,4 +1,4 @@
-"""The states of steps that read changes: what a group comes to, and its rows as they are now."""
+"""The state of steps that read a changelog: the result of each group, and its current rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def keys_columns(meaning: Meaning, row: dict[str, pl.DataType]) -> dict[str, pl.DataType]:
-    """What is kept of a group; `row` are the columns of rows that are kept."""
+    """Return the columns that are stored of a group; `row` are those of stored rows."""
     import polars as pl
 
     if isinstance(meaning.operation, nodes.Top):
@@ -34,7 +34,7 @@ def keys_columns(meaning: Meaning, row: dict[str, pl.DataType]) -> dict[str, pl.
 
 
 def of_keys(meaning: Meaning, table: pl.DataFrame) -> pl.DataFrame:
-    """What was put out of each group; `table` has the columns of the key in front."""
+    """Return the emitted rows of each group; `table` has the columns of the key in front."""
     import polars as pl
 
     if isinstance(meaning.operation, nodes.Top):
@@ -48,14 +48,14 @@ def of_keys(meaning: Meaning, table: pl.DataFrame) -> pl.DataFrame:
 def rows_columns(
     key: dict[str, pl.DataType], row: dict[str, pl.DataType]
 ) -> dict[str, pl.DataType]:
-    """How rows are kept."""
+    """Return the columns with which rows are stored."""
     import polars as pl
 
     return {**key, **row, ID: pl.String(), GONE: pl.Boolean(), SLOT: pl.Int64()}
 
 
 def of_rows(meaning: Meaning, inside: Sequence[str], rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows as they are now, each with what tells it apart; the key in front."""
+    """Return the current rows, each with its id; the key comes first."""
     if GONE in rows.columns:
         rows = newest(rows)
         rows = rows.filter(~rows[GONE])
@@ -64,7 +64,7 @@ def of_rows(meaning: Meaning, inside: Sequence[str], rows: pl.DataFrame) -> pl.D
 
 
 def keyed(meaning: Meaning, inside: Sequence[str], rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the columns of their key in front, under the names that people know."""
+    """Return rows with the columns of their key in front, under their names."""
     import polars as pl
 
     names, taken = meaning.key.names, [*meaning.key.names]

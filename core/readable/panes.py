@@ -1,4 +1,4 @@
-"""Panes of windows of time as the windows that they are part of, so many rows at once."""
+"""Panes of time windows, expanded to the windows that contain them, in batches of limited size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PART = "__part"
 
 
 class Panes:
-    """The panes and windows of a step with windows of time, or with one for all time."""
+    """The panes and windows of a step with time windows, or with one global window."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -37,9 +37,9 @@ class Panes:
     def windows(
         self, panes: pl.DataFrame, key: Sequence[str], clock_us: int
     ) -> Iterator[pl.DataFrame]:
-        """The panes under the ends of their windows, of those that may still be put out.
+        """Yield the panes with the ends of their windows, for windows that may still be emitted.
 
-        All rows of a key and window are in one piece.
+        All rows of a key and window are in one frame.
         """
         import polars as pl
 
@@ -54,7 +54,7 @@ class Panes:
             yield expanded(self._grid, part, lowest, FOREVER_US)
 
     def bounds(self) -> list[pl.Expr]:
-        """The start and the end of each window, if it has any."""
+        """Return the start and the end of each window, if it has any."""
         import polars as pl
 
         if not self._window.bounded:
@@ -64,7 +64,7 @@ class Panes:
         return [start.cast(time).alias(WINDOW_START), end.cast(time).alias(WINDOW_END)]
 
     def _parts(self, panes: pl.DataFrame, key: Sequence[str]) -> list[pl.DataFrame]:
-        """The panes by keys, so that few enough rows are made of each part."""
+        """Split the panes by key, so that each part expands to few enough rows."""
         import polars as pl
 
         first, last = self._grid.first(pl.col(SLOT)), self._grid.last(pl.col(SLOT))

@@ -1,7 +1,7 @@
-"""State as it is kept: all columns under the names that operators give them, but for secrets.
+"""State as it is stored: all columns under the operators' names, except for secrets.
 
-A call is kept under its text. Where that has a secret in it, a checkpoint says so and names it by
-its hash, and so do we.
+A call is stored under its text. A checkpoint marks a text that contains a secret and names it by a
+hash; the display does the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def raw(frame: pl.DataFrame, kept: Mapping[str, Any]) -> pl.DataFrame:
-    """The frame with no secret in the names of its columns; `kept` is what it means."""
+    """Rename the columns that have secrets in their names; `kept` is the meaning of the state."""
     secret = {call for call in kept["calls"] if call.startswith(MASK)}
     if not secret:
         return frame

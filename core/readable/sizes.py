@@ -1,4 +1,4 @@
-"""How much is kept: rows, keys and key groups of a state, and the bytes that it takes in files."""
+"""The size of a state: its rows, keys and key groups, and the bytes that it takes in files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupSize:
-    """How much is kept of a key group."""
+    """The keys and rows of a key group."""
 
     group: int
     keys: int
@@ -25,7 +25,7 @@ class GroupSize:
 
 @dataclass(slots=True)
 class Size:
-    """How much is kept in a state; entries are of no key."""
+    """The size of a state. Entries have no key."""
 
     kind: str
     rows: int = 0
@@ -39,7 +39,7 @@ class Size:
 
 
 def size(name: str, frozen: Sequence[Frozen], key_groups: int) -> Size:
-    """The size of a state: all of it is read, one frozen state after the other."""
+    """Return the size of a state. Reads all of it, one frozen state after the other."""
     whole = Size(kind(name, frozen))
     for each in frozen:
         for group in _groups(each, name, key_groups):
@@ -54,9 +54,9 @@ def size(name: str, frozen: Sequence[Frozen], key_groups: int) -> Size:
 
 
 def told_size(name: str, frozen: Sequence[Frozen], rows: int) -> Size:
-    """The size of a state of which it is known how many rows it has: nothing is read.
+    """Return the size of a state from its known number of rows, without reading it.
 
-    Of a table a row is a key, but where its KEY says more.
+    In a table a row is a key, unless its KEY has more than the key of the step.
     """
     found = Size(kind(name, frozen), rows)
     by_key = all(each.shape(name).key is None for each in frozen if name in each.names)
@@ -65,7 +65,7 @@ def told_size(name: str, frozen: Sequence[Frozen], rows: int) -> Size:
 
 
 def kind(name: str, frozen: Sequence[Frozen]) -> str:
-    """What kind of state it is: a table, runs or entries."""
+    """Return the kind of a state: a table, runs or entries."""
     shapes = [each.shape(name) for each in frozen if name in each.names]
     if not shapes:
         return "nothing"
@@ -89,7 +89,7 @@ def _groups(frozen: Frozen, name: str, key_groups: int) -> Iterator[GroupSize]:
 
 
 def _hashes(frame: pl.DataFrame, shape: Shape) -> pl.Series:
-    """The hash of the step's key of each row: as good as the key, to count them, and smaller."""
+    """Return the key hash of each row: enough to count keys, and smaller than the keys."""
     import polars as pl
 
     if shape.key is None:
@@ -100,7 +100,7 @@ def _hashes(frame: pl.DataFrame, shape: Shape) -> pl.Series:
 
 
 def told_rows(documents: Sequence[Any], name: str) -> int | None:
-    """How many rows documents say that a state has; None if they do not."""
+    """Return the number of rows of a state according to its documents; None if they do not say."""
     found = [document["states"][name] for document in documents if name in document["states"]]
     if not found or not all("rows" in state and state["rows"] is not None for state in found):
         return None
@@ -109,7 +109,7 @@ def told_rows(documents: Sequence[Any], name: str) -> int | None:
 
 
 def bytes_in(document: object) -> int:
-    """How many bytes the blobs or files take that a document names.
+    """Return the total size of the blobs and files that a document names.
 
     >>> bytes_in({"a": [{"blob": "00", "bytes": 3}], "b": {"file": "x", "bytes": 4, "rows": 2}})
     7

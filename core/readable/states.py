@@ -1,12 +1,12 @@
-"""From what is kept to rows that people read.
+"""The state of a step as rows for people.
 
-What belongs together is merged, and results are made of it, by the folds that the step itself goes
-by; a pane stands in each of its windows that may still be put out. Beside the columns of the key
-and of the results there are those of the window (`window_start`, `window_end`), of a time to live
-(`until`), of the newest event of a key (`event_time`), of rows that are kept (`rank`, or `row` from
-1). One that is called like another gets an underscore.
+Partial states are merged and turned into results by the folds of the step itself; a pane is shown
+in each of its windows that may still be emitted. In addition to the columns of the key and of the
+results there are those of the window (`window_start`, `window_end`), of the time to live (`until`),
+of the newest event of a key (`event_time`), and of stored rows (`rank`, or `row` from 1). A name
+that is taken gets an underscore.
 
-Rows come in pieces: windows that overlap make many rows of few.
+Rows come in several frames: overlapping windows make many rows of few.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ BESIDE = (
     *((EVENT_TIME, "event_time"), (LAST, "event_time"), (SHOWN, "put_out"), (UNTIL, "until")),
     (ROWS, "rows"),
 )
-"""What is kept of a key beside its results, and how people call it."""
+"""The columns that are stored of a key in addition to its results, with their display names."""
 
 
 class States:
-    """Reads the states of a step. Frames are as a frozen state gives them, all of one clock."""
+    """The reader of a step's states. Its frames are those of a frozen state, all of one clock."""
 
     def __init__(self, meaning: Meaning) -> None:
         self._meaning = meaning
@@ -65,7 +65,7 @@ class States:
     def read(
         self, name: str, frames: Sequence[pl.DataFrame], clock_us: int
     ) -> Iterator[pl.DataFrame]:
-        """The rows of a state; all of a key and window in one piece. At least one, maybe empty."""
+        """Yield the rows of a state, those of a key and window in one frame. At least one frame."""
         if isinstance(self._operation, nodes.Process):
             yield ClassStates(self._operation, self._key).read(name, frames)
             return
@@ -91,7 +91,7 @@ class States:
                 yield self._of_sessions(whole)
 
     def identity(self, name: str) -> tuple[str, ...]:
-        """The columns of those rows that tell one from the others."""
+        """Return the columns that identify a row."""
         if isinstance(self._operation, nodes.Process):
             return ClassStates(self._operation, self._key).identity(name)
         columns = next(self.read(name, [], NO_CLOCK_US)).columns
@@ -104,19 +104,19 @@ class States:
                 return tuple(columns[: key + 1])
             case "changed" | "waiting":
                 return tuple(columns)
-            case "panes" | "open" | "shown":  # how many rows a pane has, or where a session ends
+            case "panes" | "open" | "shown":  # without the rows of a pane or the end of a session
                 return (*columns[: key + 1], *columns[key + 2 : key + 2 + rows])
         return tuple(columns[: key + bounds + rows])
 
     @property
     def _keeps_rows(self) -> bool:
-        """Whether rows are kept, rather than results of them."""
+        """Whether rows are stored, rather than aggregates."""
         window = self._meaning.window
         keeps_rows = isinstance(self._operation, nodes.Apply | nodes.Top)
         return keeps_rows or bool(window and window.evict)
 
     def _of_table(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Running aggregates, the best rows of a key, keys that were seen."""
+        """Return running aggregates, the top rows of each key, or the keys seen by a dedup."""
         if self._meaning.changes:
             return self._shown(now.of_keys(self._meaning, self._with_key(table)))
         beside = [name for name in (LAST, SHOWN, UNTIL) if name in table.columns]
@@ -132,7 +132,7 @@ class States:
         return self._shown(whole)
 
     def _of_waiting(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows as they came, in the order in which their time comes."""
+        """Return waiting rows as they came, in the order of their event times."""
         import polars as pl
 
         ordered = rows.sort(pl.col(ORDER)).drop(ORDER, SLOT)
@@ -157,13 +157,13 @@ class States:
         return self._sorted(self._finished(bounded, BOUNDS))
 
     def _of_count_windows(self, table: pl.DataFrame) -> pl.DataFrame:
-        """So many rows of a key: they are whole, nothing is to be merged."""
+        """Return the count windows: each is one row, so nothing has to be merged."""
         rows = self._finished(table.drop(KEY), (PANE, ROWS))
         pane = free("pane", rows.columns)
         return self._sorted(rows.rename({PANE: pane, ROWS: free("rows", rows.columns)}), pane)
 
     def _changed(self, panes: pl.DataFrame) -> pl.DataFrame:
-        """The windows, or panes of windows, that changed since they were put out."""
+        """Return the windows, or panes of windows, that have changed since they were emitted."""
         import polars as pl
 
         assert self._panes is not None, "it is a state of windows of time"
@@ -177,13 +177,13 @@ class States:
         return self._sorted(self._grouping.named(shown.drop(SLOT)))
 
     def _with_key(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a table with the columns of their key, in front."""
+        """Return the rows of a table with the columns of their key in front."""
         key = decoded(table[KEY], self._key.columns)
         rest = [name for name in table.columns if name != KEY]
         return table.hstack(key).select(*self._key.names, *rest)
 
     def _finished(self, states: pl.DataFrame, beside: Sequence[str]) -> pl.DataFrame:
-        """The results of states, or the rows that they keep, behind the key."""
+        """Return the results of states, or the rows that they contain, after the key."""
         beside = [name for name in beside if name in states.columns]
         before = [*self._key.names, *beside]
         if KEPT not in states.columns:
@@ -195,7 +195,7 @@ class States:
         return listed(states, KEPT, self._key, before, "rank")
 
     def _sorted(self, rows: pl.DataFrame, *last: str) -> pl.DataFrame:
-        """The rows as they are shown, those of windows that begin first before others."""
+        """Return the rows sorted for display: those of earlier windows come first."""
         bounds = [name for name in BOUNDS if name in rows.columns and self._is_bounded]
         by = [*bounds, *self._key.names, *last]
         return self._shown(rows.sort(by, maintain_order=True) if by else rows)
@@ -214,7 +214,7 @@ class States:
         return named(rows, BESIDE)
 
     def _fold(self, states: pl.DataFrame | None) -> Fold:
-        """What makes results of these states; None: of those of no rows."""
+        """Return the fold that computes results of these states; None: of an empty state."""
         assert isinstance(self._operation, nodes.Windowed), "it makes results"
         window = self._meaning.window
         if window is None:
@@ -226,7 +226,7 @@ class States:
         return fold_of(self._operation, self._grouping, types, newest=newest)
 
     def _nothing(self, name: str) -> pl.DataFrame:
-        """A state without rows, as the operator would lay it out."""
+        """Return an empty state with the operator's schema."""
         import polars as pl
 
         number, key = pl.Int64(), self._grouping.types
@@ -255,7 +255,7 @@ class States:
         return pl.DataFrame(schema=columns)
 
     def _of_key(self) -> dict[str, pl.DataType]:
-        """What a running step keeps of a key."""
+        """Return the columns that a running step stores of a key."""
         import polars as pl
 
         if self._meaning.changes:
@@ -273,7 +273,7 @@ class States:
         return {LAST: to_polars(TIMESTAMP), **until} if self._meaning.ttl else {}
 
     def _row(self) -> dict[str, pl.DataType]:
-        """The columns of rows that are kept."""
+        """Return the columns of stored rows."""
         columns = {field.name: to_polars(field.type) for field in self._meaning.of}
         return {**columns, ORDER: to_polars(ORDER_TYPE), AT: to_polars(BIGINT)}
 

@@ -1,6 +1,6 @@
-"""What is kept of one step, as people read it or as it is; of one key, or of all.
+"""The state of one step, as rows for people or as it is stored; of one key, or of all.
 
-It goes by the frozen states alone, so it is the same for checkpoints of any backend and savepoints.
+It reads frozen states only, so it is the same for checkpoints of any backend and for savepoints.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     import polars as pl
 
 BESIDE = ("counts", "changed", "shown", "held", "held_right", "due", "waits")
-"""States that are kept beside the one that has what the step makes of its rows."""
+"""The auxiliary states, in addition to the one with the step's results."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadableStep:
-    """What is kept of a step. `frozen` are of different key groups."""
+    """The state of a step. `frozen` are the states of disjoint key groups."""
 
     step: str
     document: Manifest
     frozen: Sequence[Frozen]
     meaning: Meaning | JoinMeaning | None
     why_raw: str = ""
-    """Why it can be shown only as it is kept, if so."""
+    """The reason why it can only be shown as it is stored, if so."""
 
     @classmethod
     def of(cls, step: str, document: Manifest, frozen: Sequence[Frozen]) -> ReadableStep:
-        """A step of a checkpoint or savepoint."""
+        """Open the state of a step of a checkpoint or savepoint."""
         try:
             return cls(step, document, frozen, meaning(document, step))
         except Unreadable as why:
@@ -53,29 +53,29 @@ class ReadableStep:
 
     @property
     def kept(self) -> Any:
-        """What it means (`plan/fingerprint`)."""
+        """The meaning of the state (`plan/fingerprint`)."""
         said: Any = self.document
         return said["kept"][self.step]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its states, the one that most people ask for first."""
+        """The names of its states, the most interesting first."""
         found = {*self.kept["states"]}.union(*(frozen.names for frozen in self.frozen))
         return tuple(sorted(found, key=lambda name: (name in BESIDE, name)))
 
     @property
     def key(self) -> Key:
-        """Its key."""
+        """The key of the step."""
         return self.meaning.key if self.meaning else key_of(self.kept["key"])
 
     def identity(self, name: str) -> tuple[str, ...]:
-        """The columns that tell a row of a state from the others."""
+        """Return the columns that identify a row of a state."""
         return () if self.meaning is None else _reader(self.meaning).identity(name)
 
     def rows(
         self, name: str, *, as_kept: bool = False, of: Wanted | None = None
     ) -> Iterator[pl.DataFrame]:
-        """The rows of a state, in pieces of the same columns."""
+        """Yield the rows of a state, in frames of the same columns."""
         for frozen, frames in self._pieces(name, of):
             if of is not None:
                 frames = [_of_key(frame, of.encoded, self.key) for frame in frames]
@@ -85,7 +85,7 @@ class ReadableStep:
                 yield from _reader(self.meaning).read(name, frames, frozen.clock_us)
 
     def _pieces(self, name: str, of: Wanted | None) -> Iterator[tuple[Frozen, list[pl.DataFrame]]]:
-        """The frames that may have rows of a key, or all: those of one clock together."""
+        """Yield the frames that may have rows of a key, or all, grouped by clock."""
         entries = [each for each in self.frozen if _has_entries(each, name)]
         if entries:
             yield entries[0], _dealt([each.entries(name) for each in entries], entries[0], name)
@@ -98,12 +98,12 @@ class ReadableStep:
 
 
 def _reader(meaning: Meaning | JoinMeaning) -> States | JoinStates:
-    """What reads the states of such a step."""
+    """Return the reader of these states."""
     return JoinStates(meaning) if isinstance(meaning, JoinMeaning) else States(meaning)
 
 
 def frames_of(frozen: Frozen, name: str, groups: range) -> list[pl.DataFrame]:
-    """What is kept in a state, as it is; of a table, one frame at most."""
+    """Return the frames of a state as they are stored; at most one of a table."""
     if name not in frozen.names:
         return []
     shape = frozen.shape(name)
@@ -121,7 +121,7 @@ def _has_entries(frozen: Frozen, name: str) -> bool:
 
 
 def _dealt(entries: Iterable[pl.DataFrame | None], frozen: Frozen, name: str) -> list[pl.DataFrame]:
-    """The entries of all subtasks, each row once: most keep what the others keep as well."""
+    """Return the entries of all subtasks, each row once: broadcast entries are in every subtask."""
     import polars as pl
 
     kept = [rows for rows in entries if rows is not None]
@@ -134,7 +134,7 @@ def _dealt(entries: Iterable[pl.DataFrame | None], frozen: Frozen, name: str) ->
 
 
 def _of_key(frame: pl.DataFrame, wanted: str, key: Key) -> pl.DataFrame:
-    """The rows of that key. Where a table's KEY says more, there are columns of the key as well."""
+    """Return the rows of a key. Where a table's KEY has more, the key has columns of its own."""
     inside = [f"__k{at}" for at in range(len(key.names))]
     if all(name in frame.columns for name in inside):
         return frame.filter(encoded(frame[inside]) == wanted)

@@ -1,7 +1,8 @@
-"""What is kept for users' aggregates, without the users' code: their partials, as they are.
+"""The state of user-defined aggregates, shown without user code: their partial states.
 
-Only their class knows what a partial means, and how several are one. So in the place of a result
-stand the partials, in an array: most often one, several where a window is made of panes.
+Only the user's class knows what a partial state means, and how to merge several. So the partial
+states are shown in place of the result, in an array: most often one, several where a window
+consists of several panes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PARTIALS = "partials"
 
 
 def kept_for_users(name: str, said: Mapping[str, Any]) -> Aggregated:
-    """The column that shows what is kept of a call."""
+    """Return the column that shows the partial states of a call."""
     call = said["call"]
     fields = tuple(Field(part, parse_type(type)[0]) for part, type in said["keeps"])
     type = Array(Struct(fields))
@@ -39,7 +40,7 @@ def kept_for_users(name: str, said: Mapping[str, Any]) -> Aggregated:
 
 
 def with_partials(frame: pl.DataFrame, operation: Keyed) -> pl.DataFrame:
-    """A state with the partials of each call of a user's in one column, as an array."""
+    """Collect the partial states of each user-defined call in one column, as an array."""
     import polars as pl
 
     for column in getattr(operation, "columns", None) or ():

@@ -301,7 +301,7 @@ class TestSourcesAndSinks:
         assert notes(was, now, lose=True) == (
             "resumes without the positions of others",
             "upstream of its own state: step has changed: was from rows, others, is from rows",
-            "upstream of step: others is gone",
+            "upstream of step: others was removed",
         )
 
     def test_a_source_that_is_new_is_read_from_its_start(self, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_query_that_is_killed_gives_the_rows_that_duckdb_has(tmp_path: Path, q
     lives = Lives(file, (), connectors(query), lambda _: MemoryBackend(), chance, up=3)
     for parallelism in (2, 3, 1):
         lives.values = (f"settings.parallelism={parallelism}",)
-        lives.run(behind=chance.randrange(1, 3), stop=parallelism == 3)
+        lives.run(after=chance.randrange(1, 3), stop=parallelism == 3)
     outcome = lives.run()
     assert outcome is not None and outcome.failure is None
     assert (lives.killed, lives.saved) == (2, 1)

@@ -1,4 +1,4 @@
-"""Jobs over memory that are stopped: what is kept of them, and what they put out at the end."""
+"""Stopped jobs over memory: their state, and the rows they emit at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS = {
     "at": pl.Datetime("us", "UTC"),
 }
 PAUSE_S = 0.3
-"""Between rows and rows, with a checkpoint in each: so what is kept is in several frames."""
+"""The pause between batches, with a checkpoint in each: so state consists of several frames."""
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -44,13 +44,13 @@ ROWS: list[Row] = [
 
 
 def rows(values: Sequence[Row]) -> pl.DataFrame:
-    """Rows as they come."""
+    """Return input rows."""
     timed = [(*rest, BEGIN + timedelta(seconds=second)) for *rest, second in values]
     return pl.DataFrame(timed, COLUMNS, orient="row")
 
 
 class Stopped:
-    """A job that was stopped when it had read these rows; more come behind, if there are any."""
+    """A job that was stopped after these rows; `after` are the rows that follow."""
 
     def __init__(
         self,
@@ -88,25 +88,25 @@ class Stopped:
         self.put_out = [*self.memory.outputs.get("out", [])]
 
     def end(self) -> list[pl.DataFrame]:
-        """What it puts out from then on to its end."""
+        """Resume the job to its end. Return the rows that it emits."""
         number = len(self.memory.outputs.get("out", []))
         assert self._life.run(2).failure is None
         return self.memory.outputs["out"][number:]
 
     @contextmanager
     def kept(self) -> Iterator[Kept]:
-        """What is kept of it."""
+        """Open its newest checkpoint."""
         with checkpoint(self.home) as kept:
             yield kept
 
     def read(self, state: str, *, key: str | None = None) -> pl.DataFrame:
-        """The rows of a state of the step."""
+        """Return the rows of a state of the step."""
         with self.kept() as kept:
             return read(kept, state, key=key)
 
 
 def read(kept: Kept, state: str, *, key: str | None = None) -> pl.DataFrame:
-    """The rows of a state of the step `step`."""
+    """Return the rows of a state of the step `step`."""
     found: Any = kept.document
     step = ReadableStep.of("step", kept.document, kept.frozen("step"))
     assert not step.why_raw
@@ -115,7 +115,7 @@ def read(kept: Kept, state: str, *, key: str | None = None) -> pl.DataFrame:
 
 
 def said(frame: pl.DataFrame) -> list[str]:
-    """The rows in a few words: times as seconds since the beginning."""
+    """Return the rows as short texts: times are seconds since the beginning."""
     times = [name for name, type in frame.schema.items() if isinstance(type, pl.Datetime)]
     since = [(pl.col(name) - BEGIN).dt.total_seconds() for name in times]
     return [" ".join(map(_word, row)) for row in frame.with_columns(since).rows()]
@@ -126,7 +126,7 @@ def _word(value: object) -> str:
 
 
 def table(changes: Sequence[pl.DataFrame], key: Sequence[str]) -> list[Row]:
-    """What changes come to: the last row of each key, sorted."""
+    """Return the table that a changelog maintains: the last row of each key, sorted."""
     last: dict[str, Row] = {}
     for row in (row for frame in changes for row in frame.rows(named=True)):
         gone = row.pop(DELETE, False)

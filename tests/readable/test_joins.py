@@ -1,4 +1,4 @@
-"""What joins and broadcasts keep, as people read it."""
+"""The state of joins and broadcasts, as rows for people."""
 
 from __future__ import annotations
 

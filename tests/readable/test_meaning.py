@@ -1,4 +1,4 @@
-"""State whose meaning is not all known: of old versions, and made with secrets; and other spots."""
+"""State whose schema is not fully known: of old versions, with secrets, and other cases."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ KEY = key_of(
 
 
 def found(text: str) -> str:
-    """The encoded key of a text."""
+    """Return the encoded key of a text."""
     return wanted(text, KEY, 128).encoded
 
 

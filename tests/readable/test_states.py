@@ -1,4 +1,4 @@
-"""What is kept, as people read it: known rows, and those that the job puts out of it."""
+"""State as rows for people: literal rows, and the rows that the job emits from it."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ KNOWN = {
         "keys: t event_time",
         ["""[{'json': '[["a", "b", "c"], 1]'}] 7"""],
     ),
-    "rows that a user's function will see": (
+    "rows for a user-defined function": (
         "from: rows, where: v > 2, key: {k: k}, window: {tumble: 10s},"
         f" apply: {{python: '{USERS}:spread', returns: {{v: bigint}}, of: [v, s]}}",
         "windows: k window_start window_end row s v",
         ["- 0 10 1 a 4", "1 0 10 1 c 3", "2 0 10 1 b 7"],
     ),
-    "rows of which a user's evictor leaves some": (
+    "rows that a user-defined evictor leaves": (
         "from: rows, where: v > 2, key: {k: k},"
         f" window: {{session: 9s, evict: {{python: '{USERS}:small', of: v}}}},"
         " aggregate: {m: max(s)}",
         "open: k window_start window_end row s v",
         ["1 2 11 1 c 3", "- 3 12 1 a 4", "2 7 16 1 b 7"],
     ),
-    "windows that a user's trigger watches": (
+    "windows with a user-defined trigger": (
         "from: rows, key: {k: k},"
         f" window: {{slide: 10s, every: 5s, trigger: {{python: '{USERS}:EveryThree', of: v}}}},"
         " aggregate: {n: count(*)}",
@@ -85,7 +85,7 @@ KNOWN = {
         "open: k window_start window_end n m",
         ["1 0 7 3 nan", "2 7 10 1 -2.0"],
     ),
-    "sessions that were put out": (
+    "emitted sessions": (
         "from: rows, key: k, window: {session: 3s, lateness: 1h}, aggregate: {n: count(*)}",
         "shown: k window_start window_end n",
         ["2 1 4 1", "- 3 6 1"],

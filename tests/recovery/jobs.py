@@ -155,7 +155,7 @@ class Output:
         last: dict[int, Mapping[str, Any]] = {}
         for row in self.rows["totals"]:
             k = row["k"]
-            assert k not in last or last[k]["n"] < row["n"], f"{row} behind {last[k]}"
+            assert k not in last or last[k]["n"] < row["n"], f"{row} after {last[k]}"
             last[k] = row
         if whole:
             ids = {k: range(k, ROWS, 11) for k in range(11)}
@@ -164,7 +164,7 @@ class Output:
             }
 
     def assert_nothing_is_left(self) -> None:
-        """No hidden files beside the output, and nothing in the home but its lock."""
+        """Check that no hidden files are left, and nothing in the home but its lock."""
         hidden = [path for sink in SINKS for path in (self.folder / sink).rglob(".*")]
         assert not hidden, hidden
         kept = [path for path in (self.folder / ".headrace/killed").rglob("*") if path.is_file()]
@@ -177,19 +177,19 @@ def pairs(ids: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def number_of(path: Path) -> tuple[int, str]:
-    """Parts in the order in which the changes of a key were written, whoever wrote them."""
+    """Return a sort key: the order in which the changes of a key were written."""
     _, _, subtask, sequence = path.name.partition(".")[0].split("-")
     return int(sequence), subtask
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a part; a folder's name tells a column of them."""
+    """Return the rows of a part; a folder's name may have one of their columns."""
     if path.suffix == ".parquet":
         return pl.read_parquet(path).to_dicts()
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     assert data.endswith(b"\n")
-    told = dict([path.parent.name.split("=")]) if "=" in path.parent.name else {}
-    return [json.loads(line) | {k: int(v) for k, v in told.items()} for line in data.splitlines()]
+    column = dict([path.parent.name.split("=")]) if "=" in path.parent.name else {}
+    return [json.loads(line) | {k: int(v) for k, v in column.items()} for line in data.splitlines()]
 
 
 def once(keys: Iterable[object]) -> bool:

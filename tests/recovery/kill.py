@@ -2,7 +2,7 @@
 
     python -m tests.recovery.kill 200 [SEED]
 
-kills as often as that and tells of each; CI does so a few times.
+kills as often as that and reports each; CI does so a few times.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Killed:
     """How often it was asked for something, and took it on."""
     savepoints: set[str] = field(default_factory=set)
     """Those that were seen."""
-    tell: bool = False
+    verbose: bool = False
 
     def __post_init__(self) -> None:
         self.output = Output(self.folder)
@@ -81,15 +81,15 @@ class Killed:
                 process.kill()
         status = self._ended(process)
         self.lives.append(f"{how}: {status}")
-        if self.tell:
+        if self.verbose:
             print(f"  {self.lives[-1]}; asked {self.asked} times in all", flush=True)
         too_early = "KeyboardInterrupt" in self.said  # Python itself was only just beginning
         assert too_early or status in (*ENDS.get(how, (-9,)), 0), self.said
         self.output.look()
         self.output.judge(whole=False)
         self._judge_savepoints()
-        told = "done in" in self.said or HAD_FINISHED in self.said
-        return told and not (self.folder / ".headrace/killed/finished").exists()
+        is_done = "done in" in self.said or HAD_FINISHED in self.said
+        return is_done and not (self.folder / ".headrace/killed/finished").exists()
 
     def finish(self) -> None:
         """Run it to its end: all is there, and nothing else."""
@@ -141,11 +141,11 @@ class Killed:
         return status
 
 
-def kill_often(folder: Path, seed: int, times: int, *, tell: bool = False) -> Killed:
+def kill_often(folder: Path, seed: int, times: int, *, verbose: bool = False) -> Killed:
     """Kill a job as often as that, or to its end, and finish it."""
     chance = Random(seed)
     write_job(folder, chance.choice([1, 2]))
-    killed = Killed(folder, chance, tell=tell)
+    killed = Killed(folder, chance, verbose=verbose)
     for _ in range(times):
         if killed.kill():
             killed.end()
@@ -155,17 +155,17 @@ def kill_often(folder: Path, seed: int, times: int, *, tell: bool = False) -> Ki
 
 
 def resumed(said: str) -> int | None:
-    """From which checkpoint a run says that it goes on."""
+    """Return the number of the checkpoint that a run reports to resume from."""
     found = re.search(r"^goes on from checkpoint (\d+) of", said, re.MULTILINE)
     return int(found[1]) if found else None
 
 
 def main(times: int, seed: int) -> None:
-    """Jobs, one after the other, until there were so many lives; one that failed stays there."""
+    """Kill jobs, one after the other, until there were that many lives; a failed job stays there."""
     while times > 0:
         folder = Path(mkdtemp(prefix=f"headrace-killed-{seed}-"))
         print(f"seed {seed}, {folder}:", flush=True)
-        lives = kill_often(folder, seed, min(times, 12), tell=True).lives
+        lives = kill_often(folder, seed, min(times, 12), verbose=True).lives
         rmtree(folder)
         times, seed = times - max(1, len(lives)), seed + 1
 

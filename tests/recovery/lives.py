@@ -1,7 +1,7 @@
-"""A pipeline that ships, on the simulated loop: killed behind a checkpoint, and run again.
+"""A shipped pipeline on the simulated loop: killed after a checkpoint, and run again.
 
-Its home is on a disk in memory, its files are real. What the tasks of a killed process do to files
-while they are taken down is undone: a process that is killed does nothing.
+Its home is on a disk in memory, its files are real. Effects of the tasks of a killed process on
+files while they are taken down are undone: a process that is killed does nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TickingLoop(MortalLoop):
 
 @dataclass(slots=True)
 class Lives:
-    """One job, killed as often as `run` is told to kill it."""
+    """A job that `run` may kill, any number of times."""
 
     config: Path
     values: tuple[str, ...]
@@ -63,38 +63,38 @@ class Lives:
     heard: Callable[[News], None] = lambda news: None
     killed: int = 0
     rescales: Sequence[tuple[str, ...]] = ()
-    """What is overridden instead, from behind the first checkpoint on, one after the other."""
+    """The overrides of each rescale, one after the other, from the first checkpoint on."""
     rescaled: int = 0
     finished: bool = False
     saved: int = 0
-    """How often it has gone on from a savepoint."""
+    """How often the job has resumed from a savepoint."""
     up: int = 2
-    """So far above the pipeline's file is the folder in which it writes into `build`."""
+    """How many folders the folder with `build` is above the pipeline's file."""
     _running: Job | None = None
 
-    def run(self, behind: int | None = None, *, stop: bool = False) -> Outcome | None:
-        """Run it to its end, or kill it soon behind so many checkpoints: then None.
+    def run(self, after: int | None = None, *, stop: bool = False) -> Outcome | None:
+        """Run it to its end, or kill it soon after that many checkpoints: then None.
 
-        Or `stop` it behind them, and have the last one in the home as a savepoint that came back.
+        With `stop` it is stopped after them, and its last checkpoint returns as a savepoint.
         """
         loop = TickingLoop(self.chance.randrange(1000))
         home = Home(self.disk, "/jobs", "test")
         taken = 0
 
-        def tell(news: News) -> None:
+        def report(news: News) -> None:
             nonlocal taken
             self.news.append(news)
             self.heard(news)
             taken += isinstance(news, CheckpointTaken)
-            if taken == behind and stop:
+            if taken == after and stop:
                 assert self._running is not None
                 self._running.stop()
-            elif taken == behind:
+            elif taken == after:
                 loop.last = loop.turns + self.chance.choice([0, 1, 3, 10, 40])
 
         try:
             with home.held(NOW):
-                self._running = self._job(home, tell)
+                self._running = self._job(home, report)
                 outcome = loop.run_until_complete(self._run(self._running))
                 if outcome.stopped:
                     self._through_savepoint(home)
@@ -145,7 +145,7 @@ class Lives:
         """Why checkpoints have failed."""
         return [news.why for news in self.news if isinstance(news, CheckpointFailed)]
 
-    def _job(self, home: Home, tell: Callable[[News], None]) -> Job:
+    def _job(self, home: Home, report: Callable[[News], None]) -> Job:
         checked = check(str(self.config), self.values)
         assert checked.plan is not None, checked.problems
         job = home.job(NOW, lambda: "5eed" * 8)
@@ -163,7 +163,7 @@ class Lives:
             home.store(job),
             Restarts(NoRestart()),
             self.rhythm,
-            tell=tell,
+            tell=report,
             finish=self._finish,
             note=home.note,
             noted=home.noted,

@@ -1,4 +1,4 @@
-"""When to kill a process: some time after it began, or soon behind a new file."""
+"""The time to kill a process: some time after its start, or soon after a new file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from random import Random
 
 
 def moments(chance: Random, longest_s: float, folder: Path, pattern: str | None) -> Iterator[bool]:
-    """Whether the moment has come, again and again.
+    """Yield whether the time has come.
 
-    With a pattern it comes behind a file of that kind that was not there, or twice as late.
+    With a pattern it comes after the first new file of that kind, or twice as late.
     """
     begin = time.monotonic()
     until = begin + chance.uniform(0, longest_s)

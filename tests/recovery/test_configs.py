@@ -1,8 +1,8 @@
-"""Every pipeline that ships and ends: killed behind some checkpoint and run again, the same rows.
+"""Every shipped pipeline that ends: killed after some checkpoint and run again, with the same rows.
 
 At parallelism 2, then 3 and through a savepoint, then 1; and rescaled as it runs. On the simulated
-loop, with what is read cut anew, so that checkpoints come anywhere in it; and those that read much,
-in real processes.
+loop, with the input recut, so that checkpoints come anywhere in it; and those that read much, in
+real processes.
 """
 
 import json
@@ -29,13 +29,13 @@ from tests.runtime.recut import recut
 
 EVENTS = "160"
 BATCHES = {"late.yaml": 200, "route.yaml": 40, **dict.fromkeys(EVENTS_OF, 40)}
-"""How many rows go on together, where three would take long."""
+"""The rows of a batch, where three would take long."""
 ORDERS = 2_000
-"""So many rows late.yaml reads here: a window is over, was corrected, and rows came too late."""
+"""The rows that late.yaml reads here: a window ends, is corrected, and rows are too late."""
 OFTEN, SELDOM = 4, 26
-"""Behind fewer checkpoints than that a life ends, where few rows are read and where many."""
+"""A life ends after fewer checkpoints than that, where few rows are read and where many."""
 SHORT = ("bad_records.yaml",)
-"""What comes to its end in its second life."""
+"""The configs that end in their second life."""
 BACKENDS: dict[str, Callable[[Path], StateBackend]] = {
     "memory": lambda folder: MemoryBackend(),
     "rocksdb": lambda folder: RocksBackend(str(folder), 1 << 20),
@@ -98,7 +98,7 @@ def killed_and_finished(lives: Lives, kills: int, before: int = OFTEN) -> None:
     name = lives.config.name
     for parallelism in islice(cycle([2, 3, 1]), kills):
         lives.values = values_of(name, parallelism)
-        lives.run(behind=lives.chance.randrange(1, before), stop=parallelism == 3)
+        lives.run(after=lives.chance.randrange(1, before), stop=parallelism == 3)
         if lives.finished:
             break
     else:
@@ -144,15 +144,18 @@ def test_a_config_that_is_rescaled_as_it_runs_gives_the_same_rows(
 
 
 def killed_behind(config: Path, checkpoints: int, *values: str) -> bool:
-    """Run it in a process, and kill that behind so many checkpoints; whether there were as many."""
+    """Run it in a process, and kill it after that many checkpoints.
+
+    Return whether there were as many.
+    """
     words = [word for value in values for word in ("--set", value)]
     process = start(config.parent, config.name, "--log", "json", *words)
     assert process.stderr is not None
     taken = (line for line in process.stderr if json.loads(line)["event"] == "checkpoint")
-    behind = next(islice(taken, checkpoints - 1, None), None)
+    last = next(islice(taken, checkpoints - 1, None), None)
     process.kill()
     ended(process)
-    return behind is not None
+    return last is not None
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp(str(request.param))
     (folder / "p.yaml").write_text(PIPELINE.replace("BACKEND", str(request.param)))
     stop_behind(folder, 5)
-    # It may have been stopped before any row came behind the checkpoint.
+    # It may have been stopped before any row came after the checkpoint.
     while not own_blobs(folder):
         stop_behind(folder, numbers(folder)[-1] + 1)
     return folder
@@ -55,7 +55,7 @@ def blobs(number: int, folder: Path = HERE) -> set[str]:
 
 
 def own_blobs(folder: Path = HERE) -> set[str]:
-    """The names of the blobs that the newest checkpoint alone needs, beside the one before."""
+    """The names of the blobs that the newest checkpoint alone needs, in addition to the one before."""
     older, newest = numbers(folder)[-2:]
     return blobs(newest, folder) - blobs(older, folder)
 
@@ -111,11 +111,11 @@ def test_the_one_that_is_offered_goes_on_and_says_what_is_there_twice(job: Headr
     cut_short(CHECKPOINTS / "blobs" / min(own_blobs()))
     ran = job("run", "p.yaml", "--from-checkpoint", str(older), *AT_ONCE)
     assert ran.status == 0, ran.err
-    told = re.search(
+    warning = re.search(
         rf"checkpoint {newest} is removed; .* second time: up to ([\d,]+) of kept", ran.err
     )
-    assert told, ran.err
-    twice = int(told[1].replace(",", ""))
+    assert warning, ran.err
+    twice = int(warning[1].replace(",", ""))
     assert counted() == Counter(range(ROWS)) + Counter(range(written - twice, written))
     assert not list(CHECKPOINTS.rglob("*.json"))
 

@@ -143,7 +143,7 @@ def test_a_home_of_another_job_is_taken_over(job: Headrace) -> None:
     path = exported(job)
     document = Path(path, "savepoint.json").read_text()
     there = json.loads((HOME / "checkpoints/job.json").read_text())["job"]
-    # As if the home were of somebody else's job of that name.
+    # As if the home were that of another job of that name.
     shutil.rmtree(".headrace")
     Path("out").rename("before-out")
     shutil.rmtree("totals")
@@ -179,7 +179,7 @@ def test_what_was_written_before_a_savepoint_is_never_replaced(job: Headrace) ->
     assert (ran.status, "out: out holds output of another run: part-" in ran.err) == (3, True)
     assert "--set sinks.out.files.mode=append writes beside it" in ran.err
     assert tree() == before
-    # What was kept beside its parts stays, although the file says overwrite when it goes on.
+    # Other files in its folder stay, although the file says overwrite when the job resumes.
     stop_behind(Path.cwd(), 3, "--from-savepoint", path, *modes("append"))
     assert shown < numbers() < Counter(range(ROWS))
     ran = job("run", "p.yaml", *modes("overwrite"), *AT_ONCE)

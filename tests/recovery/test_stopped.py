@@ -32,7 +32,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def taken_away() -> list[int]:
-    """What is visible, which somebody takes away."""
+    """Remove the committed output, as an external process might. Return its rows."""
     rows = []
     for part in Path("out").iterdir():
         rows += [json.loads(line)["x"] for line in part.read_text().splitlines()]

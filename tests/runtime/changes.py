@@ -24,18 +24,18 @@ sources:
 
 
 def pipeline(step: str, more: str = "", head: str = HEAD) -> str:
-    """A pipeline of a step, written in one line, and others."""
+    """Return a pipeline of the step `step`, written in one line, and of further steps."""
     sinks = "sinks: {o: {from: step, memory: {data: out}}}\n"
     return f"{head}steps:\n  step: {{{step}}}\n{more}{sinks}"
 
 
 def plan(folder: Path, text: str) -> Plan:
-    """The plan of a text."""
+    """Return the plan of a text."""
     return plan_of(folder, text, {"memory": Memory().connector()})
 
 
 def document(plan: Plan, handles: bool = False) -> dict[str, Any]:
-    """A checkpoint in which each split of a source has been read a little."""
+    """Return a checkpoint in which each split of a source has been read a little."""
     ids = [
         SubtaskId(number, index)
         for number, task in enumerate(plan.tasks)
@@ -58,7 +58,7 @@ def _writers(plan: Plan) -> list[SubtaskId]:
 
 
 def refusal(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> str:
-    """Why a pipeline cannot go on, and what to do about it; "" if it can."""
+    """Return why a pipeline cannot resume, and the hint; "" if it can."""
     try:
         check_fits(1, was, now, Wishes(frozenset(anew), lose))
     except RefusedSnapshot as refused:
@@ -67,12 +67,12 @@ def refusal(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> s
 
 
 def notes(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> tuple[str, ...]:
-    """What is told when it goes on."""
+    """Return the reported changes of a pipeline that resumes."""
     return check_fits(1, was, now, Wishes(frozenset(anew), lose))
 
 
 def refused_unless_anew(was: dict[str, Any], now: Plan, why: str) -> None:
-    """What the step `step` means has changed: so it is said, and it may begin anew."""
+    """Check that a changed step `step` is rejected for this reason, unless it starts fresh."""
     refused = refusal(was, now, lose=True)
     assert refused.startswith(f"checkpoint 1 is not compatible: the state of step {why}")
     assert "\n      was: " in refused

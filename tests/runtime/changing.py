@@ -1,4 +1,4 @@
-"""Operators of changes over literal rows: what they put out, and what that comes to in the end."""
+"""Changelog operators over literal rows: their output, and the table that it maintains."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ALL = Owner("step", 0, range(8), 8)
 
 
 def schema_of(**columns: str) -> Schema:
-    """A schema, as in YAML."""
+    """Return the schema of columns with types as in YAML."""
     return Schema(tuple(Field(name, *parse_type(type)) for name, type in columns.items()))
 
 
 def computed(schema: Schema, *keys: str, **named: str) -> tuple[Computed, ...]:
-    """Columns of a key."""
+    """Return the columns of a key."""
     pairs = {**{key: key for key in keys}, **named}
     return tuple(Computed(name, type_expression(text, schema)) for name, text in pairs.items())
 
@@ -43,7 +43,7 @@ def aggregate(
     having: str | None = None,
     ttl: Ttl | None = None,
 ) -> Aggregate:
-    """A running aggregate."""
+    """Return a running aggregate."""
     keys = tuple(Field(each.name, each.value.type, each.value.nullable) for each in key)
     typed = {n: type_aggregate_text(text, schema, Schema(keys)) for n, text in columns.items()}
     out = Schema((*keys, *(Field(name, each.type) for name, each in typed.items())))
@@ -69,33 +69,33 @@ class Clock:
 def place(
     state: StepState | None = None, clock: Clock | None = None, *, ordered: bool = False
 ) -> Place:
-    """Where an operator stands whose rows go out as `out`."""
+    """Return the key context of an operator whose output stream is `out`."""
     state = state or MemoryBackend().open(ALL)
     return Place("out", state, clock or Clock(), ordered, frozenset())
 
 
 def timed(frame: pl.DataFrame, times: Sequence[int], *, ordered: bool = False) -> pl.DataFrame:
-    """The rows with event times in seconds, and their places."""
+    """Add event times in seconds to the rows, and positions if `ordered`."""
     at = pl.Series(EVENT_TIME, [t * 1_000_000 for t in times]).cast(pl.Datetime("us", "UTC"))
     frame = frame.with_columns(at)
     return placed(frame, pl.int_range(pl.len())) if ordered else frame
 
 
 def second(at: int) -> datetime:
-    """That second of the epoch."""
+    """Return that second of the epoch."""
     return datetime.fromtimestamp(at, UTC)
 
 
 @dataclass(slots=True)
 class Table:
-    """What changes come to: the last row of each key, without those that were deleted."""
+    """The table that a changelog maintains: the last row of each key that was not deleted."""
 
     key: tuple[str, ...]
     rows: dict[tuple[object, ...], tuple[object, ...]] = field(default_factory=dict)
     deletes: int = 0
 
     def take(self, outputs: Iterable[Output]) -> None:
-        """Make these changes; a delete must delete something."""
+        """Apply changelog rows; a delete must delete a row."""
         for _, frame in outputs:
             deleted = frame[DELETE].to_list()
             shown = frame.drop(HIDDEN, strict=False)
@@ -109,12 +109,12 @@ class Table:
 
 
 def rows_of(outputs: Iterator[Output]) -> list[tuple[object, ...]]:
-    """All rows that came out, sorted; with the hidden columns."""
+    """Return all output rows, sorted; with the hidden columns."""
     return sorted((row for _, frame in outputs for row in frame.rows()), key=repr)
 
 
 def cut(frame: pl.DataFrame, ends: Iterable[int]) -> Iterator[pl.DataFrame]:
-    """The frame in pieces that end there."""
+    """Split the frame at these rows."""
     start = 0
     for end in (*sorted(ends), frame.height):
         if end > start:
@@ -123,6 +123,6 @@ def cut(frame: pl.DataFrame, ends: Iterable[int]) -> Iterator[pl.DataFrame]:
 
 
 def fed(operator: Operator, pieces: Iterable[pl.DataFrame]) -> Iterator[Output]:
-    """What an operator makes of these batches."""
+    """Return the output of an operator for these batches."""
     for piece in pieces:
         yield from operator.process(piece)

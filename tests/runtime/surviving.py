@@ -1,6 +1,6 @@
-"""A job over memory that fails, is stopped or killed, and begun again, on a disk that may forget.
+"""A job over memory that fails, is stopped or killed, and restarted, on a disk that may lose data.
 
-The disk is that of `state/storage/memory_disk`; what happens is drawn from a seed.
+The disk is that of `state/storage/memory_disk`; the faults are drawn from a seed.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ PATIENT = FixedRestart.model_construct(attempts=100, delay=timedelta(seconds=1))
 
 
 Outputs: TypeAlias = "tuple[dict[str, list[pl.DataFrame]], dict[str, list[pl.DataFrame]]]"
-"""What the world has of a job: committed and prepared output."""
+"""The output that outlives a process: committed and prepared."""
 
 
 class Crashed(BaseException):
-    """The process is no more."""
+    """The process was killed."""
 
 
 class MortalLoop(SimulatedLoop):
-    """A simulated loop that comes to its end after so many turns."""
+    """A simulated loop that is killed after a number of turns."""
 
     def __init__(self, seed: int, last: int | None = None) -> None:
         super().__init__(seed)
@@ -62,46 +62,46 @@ class MortalLoop(SimulatedLoop):
         self.set_exception_handler(lambda loop, context: None)
 
     def pass_time(self, seconds: float) -> None:
-        """Something has kept everybody waiting."""
+        """Let time pass, as if everything were blocked."""
         self._now += seconds
 
     def _run_once(self) -> None:
         self.turns += 1
         if self.last is not None and self.turns > self.last:
             raise Crashed
-        assert self.turns < MOST_TURNS, "it does not come to an end"
+        assert self.turns < MOST_TURNS, "it does not end"
         super()._run_once()
 
 
 @dataclass(slots=True)
 class Fate:
-    """What happens in one life; None: nothing of the kind."""
+    """The faults and requests in one life of a process; None: none of that kind."""
 
     last_turn: int | None = None
-    """It is killed behind this turn of the loop."""
+    """The process is killed after this turn of the loop."""
     last_operation: int | None = None
-    """It is killed before this operation of the disk."""
+    """The process is killed before this operation of the disk."""
     failing: range = range(0)
     """The operations of the disk that fail."""
     slow_s: float = 0.0
-    """How long each takes."""
+    """The duration of a disk operation."""
     stopped_at: float | None = None
-    """When somebody asks for the end."""
+    """The time of a stop request."""
     drains: bool = False
-    """Whether as if time were over."""
+    """Whether the stop request asks to drain."""
     unread: int | None = None
-    """What is read so many arrivals on cannot be read, once."""
+    """The number of arrivals after which one read fails."""
     restart: Restart = field(default_factory=NoRestart)
     parallelism: int | None = None
-    """That of this life; None: as the pipeline says."""
+    """The parallelism of this life; None: that of the pipeline."""
     rescaled: Mapping[float, int] = field(default_factory=dict)
-    """When it is rescaled, and to what."""
+    """The parallelism by time of the rescale request."""
     saved: Sequence[float] = ()
-    """When somebody asks for a checkpoint, which is read then."""
+    """The times of checkpoint requests; the checkpoints are then read."""
 
     @classmethod
     def drawn(cls, chance: random.Random) -> Fate:
-        """One of the kinds, or two."""
+        """Draw one or two kinds of faults."""
         fate = cls(restart=PATIENT, parallelism=chance.choice([None, 1, 2, 3, 5]))
         times = [chance.uniform(0, 8) for _ in range(chance.choice([0, 0, 1, 3]))]
         fate.rescaled = {at: chance.choice([1, 2, 3, 4]) for at in times}
@@ -126,11 +126,11 @@ class Fate:
 
 @dataclass(slots=True)
 class FlakyMemory(Memory):
-    """Memory of which something cannot be read, once."""
+    """A memory of which one read fails."""
 
     unread: int | None = None
     unopened: int = 0
-    """So often it cannot be opened."""
+    """The number of times that it cannot be opened."""
 
     def _source(self, source: nodes.Source, surroundings: Surroundings) -> MemorySource:
         if self.unopened:
@@ -173,24 +173,24 @@ class Life:
     aligned: bool = True
     backend: Callable[[], StateBackend] | None = None
     anew: frozenset[str] = frozenset()
-    """The steps and sources that forget what is kept of them."""
+    """The steps and sources that start fresh."""
     disk: MemoryDisk | LocalDisk = field(default_factory=MemoryDisk)
-    """Trouble is made of the one in memory."""
+    """Faults are only injected into a MemoryDisk."""
     root: str = "/jobs"
     news: list[News] = field(default_factory=list)
     finished: bool = False
     rescaled: list[float] = field(default_factory=list)
-    """How long it stood still for each rescale."""
+    """The downtime of each rescale."""
     saved: list[int] = field(default_factory=list)
-    """The checkpoints that somebody asked for and got."""
+    """The checkpoints that were requested and taken."""
     job: Job | None = None
     _operations: int = 0
     _dead: bool = False
     _left: Outputs | None = None
-    """What there is of a dead process."""
+    """The output that a killed process leaves."""
 
     def run(self, seed: int, fate: Fate | None = None) -> Outcome:
-        """Run from the newest checkpoint on; raises Crashed."""
+        """Run from the newest checkpoint. Raises Crashed."""
         fate = fate or Fate()
         loop = MortalLoop(seed, fate.last_turn)
         self._operations, self._dead, self._left = 0, False, None
@@ -211,7 +211,7 @@ class Life:
             loop.close()
 
     def end(self, chance: random.Random) -> None:
-        """What a crash leaves: perhaps the power went as well."""
+        """Apply a crash to the disk: the process was killed, or the power failed."""
         assert isinstance(self.disk, MemoryDisk)
         if chance.random() < 0.5:
             self.disk.kill()
@@ -219,7 +219,7 @@ class Life:
             self.disk.lose_power(chance)
 
     async def _controlled(self, job: Job, fate: Fate) -> Outcome:
-        """Run it, while somebody asks for this and that."""
+        """Run the job, and send it requests meanwhile."""
         try:
             async with asyncio.TaskGroup() as group:
                 for at, parallelism in fate.rescaled.items():
@@ -239,7 +239,7 @@ class Life:
             self.rescaled.append(rescaled.stood_still_s)
 
     async def _save(self, job: Job) -> None:
-        """Have a checkpoint, and look whether it is whole as long as it is wanted."""
+        """Request a checkpoint, and check that it exists while it is pinned."""
         with suppress(Refused):
             number = await job.checkpoint()
             assert job.keeping is not None
@@ -247,7 +247,7 @@ class Life:
                 await asyncio.sleep(3)
                 with suppress(SnapshotError, Crashed):
                     there = job.keeping.store.manifests()
-                    assert number in there, "it was collected, or never there"
+                    assert number in there, "it was collected, or never existed"
                     self.saved.append(number)
             finally:
                 job.release(number)
@@ -286,7 +286,7 @@ class Life:
         return job
 
     def _before(self, loop: MortalLoop, fate: Fate) -> None:
-        """Before an operation of the disk."""
+        """Inject faults before an operation of the disk."""
         at, self._operations = self._operations, self._operations + 1
         loop.pass_time(fate.slow_s)
         if at == fate.last_operation:
@@ -296,7 +296,7 @@ class Life:
             raise OSError(errno.EIO, "injected")
 
     def _bury(self, loop: MortalLoop) -> None:
-        """Let the tasks of a dead process end; the world does not hear of it."""
+        """End the tasks of a killed process, without any effect outside."""
         left = self._left or self._outputs()
         self._dead, loop.last, loop.turns = True, None, 0
         loop.run_until_complete(_ended(asyncio.all_tasks(loop)))
@@ -311,7 +311,7 @@ class Life:
 
 
 def live(life: Life, fates: Sequence[Fate], chance: random.Random) -> Outcome:
-    """One life after the other, until one comes to the end of the job; the last has no trouble."""
+    """Live one life after the other until the job ends; the last life has no faults."""
     for fate in fates:
         try:
             outcome = life.run(chance.randrange(1000), fate)
@@ -320,7 +320,7 @@ def live(life: Life, fates: Sequence[Fate], chance: random.Random) -> Outcome:
         except Crashed:
             life.end(chance)
         except SnapshotError as error:
-            # It could not be read just now, and the process has ended without touching anything.
+            # A read failed, and the process has ended without changing anything.
             assert fate.failing, error
     return life.run(chance.randrange(1000))
 
@@ -337,4 +337,4 @@ async def _ended(tasks: Collection[asyncio.Task[object]]) -> None:
 
 
 def _nothing(operation: str, path: str) -> None:
-    """A disk that works."""
+    """Inject no fault."""

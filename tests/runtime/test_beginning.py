@@ -1,4 +1,4 @@
-"""What is done before anything runs: commits that fail, and those beside them."""
+"""Commits before an attempt runs: those that fail, and the others."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from headrace.state.storage.memory_disk import MemoryDisk
 
 @dataclass(slots=True)
 class Committing(MemorySink):
-    """Remembers what it was to commit; some of it is lost."""
+    """A sink that records its commits, of which some fail."""
 
     lost: Sequence[str] = ()
     asked: list[object] = field(default_factory=list)
 
     async def commit(self, handle: Handle) -> None:
-        """Commit it, if it is there."""
+        """Commit a handle, if it is not lost."""
         self.asked.append(handle["key"])
         if handle["key"] in self.lost:
             raise ConnectorError(f"{handle['key']} is lost", final=True)
@@ -50,8 +50,8 @@ def test_what_is_lost_keeps_nothing_else_from_being_committed_and_all_of_it_is_t
             keeping,
             Surroundings(Path(), "0" * 32, Bench()),
         )
-        with pytest.raises(ConnectorError) as told:
+        with pytest.raises(ConnectorError) as raised:
             asyncio.run(commit)
         assert home.noted() is None
-    assert told.value.message == "1 is lost; a: 3 is lost; b: 5 is lost"
+    assert raised.value.message == "1 is lost; a: 3 is lost; b: 5 is lost"
     assert (a.asked, b.asked) == (["1", "2", "3"], ["4", "5"])

@@ -56,14 +56,14 @@ def job(every_s: float | None = 10, tolerable: int = 3, pause_s: float = 0) -> C
 
 
 def taken(coordinator: Coordinator, number: int, name: str, now: float) -> None:
-    """A checkpoint, from its trigger to the note that its output is visible."""
+    """Take a checkpoint, from its trigger to its commit record."""
     coordinator.receive(Acknowledged(SOURCE, number, READ), now)
     coordinator.receive(Acknowledged(SINK, number, wrote(name)), now)
     visible(coordinator, coordinator.receive(Kept(number), now), now)
 
 
 def visible(coordinator: Coordinator, kept: Sequence[ToAnybody], now: float) -> list[ToAnybody]:
-    """All that is to be committed is, and that is noted: what is said then."""
+    """Answer all commits and the commit record. Return the messages that follow."""
     said = list(kept)
     for message in kept:
         if isinstance(message, Commit):

@@ -1,4 +1,4 @@
-"""A job that is drained: all that it has read comes out, and it goes on behind that."""
+"""Draining a job: all that it has read is emitted, and it resumes after that."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVER = "{from: rows, key: k, aggregate: {total: sum(v)}}"
 
 
 def life(folder: Path, step: str) -> Life:
-    """A job that reads a row a second, a second of event time each."""
+    """Return a job that reads a row a second, each a second later in event time."""
     rows = pl.DataFrame({"k": [i % 3 for i in range(ROWS)], "v": range(ROWS)})
     rows = rows.with_columns(
         at=pl.datetime(2026, 1, 1, time_unit="us", time_zone="UTC")
@@ -46,7 +46,7 @@ def life(folder: Path, step: str) -> Life:
 
 
 def drained(folder: Path, step: str, at: float) -> Life:
-    """That job, drained then."""
+    """Return that job, drained at that time."""
     made = life(folder, step)
     outcome = made.run(1, Fate(stopped_at=at, drains=True))
     assert outcome.failure is None
@@ -97,7 +97,7 @@ def test_the_end_is_kept_as_that_of_a_drained_job_and_goes_on_when_asked(tmp_pat
 
 
 def test_a_job_that_is_killed_while_it_is_drained_has_not_been(tmp_path: Path) -> None:
-    """At every turn of the loop from somewhat before it begins until it is done."""
+    """Kill it at every turn of the loop, from before the drain begins until it is done."""
     chance, killed = random.Random(5), 0
     for turn in range(160, 400):
         job = life(tmp_path, WINDOWS)

@@ -1,4 +1,4 @@
-"""How far splits may be read so that they keep together, with literal times."""
+"""Watermark alignment, with literal times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes of a pipeline its state survives: what is refused and how; what is told."""
+"""The compatibility of changed pipelines with their state: what is rejected, with which message."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ OTHER = {
         SUMS.replace("from: rows,", "from: rows, with: {v: cast(v as double)},"),
         "has sum(v) of another type",
     ),
-    "a mean of which one half is new": (
+    "a mean with one new half": (
         SUMS.replace("n: count(*), ", ""),
         SUMS.replace("n: count(*), ", "mean: sum(v) / count(*), "),
         "has sum(v) of all rows, and count(*) of none yet: mean needs both",
@@ -178,7 +178,7 @@ LOST = {
         TOP.replace("top:", "drop: [x], top:"),
         "column x in the state of step",
     ),
-    "sessions that were put out": (
+    "emitted sessions": (
         SESSIONS.replace(", lateness: 5s", ", trigger: {every: 1s}"),
         SESSIONS.replace(", lateness: 5s", ""),
         "the emitted rows that may change",
@@ -282,7 +282,7 @@ def test_another_parallelism_is_told(tmp_path: Path) -> None:
 
 
 class TestSourcesAndSinks:
-    """What was read, and what is to be committed."""
+    """Changes of sources, and of sinks with output to commit."""
 
     def test_a_source_that_reads_elsewhere_begins_anew_or_not_at_all(self, tmp_path: Path) -> None:
         was = document(plan(tmp_path, pipeline(SUMS)))
@@ -327,7 +327,7 @@ class TestSourcesAndSinks:
 
 
 class TestUpstream:
-    """What comes to a state in another way than before."""
+    """Changes upstream of a state."""
 
     CLEAN = "  clean: {from: rows, where: v > 0, select: {k: k, v: v * 2, at: at}}\n"
 

@@ -1,4 +1,4 @@
-"""Operators that are frozen and begun anew at any time put out what undisturbed ones do."""
+"""Operators that are snapshotted and restored at any time emit the same rows as undisturbed ones."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ STEPS = [
 
 
 ALONE = pipelines.pipelines(one_split=True).filter(lambda text: "from: made" not in text)
-"""Pipelines of one step: rows come to that one here."""
+"""Pipelines of one step, which gets the rows here."""
 
 
 def disturbed(whole: Plan, chance: random.Random, length: int, times: int = 1) -> None:
-    """Hold subtasks that are begun anew again and again against one that is not.
+    """Compare subtasks that are restored again and again with one that is not.
 
-    So many such groups of subtasks, each disturbed at times of its own.
+    There are `times` such groups of subtasks, each disturbed at times of its own.
     """
     one = Subtasks(whole, 1)
     others = [Subtasks(whole, chance.randint(1, 3)) for _ in range(times)]
@@ -98,7 +98,7 @@ def disturbed(whole: Plan, chance: random.Random, length: int, times: int = 1) -
 
 
 def disturb(subtasks: Subtasks, chance: random.Random) -> None:
-    """Begin them anew, or have them keep what they know, or leave them alone."""
+    """Restore subtasks from a snapshot, or take a snapshot, or leave them alone."""
     match chance.randrange(6):
         case 0:
             subtasks.begin_anew(chance.randint(1, 3))
@@ -127,7 +127,7 @@ def test_begun_anew_a_random_step_goes_on(text: str, seed: int) -> None:
 
 @pytest.mark.parametrize("step", STEPS[::4])
 def test_subtasks_that_had_not_come_equally_far_go_on_together(step: str) -> None:
-    """Those that are not disturbed hear only of time that is new to them, as in a real run."""
+    """Undisturbed subtasks receive only times that are new to them, as in a real run."""
     chance = random.Random(step)
     apart, joined = Subtasks(plan_of(step), 2), Subtasks(plan_of(step), 2)
     for event in script(chance, 10, subtasks=2):

@@ -1,4 +1,4 @@
-"""What is remembered of checkpoints, with literal times."""
+"""The history of checkpoints, with literal times."""
 
 from __future__ import annotations
 

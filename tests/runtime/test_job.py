@@ -34,7 +34,7 @@ TRUTH = Counter((i,) for i in NAMED["id"])
 
 
 def memory_of(splits: int, size: int) -> Memory:
-    """The data dealt out to splits, in chunks of that size."""
+    """Return the data assigned to splits, in chunks of that size."""
     parts = [DATA.filter(pl.col("id") % splits == at) for at in range(splits)]
     return Memory(inputs={"in": {f"split{at}": cut(part, size) for at, part in enumerate(parts)}})
 
@@ -91,7 +91,7 @@ def f(rows):
 
 
 def mapped(folder: Path, code: str, mode: str, on_error: str = "fail", more: str = "") -> Memory:
-    """Run a pipeline of one map; the memory afterwards, with the failure as an output."""
+    """Run a pipeline of one map. Return the memory, with the failure as an output."""
     (folder / "f.py").write_text(code)
     memory = memory_of(1, 10)
     text = MAPPED.format(mode=mode, on_error=on_error, more=more)
@@ -180,7 +180,7 @@ def test_a_split_that_is_ahead_waits_for_one_that_is_behind(
     came = [(when, time) for when, rows in memory.written["out"] for time in rows["at"]]
     assert len(came) == 30
     start = min(time for _, time in came)
-    # The slowest is at twice the seconds; what was on its way is ahead of that by two chunks more.
+    # The slowest split is at twice the seconds; rows in flight are two chunks ahead of the limit.
     assert all((time - start).total_seconds() <= 2 * when + 35 for when, time in came if when < 50)
     assert max(when for when, _ in came) == 50
 

@@ -1,4 +1,4 @@
-"""Shares of time between looks, with literal times."""
+"""Time shares between samples, with literal times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_what_is_not_waited_is_worked(
     ("now", "seconds"),
     [
         (Spent(3.0, 2.0, 5.0), 10.0),
-        (Spent(7.0, 0.0, 7.0), 10.0),  # clocks that are read one after the other
+        (Spent(7.0, 0.0, 7.0), 10.0),  # clocks are not read at the same instant
         (Spent(20.0, 0.0, 0.0), 10.0),
         (Spent(), 10.0),
         (Spent(), 0.0),

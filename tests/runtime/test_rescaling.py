@@ -1,4 +1,4 @@
-"""A job that is asked to go on at another parallelism: who is told what, and when it goes back."""
+"""Rescaling a running job: the responses to requests, and the return to the old plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ sinks: {out: {from: totals, memory: {data: out}}}
 
 @dataclass(slots=True)
 class Asked(Life):
-    """A job that reads a row a second, and of which somebody asks something meanwhile."""
+    """A job that reads a row a second and receives requests meanwhile."""
 
     ask: Callable[[Job], Coroutine[Any, Any, None]] | None = None
     answers: list[object] = field(default_factory=list)
@@ -43,12 +43,12 @@ class Asked(Life):
         return outcome
 
     def plan(self, parallelism: int) -> nodes.Plan:
-        """That of the pipeline at another parallelism."""
+        """Return the plan at another parallelism."""
         text = PIPELINE.replace("parallelism: 2", f"parallelism: {parallelism}")
         return plan_of(self.folder, text, {"memory": self.memory.connector()})
 
     def totals(self) -> dict[int, tuple[int, int]]:
-        """What has come out in the end."""
+        """Return the final totals by key."""
         last = pl.concat(self.memory.outputs["out"]).group_by("k").last()
         return {k: (n, total) for k, n, total in last.select("k", "n", "total").rows()}
 

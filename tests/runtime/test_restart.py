@@ -1,4 +1,4 @@
-"""What follows a failure, by literal times."""
+"""Restart strategies, with literal times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headrace.core.telling import failure
 
 
 def exponential(jitter: str = "0") -> ExponentialRestart:
-    """1 s, 2 s, 4 s, 5 s, ..., from 1 s again after a minute."""
+    """Return a strategy of 1 s, 2 s, 4 s, 5 s, ..., and of 1 s again after a minute."""
     return ExponentialRestart(
         first=Text("1s"),
         max=Text("5s"),
@@ -46,7 +46,7 @@ FAILURE_RATE = FailureRateRestart(failures=Text("3"), within=Text("1m"), delay=T
         (fixed("2"), [(0, 3), (5, 3), (9, None)]),
         (fixed("1"), [(0, 3), (100_000, None)]),
         (exponential(), [(0, 1), (1, 2), (3, 4), (7, 5), (12, 5), (17, 5)]),
-        # An attempt keeps well from when it begins, not from when the one before it failed.
+        # The time of a healthy attempt counts from its start, not from the failure before it.
         (exponential(), [(0, 1), (1, 2), (62, 4), (66, 5)]),
         (exponential(), [(0, 1), (1, 2), (63, 1), (64, 2)]),
         (FAILURE_RATE, [(0, 2), (60, 2), (60, None)]),
@@ -95,7 +95,7 @@ AWAY = Failure("the disk is full", "out", may_pass=True)
         ([A, A, Failure(A.message, "map", "orders-1", 17)], [True, True, True]),
         ([A, A, Failure(A.message, "other", "orders-0", 17)], [True, True, True]),
         ([A, A, Failure("ValueError: z", "map", "orders-0", 17)], [True, True, True]),
-        # Where it was raised is no matter, nor what is advised.
+        # At a position, neither the raising line nor the hint matters.
         (
             [A, A, Failure(A.message, "map", "orders-0", 17, "a hint", "line 3")],
             [True, True, False],

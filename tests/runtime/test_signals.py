@@ -10,7 +10,7 @@ LONGEST_S = 30.0
 
 
 def nothing() -> None:
-    """What nobody asks for in a test."""
+    """Do nothing: no test sends this request."""
 
 
 def test_a_signal_asks_whoever_is_heard() -> None:
@@ -88,7 +88,7 @@ def test_whoever_leaves_finds_everything_as_it_was() -> None:
 
 
 def test_a_forked_child_hears_its_own_signals_in_its_own_way() -> None:
-    # Each of them has put its own in the place of what the one before it had there.
+    # Each of them has replaced the handlers of its predecessor.
     with Signals(), Signals(), Signals() as signals:
         child = os.fork()
         if child == 0:

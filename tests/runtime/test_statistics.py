@@ -1,4 +1,7 @@
-"""A running job in figures. On virtual time, where kernels take none: only waiting takes time."""
+"""The statistics of a running job.
+
+On virtual time, where kernels take none: only waiting takes time.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from tests.simulation import SimulatedLoop
 
 
 def looked(job: Job, at_s: Sequence[float]) -> list[dict[str, Any]]:
-    """What a job says at these times, and at its end."""
+    """Return the statistics of a job at these times, and at its end."""
 
     async def main() -> list[dict[str, Any]]:
         looks: list[dict[str, Any]] = []
@@ -50,7 +53,7 @@ def looked(job: Job, at_s: Sequence[float]) -> list[dict[str, Any]]:
 
 
 def slow(folder: Path, parallelism: int) -> Job:
-    """Eight batches, each a channel full, into a sink that takes a second for one."""
+    """Return a job of eight batches, each a channel full, whose sink takes a second per batch."""
     memory = SlowMemory({"in": {"a": cut(pl.DataFrame({"id": range(24)}), 3)}}, write_s=1.0)
     return job_of(folder, TEXT.format(parallelism=parallelism), memory, Bench(), Bounds(rows=3))
 
@@ -92,7 +95,7 @@ sinks: {out: {from: n, memory: {data: out}}}
 
 @pytest.fixture
 def pausing(tmp_path: Path) -> Job:
-    """A source that gives two rows at once, two after ten seconds, and ends after ten more."""
+    """Return a job that reads two rows, two more after 10 s, and ends after another 10 s."""
     happenings: list[Happening] = [at(1, 2), 10.0, at(3, 4), 10.0]
     return job_of(tmp_path, PAUSING, Memory({"in": {"a": happenings}}), Bench(), Bounds())
 
@@ -153,17 +156,17 @@ def test_checkpoints_are_remembered_with_what_they_took_and_wrote(pausing: Job) 
     newest = then["checkpoints"]["newest"]
     assert (newest["number"], newest["status"], newest["why"]) == (1, "completed", None)
     assert newest["triggered"] == "1970-01-01T00:00:05.000Z"
-    assert newest["bytes_new"] == newest["bytes"] > 0  # what the first wrote is all there is
+    assert newest["bytes_new"] == newest["bytes"] > 0  # the first has written everything
     assert (newest["seconds"], newest["aligned_s"], newest["stood_still_s"]) == (0, 0, 0)
     numbers = [each["number"] for each in _history(pausing)]
     assert numbers == sorted(numbers, reverse=True)
-    assert len(numbers) == end["checkpoints"]["completed"] == 6  # the last behind the end
-    assert all(each["bytes_new"] == 0 for each in _history(pausing)[1:3])  # nothing had come
+    assert len(numbers) == end["checkpoints"]["completed"] == 6  # the last after the end
+    assert all(each["bytes_new"] == 0 for each in _history(pausing)[1:3])  # there was no input
 
 
 def _history(job: Job) -> list[dict[str, Any]]:
-    told: Any = checkpoint_history(job)["history"]
-    return list(told)
+    history: Any = checkpoint_history(job)["history"]
+    return list(history)
 
 
 def test_how_long_inputs_wait_for_the_barriers_of_others_is_measured() -> None:
@@ -178,7 +181,7 @@ def test_how_long_inputs_wait_for_the_barriers_of_others_is_measured() -> None:
         assert gate.aligning.last == 2.0
         assert gate.idle.seconds == 2.0
         await left.put(End())
-        await right.put(Barrier(2))  # one that has ended is not waited for
+        await right.put(Barrier(2))  # an ended channel is not waited for
         assert (await gate.get())[1] == Barrier(2)
         assert (gate.aligning.last, gate.aligning.seconds) == (0.0, 2.0)
 
@@ -199,7 +202,7 @@ def test_all_of_it_is_json_at_any_time(pausing: Job) -> None:
 
 
 def job_statistics_of_nothing(job: Job) -> dict[str, Any]:
-    """What a job says before it begins."""
+    """Return the statistics of a job before it begins."""
 
     async def main() -> dict[str, Any]:
         return job_statistics(job)

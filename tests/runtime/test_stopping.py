@@ -1,4 +1,4 @@
-"""A job that is asked to stop says that it was stopped only if there is something to go on with."""
+"""A stopped job reports that it was stopped only if there is something to resume."""
 
 from pathlib import Path
 
@@ -17,18 +17,18 @@ sinks: {out: {from: rows, memory: {data: out}}}
 
 def test_whenever_it_is_asked_it_was_stopped_or_has_come_to_its_end(tmp_path: Path) -> None:
     whole, _ = ended(tmp_path, None)
-    told = []
+    stopped = []
     for at in range(100):
         outcome, finished = ended(tmp_path, whole.seconds * at / 80)
         assert outcome.failure is None
         assert outcome.stopped != finished
         assert outcome.stopped == (outcome.checkpoint is not None)
-        told.append(outcome.stopped)
-    assert {told[0], told[-1]} == {True, False}
+        stopped.append(outcome.stopped)
+    assert {stopped[0], stopped[-1]} == {True, False}
 
 
 def ended(folder: Path, stopped_at: float | None) -> tuple[Outcome, bool]:
-    """How a run ends that is asked to stop then, and whether there is nothing left to do."""
+    """Run a job with a stop request at that time. Return its outcome, and whether it finished."""
     data: list[Happening] = [pl.DataFrame({"x": [1]}), 0.01, pl.DataFrame({"x": [2]})]
     life = Life(folder, PIPELINE, FlakyMemory({"in": {"0": data}}), Rhythm(every_s=1.0))
     return life.run(1, Fate(slow_s=0.005, stopped_at=stopped_at)), life.finished

@@ -1,4 +1,4 @@
-"""Random pipelines through crashes, failures and stops: the rows are those that their plans mean.
+"""Random pipelines through crashes, failures and stops: the rows are those that their plans define.
 
 Thousands more: `python -m tests.runtime.test_surviving 5000`; a seed that fails prints itself.
 """
@@ -22,7 +22,7 @@ def test_whatever_happens_a_pipeline_gives_the_rows_that_its_plan_means(
 
 
 def survive(data: st.DataObject) -> None:
-    """Draw a pipeline, rows, and what happens to it."""
+    """Draw a pipeline, rows, and faults."""
     text, splits = meant.of_one_input(data)
     meant.survive(data, text, {"rows": splits})
 

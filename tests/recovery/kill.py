@@ -161,7 +161,7 @@ def resumed(said: str) -> int | None:
 
 
 def main(times: int, seed: int) -> None:
-    """Kill jobs, one after the other, until there were that many lives; a failed job stays there."""
+    """Kill jobs one after the other, until there were that many lives; a failed one stays."""
     while times > 0:
         folder = Path(mkdtemp(prefix=f"headrace-killed-{seed}-"))
         print(f"seed {seed}, {folder}:", flush=True)

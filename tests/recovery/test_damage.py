@@ -55,7 +55,7 @@ def blobs(number: int, folder: Path = HERE) -> set[str]:
 
 
 def own_blobs(folder: Path = HERE) -> set[str]:
-    """The names of the blobs that the newest checkpoint alone needs, in addition to the one before."""
+    """Return the names of the blobs that the newest checkpoint needs and its predecessor does not."""
     older, newest = numbers(folder)[-2:]
     return blobs(newest, folder) - blobs(older, folder)
 

@@ -1,4 +1,4 @@
-"""A disk that is full while a checkpoint is taken: the failure is reported, and costs nothing else."""
+"""A disk that is full while a checkpoint is taken: the failure is reported, nothing else fails."""
 
 import json
 import random

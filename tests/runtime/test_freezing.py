@@ -1,4 +1,4 @@
-"""Operators that are snapshotted and restored at any time emit the same rows as undisturbed ones."""
+"""Operators that are snapshotted and restored at any time emit the rows of undisturbed ones."""
 
 from __future__ import annotations
 

@@ -130,8 +130,8 @@ class Job:
     async def checkpoint(self) -> int:
         """Take a checkpoint of all input so far. Return its number.
 
-        It is complete then, and all its output is committed. It stays until `release`, for which
-        the end of the job waits. Raises RequestRejected.
+        It is complete then, and all its output is committed. It stays until `release_checkpoint`,
+        for which the end of the job waits. Raises RequestRejected.
         """
         return await self._going().checkpoint()
 

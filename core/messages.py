@@ -64,8 +64,8 @@ class Split:
     """A part of a source that one reader reads in order.
 
     `number` is the rank of the split in the order in which the splits of its source were
-    discovered. It is set when the split is assigned and never changes. `start` is the position at
-    which reading begins when no checkpoint has one.
+    discovered. It is set when the split is assigned and never changes. `start_position` is the
+    position at which reading begins when no checkpoint has one.
     """
 
     source: str

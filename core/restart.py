@@ -1,9 +1,9 @@
 """The restart strategies: how long to wait after a failure before a job restarts, or that it ends.
 
 Times and random numbers are passed in, so everything here is a table of cases. A job has one
-`Restarts` for all its attempts, and calls it after each failed one:
+`RestartPolicy` for all its attempts, and calls it after each failed one:
 
-    delay_s = restarts.failed(failure, loop.time(), random.random())
+    delay_s = policy.decide_delay_s(failure, loop.time(), random.random())
 
 None ends the job, and that failure is reported to the user. A failure that is final, because
 another attempt would fail in the same way, ends the job at once.

@@ -11,7 +11,7 @@ signals and waiting for them would do the same, but processes started by user co
 blocked signals, and could not be terminated.
 
 Polars installs a hook on SIGINT when it is imported, which raises KeyboardInterrupt out of whatever
-Polars computes when the signal comes. `renew` takes the signal back.
+Polars computes when the signal comes. `reinstall` takes the signal back.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class Signals:
         self._lock = threading.Lock()
 
     def __enter__(self) -> Signals:
-        reading, self._writing = os.pipe()
-        os.set_blocking(self._writing, False)
+        reading, self._write_fd = os.pipe()
+        os.set_blocking(self._write_fd, False)
         self._thread = threading.Thread(
             target=self._listen, args=(reading,), name="headrace-signals", daemon=True
         )
-        self._patience = threading.Timer(PATIENCE_S, os._exit, (INTERRUPTED,))
-        self._patience.daemon = True
+        self._exit_timer = threading.Timer(PATIENCE_S, os._exit, (INTERRUPTED,))
+        self._exit_timer.daemon = True
         before = {number: signal.getsignal(number) for number in HEARD}
         if before[signal.SIGHUP] is signal.SIG_IGN:
             del before[signal.SIGHUP]
-        self._before = before
-        self._pipe_before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        self._old_handlers = before
+        self._old_wakeup_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
         _ENTERED.append(self)
         self.renew()
         self._thread.start()
@@ -68,7 +68,7 @@ class Signals:
 
     def __exit__(self, *_: object) -> None:
         self._leave()
-        self._patience.cancel()
+        self._exit_timer.cancel()
         self._thread.join()
         atexit.unregister(_ignore)
 
@@ -76,15 +76,15 @@ class Signals:
         """Restore the old handlers; also in a child process, which handles its own signals."""
         if self in _ENTERED:
             _ENTERED.remove(self)
-            signal.set_wakeup_fd(self._pipe_before)
-            for number, handler in self._before.items():
+            signal.set_wakeup_fd(self._old_wakeup_fd)
+            for number, handler in self._old_handlers.items():
                 signal.signal(number, handler)
-            os.close(self._writing)
+            os.close(self._write_fd)
 
     def renew(self) -> None:
         """Take the signals back from a library that has installed a hook on them."""
         if self in _ENTERED:
-            for number in self._before:
+            for number in self._old_handlers:
                 signal.signal(number, _written_already)
 
     @contextmanager
@@ -120,7 +120,7 @@ class Signals:
             ask, end = self._job
             (ask if self.count == 1 else end)()
         if self.count == 2:
-            self._patience.start()
+            self._exit_timer.start()
 
 
 def _written_already(number: int, frame: object) -> None:

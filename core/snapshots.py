@@ -6,8 +6,8 @@ manifest does, and not before. Blobs are put by several threads, each for a subt
 committed by one, the coordinator's. Nothing here is asynchronous: a store waits for disks, so it is
 called on the KernelExecutor.
 
-Any document inside of a manifest names a blob by `Blob.document`, at any depth. So the store finds
-all blobs of a manifest by itself, and none can be forgotten in a list.
+Any document inside of a manifest names a blob by `Blob.to_document`, at any depth. So the store
+finds all blobs of a manifest by itself, and none can be forgotten in a list.
 
     put, put_file          a blob is durable when a `commit` that names it has returned
     has                    to be called before a blob of an earlier checkpoint is named again: one
@@ -152,8 +152,8 @@ class StoreError(SnapshotError):
 class UnknownOutcome(SnapshotError):
     """A manifest that may exist after a crash or may not.
 
-    Until the store has settled the outcome (any later call of `manifests` or `commit` tries to),
-    nothing may be committed, aborted or undone.
+    Until the store has settled the outcome (any later call of `list_checkpoints` or `commit` tries
+    to), nothing may be committed, aborted or undone.
     """
 
 

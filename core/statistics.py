@@ -20,11 +20,11 @@ from headrace.core.tally import Passed, Tallies, passed
 class PartCounts:
     """The row counts of a source, a step or a sink, over all its subtasks.
 
-    `blocked_s` is how long its task waited for its consumers. The parts of a task wait together, so
-    all have the same value; but a sink does not wait for its own writer, as the parts before it do.
-    `watermark_us` is the minimum over the subtasks, None where event time is not used. `late`
-    counts rows that were too late for all their windows, `unfilled` the rows in count windows that
-    are not full; both are None for a part without windows.
+    `backpressured_s` is how long its task waited for its consumers. The parts of a task wait
+    together, so all have the same value; but a sink does not wait for its own writer, as the parts
+    before it do. `watermark_us` is the minimum over the subtasks, None where event time is not
+    used. `late_rows` counts rows that were too late for all their windows, `unfilled_rows` the rows
+    in count windows that are not full; both are None for a part without windows.
     """
 
     rows_in: int = 0

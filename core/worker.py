@@ -45,14 +45,14 @@ class Worker:
     def __init__(
         self, assembly: Assembly, ends: Ends, bench: Bench, send: Callable[[ToCoordinator], None]
     ) -> None:
-        self._assembly = assembly
-        self._ends = ends
-        self._bench = bench
-        self._tell = send
+        self._subtask_builder = assembly
+        self._connectors = ends
+        self._executor = bench
+        self._send = send
         self._tasks: dict[asyncio.Task[None], SubtaskId] = {}
-        self._intakes: dict[SubtaskId, Intake] = {}
-        self._commits: dict[str, deque[Commit]] = {}
-        self._committing: dict[str, asyncio.Task[None]] = {}
+        self._source_tasks: dict[SubtaskId, Intake] = {}
+        self._waiting_commits: dict[str, deque[Commit]] = {}
+        self._commit_tasks: dict[str, asyncio.Task[None]] = {}
         """The commits that wait, by sink, and the tasks that execute them."""
         self.subtasks: dict[SubtaskId, Subtask] = {}
 
@@ -62,21 +62,21 @@ class Worker:
             case Deploy():
                 await self._deploy(message)
             case Assign(subtask, splits, last):
-                self._intakes[subtask].assign(splits, last=last)
+                self._source_tasks[subtask].assign(splits, last=last)
             case Hold(source, until_us):
-                for subtask_id, intake in self._intakes.items():
+                for subtask_id, intake in self._source_tasks.items():
                     if self.subtasks[subtask_id].task.parts[0] == source:
                         intake.hold(until_us)
             case Trigger(number):
-                for intake in self._intakes.values():
+                for intake in self._source_tasks.values():
                     intake.trigger(number)
             case Halt():
-                for intake in self._intakes.values():
+                for intake in self._source_tasks.values():
                     intake.halt()
             case Stop(drains):
                 for each in self.subtasks.values():
                     each.keeps_end = drains
-                for intake in self._intakes.values():
+                for intake in self._source_tasks.values():
                     intake.stop()
             case Commit(subtask, _):
                 self._commit(self._sink_of(subtask), message)
@@ -84,17 +84,17 @@ class Worker:
                 # Output that cannot be removed now is removed before the next attempt writes.
                 with suppress(ConnectorError, TimeoutError):
                     async with asyncio.timeout(ABORT_S):
-                        await self._ends.sinks[self._sink_of(subtask)].abort(handle)
+                        await self._connectors.sinks[self._sink_of(subtask)].abort(handle)
             case Cancel():
                 await self.cancel()
-                self._tell(Cancelled())
+                self._send(Cancelled())
 
     async def _deploy(self, deploy: Deploy) -> None:
-        assemble = partial(self._assembly.subtasks, self._tell, deploy.restored)
-        for subtask in await self._bench.blocking(assemble):
+        assemble = partial(self._subtask_builder.subtasks, self._send, deploy.restored)
+        for subtask in await self._executor.blocking(assemble):
             self.subtasks[subtask.id] = subtask
             if subtask.intake is not None:
-                self._intakes[subtask.id] = subtask.intake
+                self._source_tasks[subtask.id] = subtask.intake
             self._tasks[asyncio.create_task(self._live(subtask))] = subtask.id
 
     async def _live(self, subtask: Subtask) -> None:
@@ -103,36 +103,36 @@ class Worker:
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also a panic of Polars, which is no Exception
-            self._tell(Failed(subtask.id, failure(error, *subtask.task.parts)))
+            self._send(Failed(subtask.id, failure(error, *subtask.task.parts)))
         else:
-            self._tell(Finished(subtask.id, snapshot))
+            self._send(Finished(subtask.id, snapshot))
         finally:
             # A failed subtask is cancelled as well once its failure is known: close it first.
             await until_done(asyncio.create_task(subtask.close()))
 
     def _commit(self, sink: str, commit: Commit) -> None:
         """Commit output after the earlier commits of the same sink."""
-        self._commits.setdefault(sink, deque()).append(commit)
-        if sink not in self._committing:
-            self._committing[sink] = asyncio.create_task(self._commit_all(sink))
+        self._waiting_commits.setdefault(sink, deque()).append(commit)
+        if sink not in self._commit_tasks:
+            self._commit_tasks[sink] = asyncio.create_task(self._commit_all(sink))
 
     async def _commit_all(self, sink: str) -> None:
-        commits = self._commits[sink]
+        commits = self._waiting_commits[sink]
         try:
             while commits:
                 await self._committed(sink, commits.popleft())
         finally:
-            del self._committing[sink]
+            del self._commit_tasks[sink]
 
     async def _committed(self, sink: str, commit: Commit) -> None:
         try:
-            await self._ends.sinks[sink].commit(commit.handle)
+            await self._connectors.sinks[sink].commit(commit.handle)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self._tell(Failed(commit.subtask, failure(error, sink)))
+            self._send(Failed(commit.subtask, failure(error, sink)))
         else:
-            self._tell(Committed(commit.subtask))
+            self._send(Committed(commit.subtask))
 
     def _sink_of(self, subtask: SubtaskId) -> str:
         return self.subtasks[subtask].task.parts[-1]
@@ -143,9 +143,9 @@ class Worker:
         Output named by a checkpoint is committed if that can be done soon: after a commit that has
         failed for good, there may be no later attempt to commit the others in time.
         """
-        if self._committing:
-            await asyncio.wait(self._committing.values(), timeout=COMMITS_S)
-        tasks = [*self._tasks, *self._committing.values()]
+        if self._commit_tasks:
+            await asyncio.wait(self._commit_tasks.values(), timeout=COMMITS_S)
+        tasks = [*self._tasks, *self._commit_tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

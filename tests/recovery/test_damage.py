@@ -55,7 +55,7 @@ def blobs(number: int, folder: Path = HERE) -> set[str]:
 
 
 def own_blobs(folder: Path = HERE) -> set[str]:
-    """Return the names of the blobs that the newest checkpoint needs and its predecessor does not."""
+    """Return the names of the blobs that only the newest checkpoint needs."""
     older, newest = numbers(folder)[-2:]
     return blobs(newest, folder) - blobs(older, folder)
 

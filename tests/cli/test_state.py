@@ -355,7 +355,7 @@ def test_diff_with_a_pipeline_that_does_not_fit(files: Headrace) -> None:
         "in the way:\n"
         "  the state of best belongs to another operation\n"
     )
-    assert "would be lost:\n  it has count(*) in the state of sums, which it no longer stores" in ran.out
+    assert "would be lost:\n  it has count(*) in the state of sums, which it no longer" in ran.out
     said = files("state", "diff", "test", "q.yaml", "--json")
     found = json.loads(said.out)
     assert (said.status, found["fits"], found["goes_on"]) == (3, False, ["sums"])

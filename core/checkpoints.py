@@ -81,7 +81,7 @@ class Checkpoints:
     _behind: list[Prepared] = field(default_factory=list)
     """Output that was prepared after the barrier of the current checkpoint."""
     _named: int = 0
-    """How many of the prepared handles are named by the manifest that is being written."""
+    """The number of prepared handles that are named by the manifest that is being written."""
     _since: float = 0.0
     _due: float | None = None
     _again: bool = False

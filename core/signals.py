@@ -27,7 +27,7 @@ from typing import TypeAlias
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
 PATIENCE_S = 30.0
-"""How long a thread may run on after everything was asked to end."""
+"""The time for which a thread may run on after everything was asked to end."""
 
 Request: TypeAlias = "Callable[[], object]"
 _ENTERED: list[Signals] = []

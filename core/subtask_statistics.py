@@ -59,7 +59,7 @@ class SubtaskStatistics:
     watermark_us: int | None = None
     """The watermark; None where event time is not used, and before the first watermark."""
     lag_s: float | None = None
-    """How far the wall clock is ahead of the watermark; None also at the end of event time."""
+    """The lead of the wall clock over the watermark; None also at the end of event time."""
     queue: Queue | None = None
     """The input queue; None for a source's subtask."""
     splits: tuple[SplitStatistics, ...] | None = None

@@ -34,9 +34,9 @@ from headrace.core.messages import (
 from headrace.core.telling import failure
 
 COMMITS_S = 2.0
-"""How long to wait at the end for commits in progress."""
+"""The time to wait at the end for commits in progress."""
 ABORT_S = 10.0
-"""How long to wait for an abort: prepared output is not visible in any case."""
+"""The time to wait for an abort: prepared output is not visible in any case."""
 
 
 class Worker:

@@ -103,7 +103,7 @@ def test_values_have_a_limit_also_by_aliases_and_merge_keys() -> None:
 
 
 def test_an_anchor_cannot_hold_itself() -> None:
-    assert messages("a: &a {b: [*a]}\n") == ['"*a" stands inside "&a" itself: it would never end']
+    assert messages("a: &a {b: [*a]}\n") == ['"*a" is inside "&a" itself: it would never end']
 
 
 def test_one_document_is_enough() -> None:

@@ -118,14 +118,14 @@ def test_places_are_right_behind_an_empty_and_an_escaped_piece() -> None:
         ("${env:9}", 'wanted the name of an environment variable, got "9"'),
         ("${env:}", 'wanted the name of an environment variable, got ""'),
         ("${env:HEADRACE_SECRET_TOKEN}", "is a secret [did you mean ${secret:TOKEN}?]"),
-        ("${env:A:-${env:B}}", 'a "${" cannot stand inside another'),
+        ("${env:A:-${env:B}}", 'a "${" cannot be inside another'),
         ("${env:A", 'this "${" is not closed'),
         ("${", 'this "${" is not closed'),
         ("${}", 'got "${}"'),
         ("${HOME}", "did you mean ${env:HOME}?"),
         ("${evn:A}", "did you mean ${env:A}?"),
         ("${file:}", "wanted a path, got nothing"),
-        ("${file:gone.txt}", 'the file "gone.txt" is not there []'),
+        ("${file:gone.txt}", 'the file "gone.txt" does not exist []'),
         ("${file:nowhere/gone.txt}", "there is no folder"),
         ("${file:folder}", 'the file "folder" is a folder'),
         ("${file:quary.sql}", 'did you mean "query.sql"?'),
@@ -146,7 +146,7 @@ def test_what_is_put_in_has_a_limit(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 2**20)
     (tmp_path / "too_large").write_bytes(b"x" * (2**20 + 1))
     assert len(interpolated("${file:large}" * 4, tmp_path)) == MAX_TOTAL
-    assert "passes 4 MB in all" in complaint("${file:large}" * 5, tmp_path)
+    assert "exceed 4 MB in total" in complaint("${file:large}" * 5, tmp_path)
     assert "is larger than 1024 KB" in complaint("${file:too_large}", tmp_path)
 
 

@@ -54,17 +54,17 @@ def told(folder: Path, step: str) -> list[str]:
         (
             "aggregate: {m: {python: w.py:Handled, of: price, returns: double}}",
             'step "s": aggregate.m.python: class "Handled" has no partial and no merge and no'
-            " finish [it wants partial, merge, finish]",
+            " finish [it needs partial, merge, finish]",
         ),
         (
             "aggregate: {m: {python: w.py:Mean, of: [price, upper(name)], returns: double}}",
-            'step "s": aggregate.m.python: class "Mean": partial takes 1 argument beside self, and'
-            " is handed 2 [as in def partial(self, price, of_1): ...]",
+            'step "s": aggregate.m.python: class "Mean": partial takes 1 argument besides self, but'
+            " is called with 2 [as in def partial(self, price, of_1): ...]",
         ),
         (
             "window: {tumble: 1m, trigger: {python: w.py:Big}}, aggregate: {n: count(*)}",
-            'step "s": window.trigger.python: class "Big": on_rows takes 2 arguments beside self,'
-            " and is handed 3 [as in def on_rows(self, rows, state, window): ...]",
+            'step "s": window.trigger.python: class "Big": on_rows takes 2 arguments besides self,'
+            " but is called with 3 [as in def on_rows(self, rows, state, window): ...]",
         ),
         (
             "window: global, apply: {python: w.py:Mean, returns: {n: int}}",

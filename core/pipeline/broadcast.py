@@ -23,7 +23,7 @@ MEETS = ("inner", "left", "semi", "anti")
 
 
 class Keep(Part):
-    """Which rows of the small stream are valid: the latest of each key."""
+    """The valid rows of the small stream: the latest of each key."""
 
     key: Key | None = Field(
         None,
@@ -57,7 +57,7 @@ class Broadcast(Part):
     type: Annotated[Literal["inner", "left", "semi", "anti"], choice(*MEETS)] = Field(
         "inner", description="The type of the join; the rows of `from` are its left input."
     )
-    keep: Keep | None = Field(None, description="Which rows of the small stream are valid.")
+    keep: Keep | None = Field(None, description="The rows of the small stream that are valid.")
     order: Annotated[Literal["event_time", "arrival"], choice("event_time", "arrival")] = Field(
         "event_time",
         description="`arrival`: rows do not wait, and match the rows that have arrived by then, "

@@ -96,7 +96,7 @@ class Checkpoint(Part):
 
 
 class State(Part):
-    """The state backend: where keyed state is while the job runs. Checkpoints include it always."""
+    """The backend that holds keyed state while the job runs; checkpoints include all state."""
 
     memory: Size = Field(
         256 * 2**20, description="Memory for the state of all steps; the rest goes to disk."

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.core.plan.windows import Ttl, Window
 
 if TYPE_CHECKING:
-    from headrace.core.plan.nodes import Body, Computed
+    from headrace.core.plan.nodes.keyed import Body
+    from headrace.core.plan.nodes.rows import Computed
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ("key: tags, aggregate: {n: count(*)}", "wanted a key of a single value, got array"),
         (
             "key: {t: now()}, aggregate: {n: count(*)}",
-            "the processing time cannot be used in a key",
+            "processing time cannot be used in a key",
         ),
         ("with: {t: now()}, key: t, aggregate: {n: count(*)}", "cannot be used in a key"),
         (

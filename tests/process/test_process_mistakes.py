@@ -136,7 +136,7 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
             "connect: {left: a, right: b}, key: k, where: k > 1,"
             " process: {python: wrong.py:Fine, returns: {k: int}}",
             TIMED,
-            '"where" does not go with "connect" | put it into an earlier step, one for each input',
+            '"where" does not go with "connect" | put it into an earlier step, one for each',
         ),
         (
             "connect: {left: a, right: b}, key: k,"
@@ -182,7 +182,7 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         (
             ruled("SharesWrong"),
             TIMED,
-            """state "most": shared('int') declares no shared state | as in shared(value("bigint"))""",
+            """state "most": shared('int') declares no shared state | as in shared(value(""",
         ),
         (ruled("SharesWrong"), TIMED, 'state "least": unknown type "nit" (did you mean "int"?)'),
         (
@@ -204,17 +204,17 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         (
             ruled("Sharing", "late_to: late"),
             TIMED,
-            'broadcast: "late_to" does not go with "process" | it belongs to process: {late_to: ...}',
+            'broadcast: "late_to" does not go with "process" | it belongs to process: {late_to:',
         ),
         (
             f"{ruled('Sharing')}, where: k > 1",
             TIMED,
-            '"where" does not go with "broadcast" | put it into an earlier step, one for each input',
+            '"where" does not go with "broadcast" | put it into an earlier step, one for each',
         ),
         (
             "from: a, broadcast: {rules: b}",
             TIMED,
-            'broadcast needs "on", or "process" in the same step | on: rules.country = country says which',
+            'broadcast needs "on", or "process" in the same step | on: rules.country = country',
         ),
         (
             ruled("Sharing"),

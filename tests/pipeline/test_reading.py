@@ -1,4 +1,4 @@
-"""What is wrong with a file before YAML looks at it."""
+"""Problems of a file before YAML reads it."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def problem(path: str) -> str:
-    """What is said of a file that cannot be read."""
+    """Return the problem of a file that cannot be read."""
     file, problems = read(path)
     assert file is None
     return "\n".join(map(render, problems))

@@ -1,4 +1,4 @@
-"""Texts know their places, also behind interpolation, and keep their secrets."""
+"""Texts know their positions, also after interpolation, and mask their secrets."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ ENVIRONMENT = {"A": "alpha", "EMPTY": "", "HEADRACE_SECRET_TOKEN": "hunter2"}
 
 
 def interpolated(value: str, folder: Path = Path(), env: dict[str, str] | None = None) -> Text:
-    """The value of a document `k: VALUE` with everything put in."""
+    """Return the value of a document `k: VALUE` after all replacements."""
     file = File("p.yaml", f"k: {value}\n")
     scalar = Scalar(file, 3, 3 + len(value), value)
     text, problems = Interpolator(folder, ENVIRONMENT | (env or {})).text(scalar)
@@ -24,7 +24,7 @@ def interpolated(value: str, folder: Path = Path(), env: dict[str, str] | None =
 
 
 def complaint(value: str, folder: Path = Path(), env: dict[str, str] | None = None) -> str:
-    """What is said of a value that cannot be made."""
+    """Return the problem of a value that cannot be interpolated."""
     scalar = Scalar(File("p.yaml", value), 0, len(value), value)
     text, problems = Interpolator(folder, ENVIRONMENT | (env or {})).text(scalar)
     assert text is None
@@ -32,7 +32,7 @@ def complaint(value: str, folder: Path = Path(), env: dict[str, str] | None = No
 
 
 def pointed_at(text: Text, part: str) -> str:
-    """The characters of the file that are shown for a part of the value."""
+    """Return the characters of the file that are shown for a part of the value."""
     start = text.index(part)
     place = text.locate(start, start + len(part))
     return place.text[place.column - 1 :][: place.length]

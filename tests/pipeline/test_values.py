@@ -1,4 +1,4 @@
-"""Durations, sizes, counts, rates, numbers and words: what they are read as."""
+"""The readings of durations, sizes, counts, rates, numbers and words."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ from headrace.core.pipeline.values import (
 
 
 def refused(reading: Reading, text: str) -> str:
-    """What is wanted instead, and the hint."""
+    """Return the wanted value and the hint of the error."""
     with pytest.raises(Unread) as caught:
         reading.read(Text(text))
     (complaint,) = caught.value.complaints

@@ -1,4 +1,4 @@
-"""A document becomes a plan whose schemas are known, or a list of all that is wrong."""
+"""A document becomes a plan with known schemas, or a list of all errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.plan.pipelines import SOURCE, over_orders, plan_of, said
 
 
 def columns(folder: Path, step: str) -> str:
-    """The columns that a step over `orders` leaves."""
+    """Return the output columns of a step over `orders`."""
     return str(plan_of(folder, over_orders(step)).streams["s"].schema)
 
 

@@ -1,4 +1,4 @@
-"""State that grows for ever, and sources that hold windows back, are warned of."""
+"""Warnings about unbounded state, and about sources that hold windows back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins as they are planned: which rows meet, what their columns are called, what is wrong."""
+"""Joins in plans: which rows match, the names of their columns, and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOW = "left: now, right: paid, on: 'now.id = paid.order'"
 
 
 def over_both(step: str) -> str:
-    """A pipeline of one step over orders, payments, and the changes of both."""
+    """Return a pipeline of one step over orders, payments, and the changes of both."""
     late = "".join(
         f"  out_{name}: {{from: {name}, console: {{}}}}\n"
         for name in ("late_left", "late_right")
@@ -93,9 +93,9 @@ def test_the_key_of_joined_changes_is_all_that_tells_them_apart(
 ) -> None:
     columns = ", ".join(key)  # the other is read by nothing, so it is not in the plan
     step = step_of(tmp_path, f"join: {{{NOW}, type: {type}}}, select: [{columns}]")
-    told = nodes.Upsert(key, deletes=True)
-    assert step.outputs[0].kind == told
-    assert joined(join_of(step), nodes.Upsert(("id",)), nodes.Upsert(("order",))) == told
+    expected = nodes.Upsert(key, deletes=True)
+    assert step.outputs[0].kind == expected
+    assert joined(join_of(step), nodes.Upsert(("id",)), nodes.Upsert(("order",))) == expected
 
 
 def test_a_key_may_be_handed_on_under_another_name(tmp_path: Path) -> None:

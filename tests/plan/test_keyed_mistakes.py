@@ -1,4 +1,4 @@
-"""What is wrong with a keyed step is told with its part, and all of it at once."""
+"""Errors of keyed steps: each is reported with its part, and all at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows over streams of late rows, which come too late for them as well, are warned of."""
+"""Warnings about windows over streams of late rows, for which the rows are late again."""
 
 from __future__ import annotations
 

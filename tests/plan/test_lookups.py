@@ -1,4 +1,4 @@
-"""Lookups in plans: their columns and tasks, what is wrong with them, and what is told of them."""
+"""Lookups in plans: their columns, tasks, errors and descriptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ sinks:
 def built(
     folder: Path, step: str, more: str = "", last: str = "s", sinks: str = "", **env: str
 ) -> tuple[Plan | None, tuple[Problem, ...]]:
-    """The plan of a document with that step, and what is wrong."""
+    """Return the plan of a document with that step, and its problems."""
     file = folder / "p.yaml"
     file.write_text(dedent(DOCUMENT).format(step=step, more=more, last=last, sinks=sinks))
     return build(load(file, REGISTRY, env=env))

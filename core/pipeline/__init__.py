@@ -1,10 +1,10 @@
-"""The YAML document as typed objects: from the bytes of a file to sound parts and every problem.
+"""The YAML document as typed objects: from the bytes of a file to valid parts and all problems.
 
-Reading goes in one direction, and each station knows only the one before it:
+Reading goes in one direction, and each stage knows only the one before it:
 
-    bytes -> File -> nodes with marks -> overridden -> interpolated data -> pydantic parts -> Loaded
+    bytes -> text -> YAML nodes -> overrides -> interpolation -> pydantic models -> LoadedPipeline
 
-What a user can get wrong is a `Problem` with a place in the file; nothing here raises for it.
+A user error becomes a `Problem` with a position in the file; it never raises an exception.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def json_schema(connectors: Connectors) -> dict[str, Any]:
-    """The JSON Schema of the document, for editors."""
+    """Return the JSON Schema of the document, for editors."""
     from headrace.core.pipeline import document_schema
 
     return document_schema.json_schema(connectors)
 
 
 def reference_markdown(connectors: Connectors) -> str:
-    """Every key of the document, in Markdown."""
+    """Return the reference of every key of the document, in Markdown."""
     from headrace.core.pipeline import reference
 
     return reference.reference_markdown(connectors)

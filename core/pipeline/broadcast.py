@@ -1,6 +1,6 @@
-"""The clause `broadcast`: a small stream, kept whole beside every subtask of a step.
+"""The clause `broadcast`: a small stream that every subtask of a step holds completely.
 
-With `on` it is a join. Beside `process` it is what the class is handed in `on_rule`.
+With `on` it is a join. With `process` its rows are passed to the class, in `on_rule`.
 """
 
 from __future__ import annotations
@@ -23,75 +23,78 @@ MEETS = ("inner", "left", "semi", "anti")
 
 
 class Keep(Part):
-    """Which rows of the small stream hold: of each key the latest."""
+    """The valid rows of the small stream: the latest of each key."""
 
     key: Key | None = Field(
         None,
-        description="What makes one row take the place of another: columns, or named expressions. "
-        "By default the key of a stream of changes; of facts, none does.",
+        description="The key by which one row replaces another: columns, or named expressions. "
+        "By default the key of a stream of changes; rows of other streams never replace each "
+        "other.",
     )
     ttl: Annotated[timedelta | None, length] = Field(
-        None, description="A row holds for so long in event time; by default until it is replaced."
+        None,
+        description="How long a row is valid, in event time; by default until it is replaced.",
     )
 
 
 class Broadcast(Part):
-    """Each row of `from` beside all rows of a small stream, which every subtask keeps.
+    """A join of each row of `from` with the rows of a small stream, which every subtask holds.
 
-    `on` may be any condition. Rows wait until both inputs have come to their time, and meet what
-    held at that time. Beside `process` there is no `on`: its class is handed the rows of the small
-    stream in `on_rule`, and keeps of them what it declares as `shared`.
+    `on` may be any condition. Rows wait until the watermarks of both inputs have reached their
+    time, and match the rows that are valid at that time. With `process` there is no `on`: the class
+    receives the rows of the small stream in `on_rule`, and stores what it needs in states that are
+    declared as `shared`.
     """
 
     rules: Annotated[Input, InputReading()] = Field(
-        description="The small stream, by its name; `{from: name, as: other}` gives it another."
+        description="The name of the small stream; `{from: name, as: other}` gives it another name."
     )
     on: Expression | None = Field(
         None,
-        description="What must be true of a row and one of the small stream, as in "
-        "`rules.country = country and amount > rules.most`; not beside `process`.",
+        description="The condition by which a row matches a row of the small stream, as in "
+        "`rules.country = country and amount > rules.most`; not with `process`.",
     )
     type: Annotated[Literal["inner", "left", "semi", "anti"], choice(*MEETS)] = Field(
-        "inner", description="Which rows go out: as those of the left input of a `join`."
+        "inner", description="The type of the join; the rows of `from` are its left input."
     )
-    keep: Keep | None = Field(None, description="Which rows of the small stream hold.")
+    keep: Keep | None = Field(None, description="The rows of the small stream that are valid.")
     order: Annotated[Literal["event_time", "arrival"], choice("event_time", "arrival")] = Field(
         "event_time",
-        description="`arrival`: rows do not wait, and meet what has come by then, which differs "
-        "from run to run.",
+        description="`arrival`: rows do not wait, and match the rows that have arrived by then, "
+        "which differ from run to run.",
     )
     late_to: Name | None = Field(
-        None, description="A stream for rows of `from` that come too late, as they came."
+        None, description="A stream for rows of `from` that arrive too late, unchanged."
     )
 
 
 IN_PROCESS = {
-    "on": "on_rule is handed every rule: on_row says which of them it goes by",
-    "type": "what goes out is handed to out(...)",
-    "keep": 'on_rule says what is kept, as in limits = shared(map_of("string", "double"))',
+    "on": "on_rule receives every rule, and on_row decides which of them apply",
+    "type": "rows are emitted with out(...)",
+    "keep": 'on_rule decides what is stored, as in limits = shared(map_of("string", "double"))',
     "order": "it belongs to process: {order: ...}",
     "late_to": "it belongs to process: {late_to: ...}",
 }
 
 
 def check(broadcast: Broadcast, inputs: Sequence[Text], *, in_process: bool) -> Iterator[Rule]:
-    """What does not go together, in the clause itself and with what the step has."""
+    """Yield the rules that the clause violates, in itself and with the other clauses."""
     if len(inputs) > 1:
-        message = "broadcast: a step reads one input beside the small stream"
-        yield Rule(("from",), message, "unite them in a step before")
+        message = "broadcast: a step reads one input in addition to the small stream"
+        yield Rule(("from",), message, "unite them in an earlier step")
     if in_process:
         for key in IN_PROCESS.keys() & broadcast.model_fields_set:
-            message = f'broadcast: "{key}" stands beside "process"'
+            message = f'broadcast: "{key}" does not go with "process"'
             yield Rule(("broadcast", key), message, IN_PROCESS[key])
         return
     if broadcast.on is None:
-        hint = "on: rules.country = country says which rows meet; process: hands them to a class"
-        yield Rule(("broadcast",), 'broadcast needs "on", or "process" beside it', hint)
+        hint = "on: rules.country = country says which rows match; process: passes them to a class"
+        yield Rule(("broadcast",), 'broadcast needs "on", or "process" in the same step', hint)
     if broadcast.order == "arrival":
         for at in (("late_to",), ("keep", "ttl")):
             value = (
                 broadcast.late_to if at == ("late_to",) else broadcast.keep and broadcast.keep.ttl
             )
             if value is not None:
-                message = f'broadcast: "{at[-1]}" goes by event time, and order is arrival'
+                message = f'broadcast: "{at[-1]}" goes by event time, but order is arrival'
                 yield Rule(("broadcast", *at), message, "leave out order: arrival")

@@ -1,6 +1,6 @@
-"""The classes of a user's file, and what is said where one is missing; the file is read, not run.
+"""The classes of a user's file, and the message for a missing one; the file is read, not run.
 
-What each kind of class must have is said by who asks: `python_classes` and `process_classes`.
+The members that each kind of class must have are checked in `python_classes` and `process_classes`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from headrace.core.pipeline.functions import Function
 from headrace.core.problems import did_you_mean
 
 OURS = frozenset({"Process", "Row", "Aggregate", "Trigger", "Generic", "object"})
-"""Classes that users derive theirs from, and that have no methods of their own to be called."""
+"""Classes that user classes derive from, and that define no methods to be called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A class that a pipeline names, and that does not stand in its file."""
+    """A class that a pipeline names and its file does not define."""
 
     message: str
     what: str | None
-    """What else has its name; "": something that may well be a class."""
+    """The kind of thing that has the name instead; "": something that may be a class."""
     near: str
-    """Which class may be meant, as a hint; "" if none is called much like it."""
+    """A hint that names the class that may be meant; "" if no name is similar."""
     listed: str
-    """Which classes there are, as a hint."""
+    """A hint that lists the classes of the file."""
 
 
 def classes(path: Path) -> Mapping[str, ast.ClassDef] | None:
-    """The classes of a file; None if it cannot be read. It is read again when it has changed."""
+    """Return the classes of a file, None if it cannot be read. A changed file is read again."""
     try:
         if python_files.defined(path).problem:
             return None
@@ -50,7 +50,7 @@ def _read(path: Path, changed: int, size: int) -> Mapping[str, ast.ClassDef]:
 
 
 def missing(function: Function, path: Path, there: Iterable[str]) -> Missing:
-    """What is said of a class that is not among those that are there."""
+    """Describe a class that the file does not define; `there` are the classes it does define."""
     names, there = python_files.defined(path), list(there)
     what = dict(names.others).get(function.name)
     if function.name in names.functions:
@@ -63,12 +63,12 @@ def missing(function: Function, path: Path, there: Iterable[str]) -> Missing:
 
 
 def bases(node: ast.ClassDef) -> set[str]:
-    """What a class derives from: the last names, without what stands in brackets."""
+    """Return the base classes of a class: the last parts of their names, without type arguments."""
     return {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
 
 
 def arguments(method: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """How many arguments it needs beside self; -1 where nobody can tell."""
+    """Return the number of arguments that a method needs besides self; -1 if it is unknown."""
     taken = method.args
     if taken.vararg or method.decorator_list:
         return -1

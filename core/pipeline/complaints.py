@@ -1,4 +1,4 @@
-"""What is wrong with a value, before anybody knows where in the file it stands."""
+"""Errors in a value, before its position in the file is known."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ KEY = "[key]"
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One thing wrong: with the value as a whole, or with what stands at `at` inside it.
+    """One error, in the value as a whole or in the part of the value at `at`.
 
-    With `wanted` it reads "wanted ..., got ...", else it has words of its own. `span` are the
-    characters of a text that it is about, where that is not all of it.
+    With `wanted` the message reads "wanted ..., got ..."; otherwise it is `message`. `span` are the
+    characters of a text that the error is about, where that is not the whole text.
     """
 
     value: object = None
@@ -25,9 +25,10 @@ class Complaint:
 
 
 class Unread(ValueError):
-    """A value that could not be read, and why; pydantic carries it to whoever reports it.
+    """An error that carries everything wrong with a value, through pydantic to the report.
 
-    `partial` is what could be read of it, where that is of use; the reading takes it in its place.
+    `partial` is the part of the value that could be read, where that is of use; validation
+    continues with it.
     """
 
     def __init__(self, *complaints: Complaint, partial: object = None) -> None:
@@ -41,32 +42,32 @@ MAX_COMPLAINTS = 200
 
 @dataclass(slots=True)
 class Gathered:
-    """The complaints about the pieces of one value; once it is full, reading on tells no more."""
+    """The errors in the elements of one value, up to a limit."""
 
     complaints: list[Complaint] = field(default_factory=list)
 
     @property
     def full(self) -> bool:
-        """Whether there are as many as anybody reads."""
+        """Whether the limit is reached: further errors are of no use."""
         return len(self.complaints) >= MAX_COMPLAINTS
 
     def add(self, unread: Unread, *at: int | str) -> None:
-        """What is wrong with the piece at a location."""
+        """Add the errors of the element at a location."""
         self.complaints += (replace(one, at=(*at, *one.at)) for one in unread.complaints)
 
     def check(self, partial: object = None) -> None:
-        """Raise what was gathered, if anything was."""
+        """Raise Unread with the collected errors, if there are any."""
         if self.complaints:
             raise Unread(*self.complaints, partial=partial)
 
 
 def wanted(value: object, what: str, hint: str = "", span: tuple[int, int] | None = None) -> Unread:
-    """The complaint "wanted ..., got ..."."""
+    """Return the error "wanted ..., got ..."."""
     return Unread(Complaint(value, wanted=what, hint=hint, span=span))
 
 
 def wrong(
     value: object, message: str, hint: str = "", span: tuple[int, int] | None = None
 ) -> Unread:
-    """A complaint in its own words."""
+    """Return an error with its own message."""
     return Unread(Complaint(value, message=message, hint=hint, span=span))

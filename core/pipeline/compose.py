@@ -1,8 +1,8 @@
-"""From PyYAML's events to nodes, with an explicit stack and with limits.
+"""Composition of nodes from PyYAML's events, with an explicit stack and with limits.
 
-The events are taken one by one and never more than needed, so a document that is too deep or too
-large, also by aliases of aliases, is refused while it is read. An alias is the very node it names:
-its problems point at where it was written.
+Events are read one at a time and only as needed, so that a document that is too deep or too large,
+also by aliases of aliases, is rejected while it is read. An alias is the same node as its anchor:
+problems with an alias point at the anchor's value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from headrace.core.problems import Problem, did_you_mean
 MAX_DEPTH = 50
 MAX_NODES = 100_000
 TOO_MANY = f"more than {MAX_NODES:,} values in one file"
-ALIASES = "an alias (*name) counts as all that it stands for"
+ALIASES = "an alias (*name) counts as everything it refers to"
 SECTIONS = {"sources": "source", "steps": "step", "sinks": "sink"}
 BRACES = "in YAML braces are a mapping; a value with braces in it needs quotes"
 CORE = "tag:yaml.org,2002:"
@@ -44,7 +44,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Stop(Exception):
-    """Reading cannot go on; the problem says why."""
+    """An error after which reading cannot continue."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
@@ -52,7 +52,7 @@ class Stop(Exception):
 
 
 class Sized(NamedTuple):
-    """A node with what it is when its aliases are written out."""
+    """A node with its size and height when its aliases are expanded."""
 
     node: Node
     size: int = 1
@@ -61,7 +61,7 @@ class Sized(NamedTuple):
 
 @dataclass(slots=True)
 class Open:
-    """A mapping or a sequence whose end has not come yet."""
+    """A mapping or a sequence whose end has not been read yet."""
 
     event: CollectionStartEvent
     items: list[Node] = field(default_factory=list)
@@ -69,19 +69,19 @@ class Open:
     height: int = 1
 
     def add(self, sized: Sized) -> None:
-        """One more node inside; a mapping's keys and values take turns."""
+        """Add a node; the keys and values of a mapping alternate."""
         self.items.append(sized.node)
         self.size += sized.size
         self.height = max(self.height, sized.height + 1)
 
 
 def compose(file: File) -> tuple[Node | None, list[Problem]]:
-    """The document's root, if it could be read to its end, and what is wrong with it as YAML."""
+    """Return the document's root, if all of it could be read, and its problems as YAML."""
     composer = Composer(file)
     try:
         composer.run(_events(file))
     except Stop as stop:
-        # What was odd on the line where YAML stopped is part of what stopped it.
+        # An earlier problem on the line where YAML stopped is part of the same error.
         line = stop.problem.place.line if stop.problem.place else 0
         before = [p for p in composer.problems if p.place is None or p.place.line != line]
         return None, [*before, stop.problem]
@@ -98,7 +98,7 @@ def _events(file: File) -> Iterator[Event]:
 
 
 class Composer:
-    """Builds the tree; holds the collections that are still open, outermost first."""
+    """A builder of the node tree; it holds the collections that are still open, outermost first."""
 
     def __init__(self, file: File) -> None:
         self.file = file
@@ -110,7 +110,7 @@ class Composer:
         self._documents = 0
 
     def run(self, events: Iterator[Event]) -> None:
-        """Take all events."""
+        """Build the tree from all events."""
         for event in events:
             match event:
                 case DocumentStartEvent():
@@ -145,7 +145,7 @@ class Composer:
         self._close(done.event, Sized(self._collection(done, event), done.size, done.height))
 
     def _close(self, event: NodeEvent, sized: Sized) -> None:
-        """A node is whole: file it under its anchor, and give it to what it stands in."""
+        """Register a finished node under its anchor, and add it to its parent."""
         anchor = getattr(event, "anchor", None)
         if anchor and not isinstance(event, AliasEvent):
             self._anchors[anchor] = sized
@@ -163,7 +163,7 @@ class Composer:
             )
         sized = self._anchors[name]
         if sized is None:
-            raise self._stop(event, f'"*{name}" stands inside "&{name}" itself: it would never end')
+            raise self._stop(event, f'"*{name}" is inside "&{name}" itself: it would never end')
         self._count(event, sized.size, sized.height)
         self._close(event, sized)
 
@@ -208,14 +208,14 @@ class Composer:
         return Refused(self.file, start, end, whole) if rejoined and rejoined.lost else whole
 
     def _refuse(self, problem: Problem | None, node: Node) -> Node | None:
-        """If there is a problem with the node, note it and put a refused one in its place."""
+        """Report the problem of a node, if there is one, and return a rejected node instead."""
         if problem is None:
             return None
         self.problems.append(replace(problem, subject=self._subject()))
         return Refused(self.file, node.start, node.end, node)
 
     def _subject(self) -> str:
-        """The part of the pipeline that is being read: `step "totals"`."""
+        """Return the part of the pipeline that is being read: `step "totals"`."""
         keys = [top.items[-1] for top in self._open[:2] if len(top.items) % 2]
         names = [key.value for key in keys if isinstance(key, Scalar)]
         if len(names) < 2 or names[0] not in SECTIONS:
@@ -223,7 +223,7 @@ class Composer:
         return f'{SECTIONS[names[0]]} "{names[1]}"'
 
     def _entries(self, items: list[Node]) -> Iterator[Entry]:
-        """The entries of a mapping, then what its `<<` bring in and it does not say itself."""
+        """Yield the entries of a mapping, then those that its `<<` add and it does not define."""
         merged: list[Node] = []
         names = set()
         for key, value in zip(items[::2], items[1::2], strict=True):
@@ -249,7 +249,7 @@ class Composer:
                     raise Stop(self._problem(node, TOO_MANY, ALIASES))
                 yield from node.entries
             elif not isinstance(node, Refused):
-                self._complain(node, '"<<" takes in a mapping, or a list of mappings')
+                self._complain(node, '"<<" takes a mapping, or a list of mappings')
 
     def _complain(self, node: Node, message: str, hint: str = "") -> None:
         self.problems.append(self._problem(node, message, hint))
@@ -258,7 +258,7 @@ class Composer:
         return Problem(message, self.file.place(node.start, node.end), hint, self._subject())
 
     def _quoting(self, start: int) -> str:
-        """The hint for an expression that begins with a sign of YAML's."""
+        """Return the hint for an expression that begins with a special character of YAML."""
         line = self.file.text[start:].split("\n", 1)[0]
         return quote_hint(re.split(r"\s+#|[\r,\]}]", line, maxsplit=1)[0])
 
@@ -275,6 +275,6 @@ class Composer:
 
 
 def span(event: Event) -> tuple[int, int]:
-    """Where an event begins and ends in the text."""
+    """Return the offsets at which an event begins and ends."""
     assert event.start_mark and event.end_mark
     return event.start_mark.index, event.end_mark.index

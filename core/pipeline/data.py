@@ -1,7 +1,7 @@
-"""The two values that the models get beside texts, dicts and lists, and how values are described.
+"""The two special values in the models' input, and the description of a value in a message.
 
-YAML's null comes as `NOTHING` and what has been reported already as `BROKEN`, because None means
-that a key is absent.
+YAML's null is passed as `NOTHING`, and a value that has been reported already as `BROKEN`, because
+None means that a key is absent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BROKEN: Final = _Mark("broken")
 
 
 def described(value: object) -> str:
-    """What came, for a message; a secret is not said."""
+    """Describe a value for a message, without showing a secret."""
     match value:
         case Text(secret=True):
             return str(value)

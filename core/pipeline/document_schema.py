@@ -1,7 +1,7 @@
-"""The JSON Schema (draft 2020-12) of a pipeline's file, so that editors complete and check it.
+"""The JSON Schema (draft 2020-12) of a pipeline's file, for completion and checks in editors.
 
-It says less than `headrace validate`, and nothing else: what it refuses is refused there too, but
-for numbers in quotes. Any value that is no free text may also be a text with `${...}` in it.
+It is less strict than `headrace validate`, and never stricter, except that it rejects numbers in
+quotes. Any value that is not free text may also be a text with `${...}` in it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ REPLACED: Json = {
 
 
 def json_schema(connectors: Connectors) -> Json:
-    """The schema of a document that may use these connectors."""
+    """Return the schema of a document that may use these connectors."""
     sections: dict[str, Json] = {
-        "sources": _named("source", "Where rows come from, each by a name of its own."),
-        "steps": _named("step", "What is done with them, each step by a name of its own."),
-        "sinks": _named("sink", "Where rows go, each by a name of its own."),
+        "sources": _named("source", "The inputs of the pipeline, each under its own name."),
+        "steps": _named("step", "The transformations of rows, each under its own name."),
+        "sinks": _named("sink", "The outputs of the pipeline, each under its own name."),
     }
     sections["steps"] |= {"type": ["object", "null"], "minProperties": 0}
     settings = {"settings": {"$ref": "#/$defs/settings"}}
@@ -58,10 +58,11 @@ def json_schema(connectors: Connectors) -> Json:
 
 
 def _step_schema(connectors: Connectors) -> Json:
-    """A step: at least one clause that does something by itself, or a union.
+    """Return the schema of a step.
 
-    Of those that keep state by key, one at most, or a class and the rules that it is handed; and
-    one of those that say what it reads.
+    A step has at least one clause that is complete by itself, or is a union. It has at most one
+    clause that keeps keyed state, or `process` and `broadcast` together, and exactly one clause
+    that names its inputs.
     """
     several = {"type": "array", "minItems": 2, "description": "A union needs no clause."}
     union = {"properties": {"from": several}}
@@ -79,7 +80,7 @@ def _named(definition: str, description: str) -> Json:
     return {
         "type": "object",
         "description": description,
-        # Without a type, for some readers of YAML take a step named "true" for a truth value.
+        # Without a type, because some YAML parsers read a step named "true" as a boolean.
         "propertyNames": {"pattern": name.json["pattern"]},
         "additionalProperties": {"$ref": f"#/$defs/{definition}"},
         "minProperties": 1,
@@ -87,7 +88,7 @@ def _named(definition: str, description: str) -> Json:
 
 
 def _end_schema(model: type[Part], kind: str, connectors: Connectors) -> Json:
-    """A source, a sink or a lookup: its own keys, and exactly one connector's."""
+    """Return the schema of a source, a sink or a lookup: its own keys, and one connector."""
     schema = part_schema(model)
     sides = {key: (c.doc, getattr(c, kind)) for key, c in connectors.items()}
     mine = {key: (doc, side) for key, (doc, side) in sides.items() if side is not None}
@@ -98,12 +99,12 @@ def _end_schema(model: type[Part], kind: str, connectors: Connectors) -> Json:
 
 
 def _options(schema: Json) -> Json:
-    """A connector's options; where none is required, its key may stand alone."""
+    """Return the schema of a connector's options; without required ones, its key may be empty."""
     return schema if "required" in schema else schema | {"type": ["object", "null"]}
 
 
 def part_schema(model: type[Part]) -> Json:
-    """The schema of a mapping with known keys."""
+    """Return the schema of a mapping with known keys."""
     schema: Json = {
         "type": "object",
         "description": " ".join((getdoc(model) or "").split()),
@@ -122,7 +123,7 @@ def part_schema(model: type[Part]) -> Json:
 
 
 def field_schema(model: type[Part], key: str) -> Json:
-    """The schema of what stands under a key."""
+    """Return the schema of the value of a key."""
     field = model.model_fields[model.written()[key]]
     reading, part = reading_of(field), part_of(field)
     if isinstance(reading, Variants):
@@ -132,7 +133,7 @@ def field_schema(model: type[Part], key: str) -> Json:
     elif part:
         schema = part_schema(part)
     else:
-        assert reading is not None, f"{model.__name__}.{key} says not how it is read"
+        assert reading is not None, f"{model.__name__}.{key} has no reading"
         schema = loosened(reading.json)
     default = default_of(field)
     described = {"description": field.description or ""}
@@ -148,7 +149,7 @@ def _variant(variants: Variants, word: str) -> Json:
 
 
 def loosened(schema: Json) -> Json:
-    """The schema, with `${...}` wherever it wants more than any text.
+    """Return the schema, extended by `${...}` wherever it is stricter than any text.
 
     >>> loosened({"type": "integer"})
     {'anyOf': [{'type': 'integer'}, {'$ref': '#/$defs/replaced'}]}

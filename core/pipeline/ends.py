@@ -1,4 +1,4 @@
-"""Sources and sinks: the one key that is a connector, its options, and the format beside it."""
+"""Sources and sinks of the document: the connector key, its options, and the format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ K = TypeVar("K", SourceKeys, SinkKeys)
 Kind = Literal["source", "sink"]
 
 
-# Keys that the columns of a part do not depend on: a mistake in one hides no other.
+# Keys that do not influence the columns of a part: an error in one hides no other error.
 SPARE: Mapping[Kind, Collection[str]] = {
     "source": ("format", "json", "csv", "event_time", "watermark", "on_error"),
     "sink": ("format", "json", "csv", "parallelism"),
@@ -32,7 +32,7 @@ SPARE: Mapping[Kind, Collection[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What stands in one source or sink: its keys with their values, its connector's apart."""
+    """A source or a sink as read: its own keys with their values, and those of its connector."""
 
     connector: Connector
     side: SourceSide | SinkSide
@@ -42,7 +42,7 @@ class End:
 
 
 class EndReader:
-    """Reads one source or sink."""
+    """A reader of one source or sink."""
 
     def __init__(
         self, kind: Kind, section: Section, connectors: Connectors, resolver: Resolver
@@ -54,7 +54,7 @@ class EndReader:
         self.findings: Findings = resolver.findings
 
     def read(self, model: type[K]) -> End | None:
-        """All of it, if it is sound."""
+        """Return the source or sink, if it is valid."""
         assert isinstance(self.section.node, MappingNode)
         entries = self.resolver.entries(self.section.node, self.section.subject)
         data = {
@@ -77,7 +77,7 @@ class EndReader:
         return key in self.connectors
 
     def _names(self) -> list[str]:
-        """The connectors that have this side."""
+        """Return the connectors that have this side."""
         return [name for name, c in self.connectors.items() if getattr(c, self.kind) is not None]
 
     def _keys(self, connector: Text | None, data: Mapping[Text, object]) -> Keys:
@@ -98,7 +98,7 @@ class EndReader:
         )
 
     def _like_a_connector(self, key: str, data: Mapping[Text, object]) -> bool:
-        """Whether an unknown key looks like a connector: with a mapping, or with nothing at all."""
+        """Whether an unknown key looks like a connector: it has a mapping, or no value."""
         return isinstance(data.get(Text(key)), dict) or data.get(Text(key)) is NOTHING
 
     def _choices(self) -> str:
@@ -148,11 +148,11 @@ class EndReader:
             return None
         section = Section(key, find(self.section, (key,)).node, self.section.subject, (key,))
         written = side.options.written()
-        # What makes columns cannot be spared: all that reads them would be wrong.
+        # An option that adds columns cannot be ignored: all readers of the columns would fail.
         made = getattr(side, "beside", None)
         makes_all = getattr(side, "columns", None) is not None
         spare = [k for k in written if not makes_all and (made is None or k != made.option)]
-        beside = SourceKeys if self.kind == "source" else SinkKeys
+        outer = SourceKeys if self.kind == "source" else SinkKeys
         return validated(
             side.options,
             {} if value is NOTHING else value,
@@ -162,14 +162,14 @@ class EndReader:
                 spare=spare,
                 spare_unknown=True,
                 meant=frozenset(k for k in data if k in written),
-                elsewhere=lambda k: f'it belongs beside "{key}"' if k in beside.written() else "",
+                elsewhere=lambda k: f'it belongs next to "{key}"' if k in outer.written() else "",
             ),
         )
 
     def _format_fits(
         self, connector: Connector, side: SourceSide | SinkSide, keys: SourceKeys | SinkKeys
     ) -> None:
-        """The format is one of the connector's, and the options are those of the format."""
+        """Check that the connector supports the format, and that the options belong to it."""
         chosen = keys.format
         if chosen is not None and chosen not in side.formats:
             self._no_format(connector, side, chosen)

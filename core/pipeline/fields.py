@@ -1,6 +1,6 @@
-"""How a field reads what is more than one scalar: lists of names, named expressions, columns.
+"""Field readings of more than one scalar: lists of names, named expressions, columns.
 
-Each reading answers with all that is wrong inside it, every error with its own place.
+Each reading reports all errors inside it, each with its own position.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from headrace.core.types import Schema, Type
 def _output(text: Text) -> Text:
     if text == "else":
         raise wrong(
-            text, 'the output "else" is there already: it takes the rows that no other takes'
+            text, 'the output "else" exists already: it takes the rows that no other output takes'
         )
     name.read(text)
     return text
@@ -45,7 +45,7 @@ output = Reads(name.wanted, _output, name.json)
 
 
 def attempt(gathered: Gathered, reading: Reading, value: object, *at: int | str) -> object:
-    """The value read, or None and what is wrong with it gathered."""
+    """Return the value as read, or collect its errors and return None."""
     try:
         return reading.read(value)
     except Unread as unread:
@@ -54,7 +54,7 @@ def attempt(gathered: Gathered, reading: Reading, value: object, *at: int | str)
 
 
 class OneOrMany(Reading):
-    """A word, or a list of words without repetition: `from`, `drop`, `partition_by`."""
+    """The reading of a word, or of a list of distinct words: `from`, `drop`, `partition_by`."""
 
     def __init__(self, each: Reading, wanted: str) -> None:
         self.each = each
@@ -74,7 +74,7 @@ class OneOrMany(Reading):
             word = attempt(gathered, self.each, item, at)
             if isinstance(word, Text):
                 if word in seen:
-                    gathered.add(wrong(item, f'"{word}" stands twice'), at)
+                    gathered.add(wrong(item, f'"{word}" is listed twice'), at)
                 seen[word] = None
         gathered.check()
         return tuple(seen)
@@ -87,18 +87,18 @@ class OneOrMany(Reading):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A column (or an output) and its expression; without one, the input's column of that name."""
+    """A column (or an output) and its expression; by default the input column of that name."""
 
     name: Text
     expression: Text | None
 
 
-ALL = "without select a step keeps its columns, and with adds to them"
+ALL = "without select, a step keeps its columns; with: adds columns"
 NULLS = "a column of nulls needs a type: cast(null as string)"
 
 
 class Assignments(Reading):
-    """A mapping of names to expressions; where allowed, a list of columns."""
+    """The reading of a mapping of names to expressions; where allowed, of a list of columns."""
 
     values: Reading = expression
 
@@ -117,7 +117,7 @@ class Assignments(Reading):
         self.json = {"oneOf": [mapping, array]} if lists else mapping
 
     def _instead(self, value: object) -> str:
-        """How to write what was written as one text."""
+        """Return the hint for a value that was written as one text."""
         if value == "*":
             return ALL
         if not self.lists or not isinstance(value, Text) or value.secret:
@@ -148,7 +148,7 @@ class Assignments(Reading):
         return tuple(found)
 
     def made(self, name: Text, value: object) -> Assignment:
-        """The assignment of what was read."""
+        """Return the assignment of a value that was read."""
         assert isinstance(value, Text)
         return Assignment(name, value)
 
@@ -158,9 +158,9 @@ class Assignments(Reading):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A declared schema, with the texts that declared it.
+    """A declared schema, with the texts that declare it.
 
-    Those of `broken` are declared as well, but with a type that could not be read.
+    The columns in `broken` are declared too, but with a type that could not be read.
     """
 
     schema: Schema
@@ -170,7 +170,7 @@ class Columns:
 
 
 class TypeReading(Reading):
-    """The text of a column's type."""
+    """The reading of a column's type."""
 
     def __init__(self) -> None:
         self.wanted = "a type such as bigint"
@@ -188,7 +188,7 @@ class TypeReading(Reading):
 
 
 class ColumnTypes(Reading):
-    """A mapping of columns to types."""
+    """The reading of a mapping of columns to types."""
 
     def __init__(self) -> None:
         self.wanted = "columns and their types, as in {id: bigint, name: string}"
@@ -224,7 +224,7 @@ class ColumnTypes(Reading):
 
 @dataclass(frozen=True, slots=True)
 class Explode:
-    """One row an element of `array`, the element in the column `name`."""
+    """One row for each element of `array`, with the element in the column `name`."""
 
     name: Text
     array: Text
@@ -235,7 +235,7 @@ OUTER = "Keep a row whose array is empty or null, with a null in the column."
 
 
 class Exploding(Reading):
-    """A mapping of one new column to an array column, with `outer`."""
+    """The reading of a mapping of one new column to an array column, with `outer`."""
 
     def __init__(self) -> None:
         self.wanted = "one column and the array it comes from, as in {item: items}"
@@ -273,20 +273,20 @@ class Exploding(Reading):
 
 @dataclass(frozen=True, slots=True)
 class OnError:
-    """What becomes of a row that fails: the job fails, it is skipped, or it goes to a stream."""
+    """The action for a row that fails: fail the job, skip the row, or write it to a stream."""
 
     action: Literal["fail", "skip", "to"] = "fail"
     to: Text | None = None
 
 
 class ErrorStream(Part):
-    """Where rows go that fail."""
+    """The stream of rows that fail."""
 
     to: Name = Field(description="A stream that steps and sinks can read.")
 
 
 class OnErrorReading(Reading):
-    """`fail`, `skip` or `{to: name}`."""
+    """The reading of `fail`, `skip` or `{to: name}`."""
 
     part = ErrorStream
 
@@ -306,7 +306,7 @@ class OnErrorReading(Reading):
 
 
 class Variants(Reading):
-    """A mapping whose keys depend on one word in it, as a restart's on its strategy."""
+    """The reading of a mapping whose keys depend on one word in it: a restart's on its strategy."""
 
     def __init__(self, key: str, models: Mapping[str, type[Part]], default: str) -> None:
         self.key = key
@@ -322,7 +322,7 @@ class Variants(Reading):
         return self.model(word if isinstance(word, str) else "").model_validate(value)
 
     def model(self, word: str) -> type[Part]:
-        """The model for that word, or else the default's, which refuses a wrong word."""
+        """Return the model for a word; for an unknown one the default model, which rejects it."""
         return self.models.get(word, self.models[self.default])
 
     def _short(self, value: object) -> str:

@@ -1,7 +1,7 @@
 """A text that problems point into: a pipeline's file, or one `--set` argument.
 
-Everything behind the reader speaks of offsets into this text; lines and columns are worked out only
-for what is shown. Lines end as editors end them (LF, CRLF, CR), whatever YAML also takes for one.
+All later stages use offsets into this text; lines and columns are computed only for display. Lines
+end as in editors (LF, CRLF, CR), although YAML accepts more line breaks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, eq=False)
 class File:
-    """A name and a text. An argument has no lines: its places carry the line number 0."""
+    """A name and a text. An argument has no lines: its positions have the line number 0."""
 
     name: str
     text: str
@@ -30,7 +30,10 @@ class File:
         return [0, *(end.end() for end in LINE_END.finditer(self.text))]
 
     def place(self, start: int, end: int) -> Place:
-        """The characters `[start, end)`, cut at the end of their first line; at least one."""
+        """Return the position of the characters `[start, end)`, cut at the end of the first line.
+
+        It has at least one character.
+        """
         index = bisect_right(self._starts, start) - 1
         first = self._starts[index]
         line = self._line(index)
@@ -39,11 +42,11 @@ class File:
         return Place(self.name, 0 if self.argument else index + 1, column + 1, length, line)
 
     def whole(self) -> Place:
-        """The file itself, for what is wrong with all of it."""
+        """Return the position of the file itself, for problems with the whole file."""
         return Place(self.name, 0, 0, 0, "")
 
     def _line(self, index: int) -> str:
-        # Kept, because a line may be as long as the file and carry many problems.
+        # Cached, because a line may be as long as the file and have many problems.
         if index not in self._lines:
             ends = self._starts[index + 1] if index + 1 < len(self._starts) else len(self.text)
             self._lines[index] = self.text[self._starts[index] : ends].rstrip("\r\n")

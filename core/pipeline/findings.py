@@ -1,8 +1,8 @@
 """The problems of one document while it is read.
 
-A file of a megabyte can have tens of thousands of mistakes: nobody reads them, and looking for what
-each name was meant to be would take minutes. So their number is limited, and hints are only worked
-out for those that are kept.
+A file of a megabyte can have tens of thousands of errors: a list of all is of no use, and searching
+for the name that each of them may mean would take minutes. Their number is therefore limited, and
+hints are computed only for the problems that are retained.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ MAX_PROBLEMS = 200
 
 
 class Findings:
-    """Gathers problems up to a limit."""
+    """A list of problems with a limit."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     @property
     def full(self) -> bool:
-        """Whether no more are taken."""
+        """Whether the limit is reached."""
         return len(self.problems) >= MAX_PROBLEMS
 
     def add(
@@ -33,11 +33,11 @@ class Findings:
         subject: str = "",
         severity: Severity = "error",
     ) -> None:
-        """Note a problem."""
+        """Add a problem; its hint is computed only if the limit is not reached."""
         if not self.full:
             shown = hint if isinstance(hint, str) else hint()
             self.problems.append(Problem(message, place, shown, subject, severity))
 
     def extend(self, problems: Iterable[Problem]) -> None:
-        """Note problems that are made already."""
+        """Add problems up to the limit."""
         self.problems += list(problems)[: max(0, MAX_PROBLEMS - len(self.problems))]

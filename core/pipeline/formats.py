@@ -1,4 +1,4 @@
-"""The formats that stand beside a connector, and their options."""
+"""The record formats of connectors, and their options."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FormatName = Literal["json", "csv", "parquet", "raw"]
 
 
 class JsonOptions(Part):
-    """One JSON object a line, or a message."""
+    """One JSON object per line, or per message."""
 
     epoch: Annotated[Literal["s", "ms", "us", "ns"] | None, choice("s", "ms", "us", "ns")] = Field(
         None,
-        description="Timestamps are whole numbers in this unit since 1970; by default they are "
-        "ISO-8601 texts.",
+        description="Timestamps are whole numbers of this unit since 1970; by default they are "
+        "ISO 8601 texts.",
     )
 
 
@@ -33,7 +33,7 @@ def _delimiter(text: Text) -> Text:
 
 
 def _quote(text: Text) -> Text:
-    # What may stand in numbers, times and the words for them would have to be doubled there.
+    # A quote that occurs in numbers, times or booleans would have to be doubled there.
     if text.isalnum() or text in "+-.:":
         raise Unfit
     return _delimiter(text)
@@ -56,15 +56,15 @@ class CsvOptions(Part):
 
     header: Flag = Field(True, description="Whether the first line names the columns.")
     delimiter: Annotated[Text, DELIMITER] = Field(
-        Text(","), description="What stands between two fields."
+        Text(","), description="The character between two fields."
     )
     quote: Annotated[Text, QUOTE] = Field(
-        Text('"'), description="What stands around a field with a delimiter."
+        Text('"'), description="The character around a field that contains a delimiter."
     )
     null: AnyText = Field(Text(""), description="The unquoted text that means null.")
 
     def clash(self) -> tuple[str, str] | None:
-        """The option that cannot stand beside the others, and what was wanted of it."""
+        """Return the option that conflicts with the others, and what was wanted instead."""
         if self.delimiter == self.quote:
             key = "quote" if "quote" in self.model_fields_set else "delimiter"
             other = "delimiter" if key == "quote" else "quote"

@@ -1,4 +1,4 @@
-"""A function or a class in a user's file, as a document names it."""
+"""References to functions and classes in user files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from headrace.core.pipeline.values import Reads, Unfit
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function in a user's file: `scoring.py:score`, as written and as found."""
+    """A reference to a function in a user's file, as in `scoring.py:score`."""
 
     text: Text
     file: str
     name: str
 
     def path(self, folder: Path) -> Path:
-        """The file; a relative one stands in the folder of the pipeline."""
+        """Return the path of the file; a relative one is in the folder of the pipeline."""
         return folder / self.file
 
 

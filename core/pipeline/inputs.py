@@ -1,4 +1,4 @@
-"""What a step reads: what stands under `from`, or the two inputs of a clause in its place."""
+"""The inputs of a step: the streams of `from`, or the two inputs of a clause in its place."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from headrace.core.pipeline.rule import Rule
 from headrace.core.pipeline.text import Text
 
 TWO_SIDED = ("join", "connect")
-"""Clauses that name two inputs, in the place of `from`."""
+"""Clauses that name two inputs and replace `from`."""
 
 
 def two_sided(data: Mapping[Text, object]) -> Text | None:
-    """The clause that stands in the place of `from`, where it stands."""
+    """Return the key of the clause that replaces `from`, if there is one."""
     return next((key for key in data if key in TWO_SIDED), None)
 
 
 def read_by(step: StepKeys) -> tuple[Text, ...]:
-    """The streams that a step reads."""
+    """Return the streams that a step reads."""
     if step.join is not None:
         return step.join.left.from_, step.join.right.from_
     if step.connect is not None:
@@ -29,18 +29,18 @@ def read_by(step: StepKeys) -> tuple[Text, ...]:
 
 
 def has_two_inputs(step: StepKeys) -> bool:
-    """Whether its class, if it has one, is handed rows of two inputs."""
+    """Whether the class of the step, if it has one, receives rows of two inputs."""
     return step.connect is not None or step.broadcast is not None
 
 
 def called(step: StepKeys) -> tuple[Text | None, Text | None]:
-    """How a step calls its two inputs, where it gives them another name."""
+    """Return the other names that a step gives to its two inputs; None where it gives none."""
     if step.join is not None:
         return step.join.left.as_, step.join.right.as_
     return None, step.broadcast.rules.as_ if step.broadcast else None
 
 
 def beside_from(clause: str) -> Rule:
-    """A step that says twice what it reads."""
-    message = f'"from" stands beside "{clause}"'
-    return Rule(("from",), message, f"it reads what {clause} names: left and right")
+    """Return the violation of a step that names its inputs twice."""
+    message = f'"from" does not go with "{clause}"'
+    return Rule(("from",), message, f"the step reads the inputs of {clause}: left and right")

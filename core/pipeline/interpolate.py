@@ -1,7 +1,8 @@
-"""`${env:NAME}`, `${file:path}` and `${secret:NAME}` inside scalars, after YAML has been read.
+"""Replacement of `${env:NAME}`, `${file:path}` and `${secret:NAME}` in scalars, after YAML is read.
 
-So a value from outside can never change the document's structure. What is put in is not looked at
-again. `$${` writes `${` as it stands. A text that a secret went into is marked for ever.
+A value from outside can therefore never change the document's structure. Inserted text is not
+searched for further replacements. `$${` writes a literal `${`. A text that contains a secret stays
+marked as secret.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ KINDS = "${env:NAME}, ${env:NAME:-default}, ${file:path} or ${secret:NAME}"
 
 
 class Missing(Exception):
-    """Nothing can be put here; says why, and what would help."""
+    """An error: there is no value to insert, for this reason and with this hint."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -39,20 +40,20 @@ class Missing(Exception):
 
 @dataclass(slots=True)
 class Replaced:
-    """A scalar's value while it is being made."""
+    """A scalar's value while it is built."""
 
     parts: list[str] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     secret: bool = False
 
     def put(self, start: int, end: int, text: str) -> None:
-        """A text in the place of the characters `[start, end)` of the scalar."""
+        """Insert a text in place of the characters `[start, end)` of the scalar."""
         self.pieces.append(Piece(start, end, len(text)))
         self.parts.append(text)
 
 
 class Interpolator:
-    """Replaces within one document. Files are read once; what is put in has a limit in all."""
+    """The replacements of one document. Each file is read once; their total size has a limit."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.folder = folder
@@ -66,7 +67,7 @@ class Interpolator:
         }
 
     def text(self, scalar: Scalar, subject: str = "") -> tuple[Text | None, list[Problem]]:
-        """The value with everything put in; or none, and what could not be."""
+        """Return the value after all replacements; or None and the problems."""
         if "${" not in scalar.value:
             return Text(scalar.value, scalar), []
         raw = Text(scalar.value, scalar)
@@ -97,16 +98,16 @@ class Interpolator:
             return done.put(found.start(), end, "${")
         body = value[found.end() : end - 1]
         if value[end - 1] != "}" or end == found.end():
-            raise Missing('this "${" is not closed', 'add a "}"; "$${" writes "${" as it stands')
+            raise Missing('this "${" is not closed', 'add a "}"; "$${" writes a literal "${"')
         if "${" in body:
-            raise Missing('a "${" cannot stand inside another', "one default, without ${ in it")
+            raise Missing('a "${" cannot be inside another', "a default has no ${ in it")
         kind, _, rest = body.partition(":")
         if kind not in self._sources:
             raise self._unknown(body, kind)
         text = self._sources[kind](rest)
         self._left -= len(text)
         if self._left < 0:
-            raise Missing(f"what is put in here passes {MAX_TOTAL // 2**20} MB in all")
+            raise Missing(f"the inserted texts exceed {MAX_TOTAL // 2**20} MB in total")
         done.put(found.start(), end, text)
         done.secret = done.secret or kind == "secret"
 
@@ -115,7 +116,7 @@ class Interpolator:
         near = nearest(kind, self._sources) if ":" in body else ""
         hint = f"did you mean ${{{near}:{body.partition(':')[2]}}}?" if near else ""
         if not near and VARIABLE.fullmatch(name):
-            hint = f'did you mean ${{env:{body}}}? "$${{" writes "${{" as it stands'
+            hint = f'did you mean ${{env:{body}}}? "$${{" writes a literal "${{"'
         return Missing(f'wanted {KINDS}, got "${{{body}}}"', hint)
 
     def _variable(self, rest: str) -> str:
@@ -173,7 +174,7 @@ def _read(path: Path, what: str) -> str:
     try:
         if not path.is_file():
             raise Missing(
-                f"{what} {'is a folder' if path.is_dir() else 'is not there'}", _near(path)
+                f"{what} {'is a folder' if path.is_dir() else 'does not exist'}", _near(path)
             )
         with path.open("rb") as opened:
             content = opened.read(MAX_FILE + 1)

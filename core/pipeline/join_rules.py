@@ -1,4 +1,4 @@
-"""What in a join makes sense beside what."""
+"""The rules for which clauses and keys of a join go together."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ UNMATCHED = ("left", "right", "full", "semi", "anti")
 
 
 def check(join: Join, window: Window | None) -> Iterator[Rule]:
-    """What does not go together, in the clause itself and with the step's window."""
+    """Yield the rules that the join violates, in itself and with the step's window."""
     given: list[str] = [key for key in ("within", "as_of") if key in join.model_fields_set]
     if window is not None:
         given.append("window")
     if len(given) > 1:
         at = (given[1],) if given[1] == "window" else ("join", given[1])
-        yield Rule(at, f'"{given[1]}" stands beside "{given[0]}"', ONE)
+        yield Rule(at, f'"{given[1]}" does not go with "{given[0]}"', ONE)
     if join.ttl is not None and given and given[0] != "as_of":
-        yield Rule(("join", "ttl"), f'"ttl" stands beside "{given[0]}"', _forgets(given[0]))
+        yield Rule(("join", "ttl"), f'"ttl" does not go with "{given[0]}"', _forgets(given[0]))
     if join.as_of and join.type not in ("inner", "left"):
         message = f"join.type: as_of is for inner and left joins, got {join.type}"
         yield Rule(("join", "type"), message, of_value=True)
@@ -35,8 +35,8 @@ def check(join: Join, window: Window | None) -> Iterator[Rule]:
 
 def _forgets(given: str) -> str:
     if given == "within":
-        return "rows are forgotten when none within the bounds can come any more"
-    return "a window is forgotten when it is over"
+        return "rows are dropped when no row within the bounds can arrive any more"
+    return "a window is dropped when it ends"
 
 
 def _late_to(join: Join, given: list[str]) -> Iterator[Rule]:
@@ -47,11 +47,11 @@ def _late_to(join: Join, given: list[str]) -> Iterator[Rule]:
         hint = "as in late_to: {left: late_orders, right: late_payments}"
         yield Rule(("join", "late_to"), "join.late_to: wanted left or right, got none", hint)
     elif late.left == late.right:
-        message = "join.late_to: both inputs have columns of their own, and need a stream each"
+        message = "join.late_to: the inputs have different columns, and need a stream each"
         yield Rule(("join", "late_to", "right"), message)
     of_time = given or (join.ttl is not None and join.ttl.time == "event")
     if not of_time:
-        message = 'join: "late_to" needs within, as_of, ttl or window beside it'
+        message = 'join: "late_to" needs within, as_of, ttl or window'
         yield Rule(("join", "late_to"), message, "rows are never late otherwise")
 
 
@@ -64,12 +64,12 @@ def _window(join: Join, window: Window) -> Iterator[Rule]:
         message = 'window: "count" does not go with "join"'
         yield Rule(("window", "count"), message, f"windows of a join are {shapes}")
     if window.time == "processing":
-        message = "window: a join goes by the time of its rows"
+        message = "window: a join goes by event time"
         yield Rule(("window", "time"), message, "leave out time: processing")
     if window.late_to is not None:
-        hint = "join: {late_to: {left: ..., right: ...}}: each input has columns of its own"
+        hint = "join: {late_to: {left: ..., right: ...}}: a stream for each input"
         yield Rule(("window", "late_to"), 'window: "late_to" does not go with "join"', hint)
     if window.lateness and join.type in UNMATCHED:
         message = f"window: lateness is for inner joins, got {join.type}"
-        hint = "a row that met none would have to be taken back"
+        hint = "a row emitted without a match would have to be retracted"
         yield Rule(("window", "lateness"), message, hint)

@@ -1,6 +1,6 @@
-"""The clause `join`: two inputs, by what their rows meet, and how far apart in time.
+"""The clause `join`: two inputs, the condition by which rows match, and their distance in time.
 
-What only makes sense beside something else is looked at in `join_rules`.
+The rules for keys that go together are in `join_rules`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ distance = Reads(
 
 
 class Input(Part):
-    """One of the two inputs, with the name that it has in `on` and `select`."""
+    """One of the two inputs, and its name in `on` and `select`."""
 
     from_: StreamName = Field(alias="from", description="The source, step or output to read.")
     as_: Name | None = Field(
-        None, alias="as", description="What it is called here; by default as what it reads."
+        None, alias="as", description="Its name in this step; by default the name in `from`."
     )
 
 
 class InputReading(Reading):
-    """The name of a stream, or a mapping that also gives it another name."""
+    """The reading of a stream's name, or of a mapping that also gives it another name."""
 
     part = Input
 
@@ -76,7 +76,7 @@ class InputReading(Reading):
 
 
 class WithinReading(Reading):
-    """How much later the right row may be: two bounds, or one for both directions."""
+    """The reading of the time between left and right rows: two bounds, or one for both sides."""
 
     def __init__(self) -> None:
         bounds = {"type": "array", "items": distance.json, "minItems": 2, "maxItems": 2}
@@ -96,46 +96,47 @@ class WithinReading(Reading):
         least, most = bounds
         assert isinstance(least, timedelta) and isinstance(most, timedelta)
         if least > most:
-            hint = f"the lesser one first: [{value[1]}, {value[0]}]"
+            hint = f"the smaller one first: [{value[1]}, {value[0]}]"
             raise wanted(value[0], f"at most {value[1]}", hint)
         return least, most
 
 
 class LateTo(Part):
-    """Streams for the rows of each input that come too late; by default they are counted."""
+    """Streams for the late rows of each input; by default late rows are counted and dropped."""
 
-    left: Name | None = Field(None, description="Late rows of the left input, as they came.")
-    right: Name | None = Field(None, description="Late rows of the right input, as they came.")
+    left: Name | None = Field(None, description="Late rows of the left input, unchanged.")
+    right: Name | None = Field(None, description="Late rows of the right input, unchanged.")
 
 
 class Join(Part):
-    """Rows of two inputs side by side. Names of both are written `left_name.column`.
+    """A join of the rows of two inputs. A column that both have is written `left_name.column`.
 
-    Rows meet for ever, unless one of `within`, `as_of`, `ttl` or the step's `window` says when.
+    Rows match without a limit in time, unless one of `within`, `as_of`, `ttl` or the step's
+    `window` sets one.
     """
 
     left: Annotated[Input, InputReading()] = Field(description="The first input.")
     right: Annotated[Input, InputReading()] = Field(description="The second input.")
     on: Expression = Field(
-        description="What must be true: at least one equality between the inputs, and any other "
+        description="The join condition: at least one equality between the inputs, and any other "
         "conditions, as in `a.id = b.id and a.price > b.price`. Null equals nothing."
     )
     type: Annotated[JoinType, choice(*JOIN_TYPES)] = Field(
         "inner",
-        description="Which rows that meet none go out, with nulls beside them; `semi` and `anti` "
-        "have left rows alone, that meet one or none.",
+        description="Which rows without a match are emitted, with nulls for the other input; "
+        "`semi` and `anti` emit only left rows, those with a match or those without.",
     )
     within: Annotated[tuple[timedelta, timedelta] | None, WithinReading()] = Field(
         None,
-        description="How much later than the left row the right one may be, both ends in: "
-        "`[-10s, 5s]`; `10s` is `[-10s, 10s]`.",
+        description="How much later than the left row the right row may be, bounds included: "
+        "`[-10s, 5s]`; `10s` means `[-10s, 10s]`.",
     )
     as_of: Flag = Field(
-        False, description="For each left row the latest right one that is not later than it."
+        False, description="Each left row matches the latest right row that is not later than it."
     )
     ttl: TimeToLive | None = Field(
-        None, description="Rows further apart than this do not meet, and are forgotten."
+        None, description="Rows further apart than this do not match, and are dropped."
     )
     late_to: LateTo | None = Field(
-        None, description="Streams for rows that come too late: `{left: name, right: name}`."
+        None, description="Streams for rows that arrive too late: `{left: name, right: name}`."
     )

@@ -1,7 +1,7 @@
-"""The clauses of steps that keep state by key: key, aggregate, apply, top, dedup, ttl.
+"""The clauses of steps with keyed state: key, aggregate, apply, top, dedup, ttl.
 
-Each mapping here reads its own keys. What only makes sense beside something else, as `every` beside
-`slide`, is looked at in `keyed_rules`.
+Each mapping here reads its own keys. The rules for keys that go together, such as `every` with
+`slide`, are in `clause_rules`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from headrace.core.types import Type
 
 
 class Ttl(Part):
-    """How long a key is remembered after its last row."""
+    """The time for which the state of a key is stored after its last row."""
 
     after: Length = Field(description="How long.")
-    time: Time = Field("event", description="By the time of rows, or `processing`, the wall clock.")
+    time: Time = Field("event", description="In event time, or `processing`, the wall clock.")
 
 
 class TtlReading(Reading):
-    """A duration, or a mapping that also says of which time."""
+    """The reading of a duration, or of a mapping that also names the time it is measured in."""
 
     part = Ttl
 
@@ -67,7 +67,7 @@ class TtlReading(Reading):
 
 
 class KeyReading(Reading):
-    """A column, a list of columns, or a mapping of names to expressions."""
+    """The reading of a column, a list of columns, or a mapping of names to expressions."""
 
     def __init__(self) -> None:
         self.wanted = "a column, a list of columns, or a mapping such as {day: to_date(at)}"
@@ -85,21 +85,21 @@ class KeyReading(Reading):
 
 
 class PythonAggregate(Part):
-    """An aggregate of your own, in the place of an expression: a class with `partial`, `merge` and
-    `finish`, each of which is called once a group of rows. [Windows](windows.md) has an example.
+    """A user-defined aggregate, in place of an expression: a class with `partial`, `merge` and
+    `finish`, each called once per group of rows. [Windows](windows.md) has an example.
     """
 
-    python: ClassName = Field(description="The file, beside the pipeline, and the class.")
+    python: ClassName = Field(description="The file, next to the pipeline, and the class.")
     of: Annotated[
         tuple[Text, ...], OneOrMany(expression, "an expression, or a list of expressions")
-    ] = Field(description="What `partial` gets of the rows: a column, or several, each a Series.")
+    ] = Field(description="The arguments of `partial`: one or several columns, each a Series.")
     returns: Annotated[tuple[Type, bool], TypeReading()] = Field(
-        description="The type of what `finish` returns."
+        description="The type of the value that `finish` returns."
     )
 
 
 class AggregateReading(Reading):
-    """An expression over the rows of a group, or a class of the user's."""
+    """The reading of an expression over the rows of a group, or of a user-defined aggregate."""
 
     wanted = expression.wanted
 
@@ -143,18 +143,18 @@ PYTHON = "{python: w.py:P99, of: [amount], returns: double}"
 
 @dataclass(frozen=True, slots=True)
 class UserAssignment(Assignment):
-    """A column that a class of the user's makes."""
+    """A column that a user-defined aggregate computes."""
 
     python: PythonAggregate
 
 
 class AggregatesReading(Assignments):
-    """A mapping of names to expressions over the rows of a group."""
+    """The reading of a mapping of names to expressions over the rows of a group."""
 
     values = AggregateReading()
 
     def made(self, name: Text, value: object) -> Assignment:
-        """The assignment of what was read."""
+        """Return the assignment of a value that was read."""
         if isinstance(value, PythonAggregate):
             return UserAssignment(name, None, value)
         assert isinstance(value, Text)
@@ -172,46 +172,47 @@ TimeToLive = Annotated[Ttl, TtlReading()]
 
 
 class Apply(Part):
-    """A Python function over all rows of a key and window, which returns rows, or none."""
+    """A Python function over all rows of a key and window, which returns any number of rows."""
 
-    python: FunctionName = Field(description="The file, beside the pipeline, and the function.")
+    python: FunctionName = Field(description="The file, next to the pipeline, and the function.")
     returns: Types = Field(description="The columns that it returns, and their types.")
     of: ColumnNames | None = Field(
-        None, description="The columns that it gets of the rows; by default all."
+        None, description="The columns that are passed to it; by default all."
     )
 
 
 class Top(Part):
-    """The first rows of each key (and window) in an order; a column `rank` counts them from 1."""
+    """The first rows of each key (and window) in an order; the column `rank` counts them from 1."""
 
     n: Count = Field(description="How many rows of each key.")
     by: Rankings = Field(
-        description="The order: an expression, `asc` or `desc` behind it, and `nulls first` or "
-        "`nulls last`; or a list of them. `asc` and nulls first, `desc` and nulls last by default."
+        description="The order: an expression, then `asc` or `desc`, then `nulls first` or "
+        "`nulls last`; or a list of these. The default is `asc`; nulls are first with `asc` and "
+        "last with `desc`."
     )
 
 
 class Dedup(Part):
-    """One row a key."""
+    """One row per key."""
 
-    key: Key = Field(description="What makes rows the same: columns, or named expressions.")
+    key: Key = Field(description="The key by which rows are equal: columns, or named expressions.")
     keep: Annotated[Literal["first", "last"], choice("first", "last")] = Field(
         "first",
-        description="The `first` row that comes, or the `last`, which replaces those before it.",
+        description="The `first` row of a key, or the `last`, which replaces the rows before it.",
     )
     order: Annotated[Literal["arrival", "event_time"], choice("arrival", "event_time")] = Field(
         "arrival",
-        description="What first and last mean: as rows come, or by `event_time`, for which they "
-        "wait until the watermark has passed them.",
+        description="The order that defines first and last: that of `arrival`, or of `event_time`, "
+        "for which rows wait until the watermark has passed them.",
     )
     ttl: Annotated[timedelta | None, length] = Field(
-        None, description="A key is forgotten so long after its last row; by default never."
+        None, description="How long after its last row a key expires; by default never."
     )
     time: Time = Field(
-        "event", description="The time of `ttl`: of rows, or `processing`, the wall clock."
+        "event", description="The time of `ttl`: event time, or `processing`, the wall clock."
     )
     late_to: Name | None = Field(
         None,
-        description="With `order: event_time`, a stream for rows that come behind the watermark, "
-        "as they came to the step; by default they are counted and dropped.",
+        description="With `order: event_time`, a stream for rows that arrive after the watermark "
+        "has passed them, unchanged; by default they are counted and dropped.",
     )

@@ -1,4 +1,4 @@
-"""Whether the users' code that a step's windows name is in its files."""
+"""Checks of the user code that the windows and aggregates of a step refer to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.core.pipeline.model import StepKeys
 
 
 def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Findings) -> None:
-    """Note what is not there, or is something else."""
+    """Report functions and classes that are missing or are of the wrong kind."""
     users = [each for each in step.aggregate or () if isinstance(each, UserAssignment)]
     functions: list[tuple[str, Function]] = []
     if step.apply is not None:

@@ -1,8 +1,8 @@
-"""What in a keyed step makes sense beside what.
+"""The rules for which clauses and keys of a step go together.
 
-`shape` looks at the keys as they are written, before their values are read: without exactly one
-shape there is no window, and without exactly one of `aggregate`, `top` and `dedup` nobody knows
-what comes out. `check` looks at a step whose clauses could all be read.
+`check_shape` sees the keys as written, before their values are read: a window needs exactly one
+shape, and the output of a step is unknown without exactly one of `aggregate`, `top` and `dedup`.
+`check_step` sees a step whose clauses are all valid.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Data: TypeAlias = Mapping[Text, object]
 
 KEYED = ("join", "broadcast", "aggregate", "apply", "top", "dedup", "process")
 RULED = {"broadcast", "process"}
-"""A class that is handed the rows of a small stream."""
+"""The two clauses of a class that receives the rows of a small stream."""
 IN_TIME = ("tumble", "slide", "session", "cumulate")
 ONE_SHAPE = f"window: wanted one of {', '.join(SHAPES)}, got"
 APART = "put it into a step of its own"
 
 
 def shape(data: Data, complain: Callable[[Rule], None]) -> bool:
-    """Whether it is clear what the step makes; what is not is reported."""
+    """Whether the output of the step is defined; report why, if it is not."""
     kinds = [key for key in data if key in KEYED]
     several = len(kinds) > 1 and {*kinds} != RULED
     if several:
-        complain(Rule((kinds[1],), f'"{kinds[1]}" stands beside "{kinds[0]}"', APART))
+        complain(Rule((kinds[1],), f'"{kinds[1]}" does not go with "{kinds[0]}"', APART))
     window = data.get(Text("window"))
     found = _shape_problem(window) if isinstance(window, dict) else None
     if found:
@@ -53,7 +53,7 @@ def _shape_problem(window: Data) -> Rule | None:
 
 
 def check(step: StepKeys, data: Data) -> Iterator[Rule]:
-    """What does not go together."""
+    """Yield the rules that a step violates."""
     kinds = [key for key in KEYED if key in data]
     in_process = {*kinds} == RULED
     if in_process:
@@ -67,8 +67,8 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
         yield from _lateness(window, shape_of(window))
         yield from _firing(window, shape_of(window))
         if window.late_to is not None and "with" in data:
-            message = "late_to hands on rows as they came, and with has changed them"
-            yield Rule(("window", "late_to"), message, "put with into a step before")
+            message = 'late_to emits rows as they arrived, but "with" has changed them'
+            yield Rule(("window", "late_to"), message, 'move "with" to an earlier step')
         if kinds == ["top"]:
             yield from _top(window)
     if step.lookup is not None:
@@ -88,66 +88,66 @@ def check(step: StepKeys, data: Data) -> Iterator[Rule]:
 MISSING = {
     "key": "as in aggregate: {n: count(*)}",
     "window": "as in aggregate: {n: count(*)}",
-    "ttl": "it says when a key is forgotten",
+    "ttl": "it sets when a key expires",
 }
-IN_JOIN = {"key": "its key stands in on", "ttl": "it belongs inside: join: {ttl: ...}"}
+IN_JOIN = {"key": "on has the key of a join", "ttl": "it belongs inside: join: {ttl: ...}"}
 IN_PROCESS = {
-    "window": "timers say when something is over: see headrace.core.process",
+    "window": "timers take the place of windows: see headrace.core.process",
     "ttl": 'each state has its own: value("bigint", ttl="1h")',
 }
 IN_DEDUP = {
     "key": "it belongs inside: dedup: {key: ...}",
-    "window": "what is old is forgotten by dedup: {ttl: 1h}",
+    "window": "dedup: {ttl: 1h} drops old keys",
     "ttl": "it belongs inside: dedup: {ttl: ...}",
 }
 
 
 def _clauses(data: Data, kinds: list[str]) -> Iterator[Rule]:
-    """Which clauses of a step need, or refuse, which others."""
+    """Yield the violations of clauses that need or exclude other clauses."""
     dedups = kinds == ["dedup"]
     for key in ("key", "window", "ttl"):
         if key in data and dedups:
-            yield Rule((key,), f'"{key}" stands beside "dedup"', IN_DEDUP[key])
+            yield Rule((key,), f'"{key}" does not go with "dedup"', IN_DEDUP[key])
         elif key in data and key in IN_JOIN and kinds == ["join"]:
-            yield Rule((key,), f'"{key}" stands beside "join"', IN_JOIN[key])
+            yield Rule((key,), f'"{key}" does not go with "join"', IN_JOIN[key])
         elif key in data and key in IN_PROCESS and kinds == ["process"]:
-            yield Rule((key,), f'"{key}" stands beside "process"', IN_PROCESS[key])
+            yield Rule((key,), f'"{key}" does not go with "process"', IN_PROCESS[key])
         elif key in data and kinds == ["broadcast"]:
-            yield Rule((key,), f'"{key}" stands beside "broadcast"', APART)
+            yield Rule((key,), f'"{key}" does not go with "broadcast"', APART)
         elif key in data and not kinds:
-            yield Rule((key,), f'"{key}" needs "aggregate" or "top" beside it', MISSING[key])
+            yield Rule((key,), f'"{key}" needs "aggregate" or "top"', MISSING[key])
     if kinds == ["apply"] and "window" not in data:
         hint = "window: global is all rows of a key"
-        yield Rule(("apply",), '"apply" needs "window" beside it', hint)
+        yield Rule(("apply",), '"apply" needs "window"', hint)
     if "having" in data and "aggregate" not in data:
-        yield Rule(("having",), '"having" needs "aggregate" beside it', '"where" filters rows')
+        yield Rule(("having",), '"having" needs "aggregate"', '"where" filters rows')
     if "ttl" in data and "window" in data and not dedups:
-        hint = "a window is forgotten when it is over"
-        yield Rule(("ttl",), '"ttl" stands beside "window"', hint)
+        hint = "a window is dropped when it ends"
+        yield Rule(("ttl",), '"ttl" does not go with "window"', hint)
     for key in ("explode", "map", "lookup"):
         if key in data and kinds:
-            yield Rule((key,), f'"{key}" stands beside "{kinds[0]}"', APART)
+            yield Rule((key,), f'"{key}" does not go with "{kinds[0]}"', APART)
 
 
 BEFORE = ("explode", "where", "map", "with", "lookup")
 
 
 def _first(data: Data, clause: str) -> Iterator[Rule]:
-    """A class of two inputs is handed their rows as they come."""
+    """Yield the violations of clauses that would change rows before a class of two inputs."""
     for key in BEFORE:
         if key in data:
-            hint = "put it into a step before, one for each input"
-            yield Rule((key,), f'"{key}" stands beside "{clause}"', hint)
+            hint = "put it into an earlier step, one for each input"
+            yield Rule((key,), f'"{key}" does not go with "{clause}"', hint)
 
 
 def _connect(data: Data) -> Iterator[Rule]:
     if "process" not in data:
-        hint = "process: {python: match.py:Match, returns: {...}} says what is done with the rows"
-        yield Rule(("connect",), '"connect" needs "process" beside it', hint)
+        hint = "process: {python: match.py:Match, returns: {...}} names the class for the rows"
+        yield Rule(("connect",), '"connect" needs "process"', hint)
     yield from _first(data, "connect")
     if "broadcast" in data:
-        hint = "a class has two inputs, or one and rules beside it"
-        yield Rule(("broadcast",), '"broadcast" stands beside "connect"', hint)
+        hint = "a class has two inputs, or one input and broadcast rules"
+        yield Rule(("broadcast",), '"broadcast" does not go with "connect"', hint)
     process = data.get(Text("process"))
     if isinstance(process, dict) and "late_to" in process:
         message = '"late_to" of process is for one input'
@@ -158,15 +158,15 @@ def _connect(data: Data) -> Iterator[Rule]:
 def _process(process: Process, data: Data) -> Iterator[Rule]:
     if "key" not in data:
         hint = "state and timers belong to a key: key: card"
-        yield Rule(("process",), '"process" needs "key" beside it', hint)
+        yield Rule(("process",), '"process" needs "key"', hint)
     if "route" in data:
-        yield Rule(("route",), '"route" stands beside "process"', APART)
+        yield Rule(("route",), '"route" does not go with "process"', APART)
     if process.late_to is not None and process.order == "arrival":
         message = "process.late_to: rows are never late with order: arrival"
         yield Rule(("process", "late_to"), message, "leave it out")
     if process.late_to is not None and "with" in data:
-        message = "late_to hands on rows as they came, and with has changed them"
-        yield Rule(("process", "late_to"), message, "put with into a step before")
+        message = 'late_to emits rows as they arrived, but "with" has changed them'
+        yield Rule(("process", "late_to"), message, 'move "with" to an earlier step')
 
 
 def _lookup(step: StepKeys, data: Data) -> Iterator[Rule]:
@@ -174,8 +174,8 @@ def _lookup(step: StepKeys, data: Data) -> Iterator[Rule]:
         return
     for key in ("explode", "map", "with"):
         if key in data:
-            message = f"on_miss: to hands on rows as they came, and {key} has changed them"
-            yield Rule(("lookup", "on_miss"), message, f"put {key} into a step before")
+            message = f'on_miss: to emits rows as they arrived, but "{key}" has changed them'
+            yield Rule(("lookup", "on_miss"), message, f'move "{key}" to an earlier step')
 
 
 def _dedup(dedup: Dedup, data: Data) -> Iterator[Rule]:
@@ -183,18 +183,19 @@ def _dedup(dedup: Dedup, data: Data) -> Iterator[Rule]:
     if dedup.order == "event_time":
         if dedup.time == "processing":
             message = 'dedup: "time: processing" does not go with "order: event_time"'
-            yield Rule(("dedup", "time"), message, "there, ttl goes by the time of rows")
+            yield Rule(("dedup", "time"), message, "with it, ttl goes by event time")
         if dedup.late_to is not None and "with" in data:
-            message = "late_to hands on rows as they came, and with has changed them"
-            yield Rule(("dedup", "late_to"), message, "put with into a step before")
+            message = 'late_to emits rows as they arrived, but "with" has changed them'
+            yield Rule(("dedup", "late_to"), message, 'move "with" to an earlier step')
     elif dedup.late_to is not None:
-        message = 'dedup: "late_to" needs "order: event_time" beside it'
-        yield Rule(("dedup", "late_to"), message, "rows are never late by arrival")
+        message = 'dedup: "late_to" needs "order: event_time"'
+        yield Rule(("dedup", "late_to"), message, "rows are never late with order: arrival")
     if "time" in given and dedup.ttl is None:
-        yield Rule(("dedup", "time"), "dedup: time is that of ttl, and there is none", "add ttl")
+        message = 'dedup: "time" applies only together with "ttl"'
+        yield Rule(("dedup", "time"), message, "add ttl")
     if dedup.ttl is not None and dedup.keep == "last":
-        message = 'dedup: "ttl" does nothing beside "keep: last"'
-        yield Rule(("dedup", "ttl"), message, "no key is remembered there", "warning")
+        message = 'dedup: "ttl" has no effect with "keep: last"'
+        yield Rule(("dedup", "ttl"), message, "keep: last stores no keys", "warning")
 
 
 def _top(window: Window) -> Iterator[Rule]:
@@ -205,7 +206,7 @@ def _top(window: Window) -> Iterator[Rule]:
 
 
 def shape_of(window: Window) -> str:
-    """The one key of a shape that is there."""
+    """Return the key of the window's shape."""
     fields = Window.written()
     return next(shape for shape in SHAPES if getattr(window, fields[shape]) is not None)
 
@@ -215,7 +216,7 @@ def _every(window: Window, of: str) -> Iterator[Rule]:
     match of, every:
         case "slide" | "cumulate", None:
             hint = f"as in {{{of}: 1m, every: 10s}}"
-            yield Rule(("window", of), f'window: "{of}" needs "every" beside it', hint)
+            yield Rule(("window", of), f'window: "{of}" needs "every"', hint)
         case _, None:
             pass
         case "count", timedelta():
@@ -230,7 +231,7 @@ def _every(window: Window, of: str) -> Iterator[Rule]:
         case "count", int() if window.count and every > window.count:
             yield _gaps(f"{every} rows are more than the window has ({window.count})")
         case "tumble" | "session" | "global", _:
-            hint = "a window that slides is {slide: ..., every: ...}" if of == "tumble" else ""
+            hint = "a sliding window is {slide: ..., every: ...}" if of == "tumble" else ""
             yield _alien("every", of, hint)
 
 
@@ -239,7 +240,7 @@ def _wanted(at: tuple[str, ...], what: str, got: str, hint: str = "") -> Rule:
 
 
 def _gaps(message: str) -> Rule:
-    hint = "rows between two windows are in none"
+    hint = "rows between two windows belong to no window"
     return Rule(("window", "every"), f"window.every: {message}", hint, "warning", of_value=True)
 
 
@@ -262,7 +263,7 @@ def _offset(window: Window, of: str) -> Iterator[Rule]:
 
 
 def _lateness(window: Window, of: str) -> Iterator[Rule]:
-    """What only windows of time, or of event time, have."""
+    """Yield the violations of keys that need a window of time, or of event time."""
     given = window.model_fields_set
     if "time" in given and of not in IN_TIME:
         yield _alien("time", of, "it does not go by time")
@@ -281,11 +282,11 @@ def _firing(window: Window, of: str) -> Iterator[Rule]:
         yield from _trigger(trigger)
         if trigger.python is not None and of == "session":
             message = 'window.trigger: "python" does not go with "session"'
-            hint = "sessions become one, and nobody knows what a trigger keeps of both"
+            hint = "sessions merge, and the states of their triggers cannot be merged"
             yield Rule(("window", "trigger", "python"), message, hint)
     elif "accumulate" in window.model_fields_set and not window.lateness:
-        message = 'window: "accumulate" needs "trigger" or "lateness" beside it'
-        yield Rule(("window", "accumulate"), message, "without, a window fires once")
+        message = 'window: "accumulate" needs "trigger" or "lateness"'
+        yield Rule(("window", "accumulate"), message, "without them, a window fires once")
     if evict is not None:
         yield from _one_of(evict, "evict")
         if evict.of is not None and evict.python is None:

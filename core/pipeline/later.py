@@ -1,6 +1,7 @@
-"""What is decided but not built, and where a key belongs that stands in the wrong part.
+"""Keys that are planned but not built, and hints for keys that are unknown or misplaced.
 
-A newcomer writes `filter` for `where`, or a step's clause in a source. Each table here is a hint.
+A newcomer writes `filter` for `where`, or puts a step's clause into a source. Each table here gives
+a hint.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ CLAUSES = (
 )
 
 BESIDE = ("key", "window", "ttl", "having")
-"""Clauses that only say more of another one."""
+"""Clauses that only qualify another clause."""
 
 HABITS: Mapping[str, str] = {
     **dict.fromkeys(("filter", "if", "condition"), "where"),
@@ -56,7 +57,7 @@ IN_WINDOW = (
 
 
 def in_step(key: str, connectors: Connectors) -> str:
-    """The hint for a key that a step does not have."""
+    """Return the hint for a key that a step does not have."""
     if key in HABITS:
         return f'did you mean "{HABITS[key]}"?'
     if key == "union":
@@ -73,14 +74,14 @@ def in_step(key: str, connectors: Connectors) -> str:
 
 
 def _place_of(connector: Connector) -> str:
-    """Where a connector stands."""
+    """Return the hint that says where a connector belongs."""
     if connector.source is None and connector.sink is None:
         return 'it belongs inside "lookup", in a step'
     return "a connector belongs in a source or a sink"
 
 
 def in_end(key: str, kind: str, connectors: Connectors, mine: str) -> str:
-    """The hint for a key that a source or a sink does not have; `mine` is its connector."""
+    """Return the hint for a key that a source or a sink does not have; `mine` is its connector."""
     hint = of_connector(key, kind, connectors, mine)
     if hint:
         return hint
@@ -97,7 +98,7 @@ def in_end(key: str, kind: str, connectors: Connectors, mine: str) -> str:
 
 
 def of_connector(key: str, kind: str, connectors: Connectors, mine: str = "") -> str:
-    """The hint for a key that is a connector's option, or says which connector."""
+    """Return the hint for a key that is a connector's option, or a key such as `type`."""
     for name in (mine,) if mine else connectors:
         side = getattr(connectors.get(name), kind, None)
         if side is not None and key in side.options.written():
@@ -108,7 +109,7 @@ def of_connector(key: str, kind: str, connectors: Connectors, mine: str = "") ->
 
 
 def at_top(key: str, connectors: Connectors) -> str:
-    """The hint for a key that a document does not have at its top."""
+    """Return the hint for a key that a document does not have at its top level."""
     if key in Settings.written():
         return 'it belongs inside "settings"'
     if key in connectors:

@@ -1,4 +1,4 @@
-"""Lengths of time that steps are given: windows, lateness, ttl."""
+"""Durations of steps: windows, lateness, ttl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import Reads, Unfit, choice, duration
 
 LONGEST = timedelta(days=1_000_000)
-"""Longer than any stream; and event times that are moved by it can still be counted."""
+"""Longer than any stream, and short enough that an event time moved by it does not overflow."""
 
 
 def _moved(text: Text) -> timedelta:

@@ -1,4 +1,4 @@
-"""Load a pipeline's file: all of it that is sound, and everything that is wrong with it."""
+"""Loading of a pipeline's file: all valid parts, and all problems."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from headrace.core.problems import Problem, sort_problems
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What is sound, what is wrong, and the names that stand for what could not be taken.
+    """The valid parts of a document, its problems, and the names of its broken parts.
 
-    Whoever reads a name in `broken` needs no complaint of its own. With `names_lost`, part of the
-    document could not be read at all, and any name may have been in it.
+    A reader of a name in `broken` gets no problem of its own. With `names_lost`, a part of the
+    document could not be read at all, and may have defined any name.
     """
 
     pipeline: Pipeline
@@ -37,7 +37,7 @@ class Loaded:
 
     @property
     def ok(self) -> bool:
-        """Whether there is nothing but warnings."""
+        """Whether all problems are warnings."""
         return all(problem.severity == "warning" for problem in self.problems)
 
 
@@ -48,7 +48,7 @@ def load(
     overrides: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """Read a pipeline; `overrides` are the arguments of `--set`. Raises nothing of a user's."""
+    """Load a pipeline; `overrides` are the arguments of `--set`. User errors are never raised."""
     folder = Path(path).parent
     default = Text(Path(path).stem)
     findings = Findings()
@@ -64,7 +64,7 @@ def load(
 
 
 def _root(path: str | Path, overrides: Sequence[str], findings: Findings) -> Node | None:
-    """The document's root with the overrides in it, if there is one."""
+    """Return the document's root after the overrides, if it could be read."""
     file, problems = read(path)
     findings.extend(problems)
     if file is None:

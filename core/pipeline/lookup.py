@@ -1,6 +1,6 @@
-"""The clause `lookup` of a step: which rows of a table go beside the rows that come.
+"""The clause `lookup` of a step: the columns of a table that are added to the rows.
 
-Beside these keys stands one connector, as in a source. `core/pipeline/lookup_reader` reads both.
+Next to these keys there is one connector, as in a source. `lookup_reader` reads both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from headrace.core.types import STRING, Type
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A column that comes from the table: what it is called, there and here, and its type."""
+    """A column of the table: its name in the output, its name in the table, and its type."""
 
     name: Text
     column: Text
@@ -41,14 +41,14 @@ class Added:
 
 
 class Adding(Reading):
-    """Columns of the table, their types, and what they are to be called."""
+    """The reading of columns of the table, their types and their names in the output."""
 
     def __init__(self) -> None:
         self.wanted = "columns of the table and their types, as in {name: string, tier: int}"
         renamed = {
             "type": "object",
             "properties": {
-                "column": column.json | {"description": "What the table calls it."},
+                "column": column.json | {"description": "Its name in the table."},
                 "type": {"type": "string", "description": "Its type; `string` by default."},
             },
             "required": ["column"],
@@ -101,7 +101,7 @@ class Adding(Reading):
 
 @dataclass(frozen=True, slots=True)
 class OnMiss:
-    """What becomes of a row that the table has nothing for."""
+    """The action for a row without a match in the table."""
 
     action: Literal["null", "drop", "fail", "to"] = "null"
     to: Text | None = None
@@ -111,13 +111,13 @@ class OnMiss:
 
 
 class MissStream(Part):
-    """Where rows go that find nothing."""
+    """The stream of rows without a match."""
 
     to: Name = Field(description="A stream that steps and sinks can read.")
 
 
 class OnMissReading(Reading):
-    """`null`, `drop`, `fail` or `{to: name}`; YAML's null is the word."""
+    """The reading of `null`, `drop`, `fail` or `{to: name}`; YAML's null means the word."""
 
     part = MissStream
 
@@ -139,11 +139,13 @@ class OnMissReading(Reading):
 
 
 class CacheKeys(Part):
-    """How much is remembered of what the table said, and for how long; also that it had nothing."""
+    """A cache of the table's answers: its size and its time to live; misses are cached too."""
 
-    rows: Count = Field(10_000, description="So many keys; those asked for longest ago go first.")
+    rows: Count = Field(
+        10_000, description="The number of keys; the least recently used are evicted first."
+    )
     ttl: Annotated[timedelta, positive] = Field(
-        timedelta(minutes=1), description="After so long a key is asked for again."
+        timedelta(minutes=1), description="How long an answer is cached before it is fetched again."
     )
 
 
@@ -160,10 +162,11 @@ LOOKUP_HABITS: Mapping[str, str] = {
 
 
 class LookupKeys(Part):
-    """Columns of a table go beside the rows that come: those of the table's row for their key.
+    """Columns of a table that are added to each row: those of the table's row with the same key.
 
-    Beside these keys stands the table: one of `file`, `sql` and `http`. It is asked for the keys of
-    many rows at once, and while it is, rows wait and others come. [Lookups](lookup.md) tells more.
+    Next to these keys there is the table: one of `file`, `sql` and `http`. It is queried for the
+    keys of many rows at once; meanwhile the rows wait and others arrive. See
+    [lookups](lookup.md).
     """
 
     habits = LOOKUP_HABITS
@@ -174,41 +177,41 @@ class LookupKeys(Part):
             "columns of the table and what they equal, as in {id: customer_id}", lists=True
         ),
     ] = Field(
-        description="Columns of the table, and the expression over the row that each of them "
-        "equals; a list where both have the same name. Null equals nothing: such a row is a miss."
+        description="Columns of the table, each with the expression over the row that it must "
+        "equal; a list where both have the same name. Null equals nothing: such a row has no match."
     )
     add: Annotated[tuple[Added, ...], Adding()] = Field(
-        description="The columns that are added, and their types. A list of names are strings; "
-        "`{new_name: {column: name, type: int}}` gives one another name."
+        description="The columns that are added, and their types. The columns of a list are "
+        "strings; `{new_name: {column: name, type: int}}` renames a column."
     )
     on_miss: Annotated[OnMiss, OnMissReading()] = Field(
         OnMiss(),
-        description="What becomes of a row that the table has nothing for: `null` in the columns, "
-        "`drop` the row, `fail` the job, or `{to: name}`, a stream that steps and sinks can read.",
+        description="The action for a row without a match: `null` in the columns, `drop` the row, "
+        "`fail` the job, or `{to: name}`, a stream that steps and sinks can read.",
     )
     cache: CacheKeys | None = Field(
-        None, description="What is remembered; by default nothing, but for a file's all of it."
+        None, description="The cache; by default there is none, except that a file is read whole."
     )
     timeout: Annotated[timedelta, positive] = Field(
         timedelta(seconds=10), description="How long one call may take."
     )
     retries: Annotated[int, whole(0, 100)] = Field(
         3,
-        description="How often a call that failed is tried again, after 100ms, then twice as long "
-        "each time, up to 10s. Then `on_error` of the step says what becomes of its rows.",
+        description="How often a failed call is retried, after 100ms, then after twice as long "
+        "each time, up to 10s. After the last one, `on_error` of the step applies to its rows.",
     )
     concurrency: Annotated[int, whole(1, 10_000)] = Field(
-        10, description="How many calls there may be at a time, of all subtasks together."
+        10, description="The number of concurrent calls, over all subtasks."
     )
     ordered: Flag = Field(
         True,
-        description="Whether rows go on in the order in which they came. Else those go on first "
-        "that are answered first, though none passes a watermark or a checkpoint.",
+        description="Whether rows are emitted in their input order. Otherwise they are emitted as "
+        "calls return, though no row overtakes a watermark or a checkpoint barrier.",
     )
 
 
 class Lookup(LookupKeys):
-    """A lookup, with what its connector key said. `keys_at` has each key with its place."""
+    """A lookup, with its connector and options. `keys_at` has each key with its position."""
 
     added = ("connector", "options", "keys_at")
     connector: Connector

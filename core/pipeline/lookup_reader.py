@@ -1,4 +1,4 @@
-"""Reads the clause `lookup`: its own keys, and the options of the one connector among them."""
+"""The reader of the clause `lookup`: its own keys, and the options of its connector."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.validate import Keys, validated
 
 BESIDE = ("on_error", "parallelism", "select", "where", "from")
-"""Keys of the step that are taken for the lookup's."""
+"""Keys of the step that users put into the lookup by mistake."""
 
 
 class LookupReader:
-    """Reads the lookup of one step; `section` is the step's."""
+    """A reader of the lookup of one step; `section` is the step's."""
 
     def __init__(self, section: Section, connectors: Connectors, findings: Findings) -> None:
         spot = find(section, ("lookup",))
@@ -27,7 +27,7 @@ class LookupReader:
         self.findings = findings
 
     def read(self, value: object) -> Lookup | None:
-        """All of it, if it is sound."""
+        """Return the lookup, if it is valid."""
         if value is BROKEN:
             return None
         if not isinstance(value, dict):
@@ -56,7 +56,7 @@ class LookupReader:
 
         def elsewhere(key: str) -> str:
             if key in BESIDE:
-                return f'it belongs beside "lookup": {key}: ...'
+                return f'it belongs next to "lookup": {key}: ...'
             for name in self._names():
                 side = self.connectors[name].lookup
                 if side is not None and key in side.options.written():
@@ -89,17 +89,17 @@ class LookupReader:
         spot = find(self.section, (connector.name,))
         path = (*self.section.path, connector.name)
         section = Section(spot.key, spot.node, self.section.subject, path)
-        beside = LookupKeys.written()
+        outer = LookupKeys.written()
         keys = Keys(
             meant=frozenset(key for key in value if key in side.options.written()),
-            elsewhere=lambda key: f'it belongs beside "{connector.name}"' if key in beside else "",
+            elsewhere=lambda key: f'it belongs next to "{connector.name}"' if key in outer else "",
         )
         data = {} if said is NOTHING else said
         return validated(side.options, data, section, self.findings, keys)
 
     def _remembered(self, connector: Connector, keys: LookupKeys) -> None:
         if keys.cache is not None and connector.lookup is not None and connector.lookup.whole:
-            message = f'"{connector.name}" keeps all of its rows, and has no cache'
+            message = f'"{connector.name}" holds all of its rows in memory, and has no cache'
             self._complain(("cache",), message, "remove it")
 
     def _complain(self, at: tuple[str, ...], message: str, hint: str = "") -> None:

@@ -1,9 +1,9 @@
-"""Values that YAML reads without complaint, but not to the end that their writer saw.
+"""Values that YAML accepts but ends too early.
 
 Inside brackets a comma ends a value, also the comma of `coalesce(a, b)` and `decimal(10,2)`; and a
-"#" behind a space begins a comment, also inside an expression's own quotes. What YAML then makes of
-the rest is never what was meant, so it is said here, once. What commas cut is put together again,
-and reading goes on with the value that was meant; what a comment swallowed is not looked at.
+"#" after a space begins a comment, also inside an expression's own quotes. The rest, as YAML reads
+it, is never what was meant, so the error is reported here, once. Values cut by commas are joined
+again, and reading continues with the joined value; text lost to a comment is ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_PIECES = 50
 
 
 def to_comment(scalar: Scalar) -> Problem | None:
-    """A plain value with an open quote of SQL's in it, cut off by a comment."""
+    """Return the problem of a plain value with an open SQL quote that a comment cuts off."""
     if scalar.style or scalar.value.count("'") % 2 == 0:
         return None
     text, at = scalar.file.text, scalar.end
@@ -33,23 +33,23 @@ def to_comment(scalar: Scalar) -> Problem | None:
     if not re.match(r"\s+#", rest):
         return None
     at += rest.index("#")
-    message = 'a "#" behind a space begins a comment, also inside an expression\'s quotes'
+    message = 'a "#" after a space begins a comment, also inside an expression\'s quotes'
     hint = quote_hint(text[scalar.start : scalar.end] + rest)
     return Problem(message, scalar.file.place(at, at + 1), hint)
 
 
 @dataclass(slots=True)
 class Rejoined:
-    """What stands between two brackets, with the values whole that commas of theirs had cut."""
+    """The content of a flow collection, with the values joined again that commas had cut."""
 
     nodes: list[Node] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     lost: bool = False
-    """Pieces are left that make no whole."""
+    """Whether fragments are left that cannot be joined."""
 
 
 def to_commas(nodes: Sequence[Node], *, mapping: bool) -> Rejoined:
-    """Put together what commas cut; a mapping's keys and values take turns in `nodes`."""
+    """Join values that commas cut; the keys and values of a mapping alternate in `nodes`."""
     done = Rejoined()
     at = 0
     while at < len(nodes):
@@ -62,17 +62,17 @@ def to_commas(nodes: Sequence[Node], *, mapping: bool) -> Rejoined:
         assert isinstance(first, Scalar) and isinstance(last, Scalar)
         done.problems.append(_cut(first, last))
         done.nodes.append(_whole(first, last))
-        # A value that ends in what YAML took for a key leaves that key's empty value behind.
-        behind = nodes[end + 1] if mapping and at % 2 and not end % 2 else None
+        # A value that ends in what YAML took for a key leaves the empty value of that key.
+        extra = nodes[end + 1] if mapping and at % 2 and not end % 2 else None
         odd = mapping and end % 2 and not at % 2
         comment = re.search(r"\s#", first.file.text[first.start : last.end])
-        done.lost |= bool(odd or comment) or not (behind is None or _is_nothing(behind))
-        at = end + (1 if behind is None else 2)
+        done.lost |= bool(odd or comment) or not (extra is None or _is_nothing(extra))
+        at = end + (1 if extra is None else 2)
     return done
 
 
 def _last(nodes: Sequence[Node], first: int) -> int:
-    """The last piece of the value whose first piece this is; 0 if it is whole."""
+    """Return the index of a value's last fragment, if its first is at `first`; 0 if it is whole."""
     node = nodes[first]
     depth = _opens(node.value) if isinstance(node, Scalar) and not node.style else 0
     if depth <= 0:
@@ -97,7 +97,7 @@ def _whole(first: Scalar, last: Scalar) -> Scalar:
 
 
 def _opens(value: str) -> int:
-    """How many more brackets it opens than closes; `<` counts where it belongs to a type."""
+    """Count the brackets that stay open; `<` counts where it belongs to a type."""
     if not BRACKETS.search(value):
         return 0
     bare = SQL_QUOTED.sub("", value)
@@ -111,6 +111,6 @@ def _cut(first: Scalar, last: Scalar) -> Problem:
     text = first.file.text
     comma = first.end + text[first.end : last.end].find(",")
     what = "a type" if TYPE.match(first.value) else "an expression"
-    message = f"inside of brackets a comma ends the value, but this one stands in {what}"
+    message = f"inside brackets a comma ends the value, but this one is part of {what}"
     hint = quote_hint(text[first.start : last.end])
     return Problem(message, first.file.place(comma, comma + 1), hint)

@@ -1,8 +1,8 @@
-"""The document as typed objects: what the plan is made from.
+"""The document as typed objects, from which the plan is built.
 
-`SourceKeys`, `StepKeys` and `SinkKeys` are what users write, and what the docs and the JSON schema
-are generated from; `Source`, `Step` and `Sink` add the name, and the connector that was found among
-the keys. Every text is a `Text`: it knows its place in the file.
+`SourceKeys`, `StepKeys` and `SinkKeys` have the keys that users write; the docs and the JSON schema
+are generated from them. `Source`, `Step` and `Sink` add the name, and the connector that was found
+among the keys. Every text is a `Text`, which knows its position in the file.
 """
 
 from __future__ import annotations
@@ -59,19 +59,20 @@ PARALLELISM = whole(1, MAX_KEY_GROUPS)
 
 
 class Watermark(Part):
-    """How far event time has come: by default, the highest time seen."""
+    """The progress of event time: by default, the highest event time seen."""
 
     delay: Duration = Field(
         timedelta(), description="The watermark is the highest event time seen, less this."
     )
     idle: Duration | None = Field(
-        None, description="A split without rows for so long no longer holds the watermark back."
+        None,
+        description="How long a split may have no rows before it stops holding the watermark back.",
     )
     from_: ColumnName | None = Field(
         None, alias="from", description="A column that carries the watermark; null means none."
     )
     python: FunctionName | None = Field(
-        None, description="A function that makes the watermark, as in `marks.py:watermark`."
+        None, description="A function that computes the watermark, as in `marks.py:watermark`."
     )
     max_drift: Duration | None = Field(
         None, description="A split this far ahead of the slowest one waits for it."
@@ -79,65 +80,66 @@ class Watermark(Part):
 
 
 class SourceKeys(Part):
-    """Where rows come from: one connector, and how what it reads becomes rows."""
+    """An input of the pipeline: one connector, and how its records become rows."""
 
     format: Annotated[FormatName | None, choice(*FORMATS, later=LATER_FORMATS)] = Field(
-        None, description="How records are written: `json` by default, where a connector has any."
+        None, description="The format of records: `json` by default, if the connector has formats."
     )
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
     csv: CsvOptions | None = Field(None, description="Options of `format: csv`.")
     columns: Types | None = Field(
         None,
         alias="schema",
-        description="The columns and their types. Not for connectors that bring their own.",
+        description="The columns and their types. Not for connectors that define their own.",
     )
     event_time: ColumnName | None = Field(
-        None, description="The column (a timestamp) that says when a row happened."
+        None, description="The timestamp column with the event time of a row."
     )
     watermark: Watermark | None = Field(None, description="How event time advances.")
     on_error: ErrorHandling = Field(
         OnError(),
-        description="What becomes of a record that cannot be read: `fail`, `skip` (and count), or "
+        description="The action for a record that cannot be read: `fail`, `skip` (and count), or "
         "`{to: name}`, a stream that steps and sinks can read.",
     )
 
 
 class Map(Part):
-    """A user's Python function over batches or rows."""
+    """A Python function over batches or rows."""
 
-    python: FunctionName = Field(description="The file, beside the pipeline, and the function.")
+    python: FunctionName = Field(description="The file, next to the pipeline, and the function.")
     returns: Types = Field(description="The columns that it returns, and their types.")
     mode: Annotated[Literal["batch", "row"], choice("batch", "row")] = Field(
-        "batch", description="`batch` hands it a DataFrame, `row` one row at a time."
+        "batch", description="`batch` passes it a DataFrame, `row` one row at a time."
     )
     event_time: ColumnName | None = Field(
-        None, description="The returned column that is the event time, if rows come or go."
+        None,
+        description="The returned column with the event time, if rows are added or removed.",
     )
 
 
 class StepKeys(Part):
-    """One step, read like one SELECT.
+    """A transformation of rows, which reads like one SELECT.
 
-    Its clauses act in this order, however they are written: `from` (or `join`), `explode`,
+    Its clauses apply in this order, however they are written: `from` (or `join`), `explode`,
     `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `apply`, `top`, or
-    `process`) or else `dedup`, `having`, `select`, `drop`, `route`.
+    `process`), or else `dedup`, then `having`, `select`, `drop`, `route`.
     """
 
     from_: Names = Field(
-        alias="from", description="What it reads: one name, or several with equal columns (union)."
+        alias="from", description="The input: one name, or several with equal columns (union)."
     )
     join: Join | None = Field(
-        None, description="Rows of two inputs side by side; it stands in the place of `from`."
+        None, description="A join of the rows of two inputs, in place of `from`."
     )
     connect: Connect | None = Field(
-        None, description="Two inputs of one `process`, in the place of `from`."
+        None, description="Two inputs of one `process`, in place of `from`."
     )
     broadcast: Broadcast | None = Field(
-        None, description="Each row beside those of a small stream, which every subtask keeps."
+        None, description="A join of each row with a small stream, which every subtask holds."
     )
     explode: Exploded | None = Field(
         None,
-        description="One row an element: `{item: items}` puts the elements of the array `items` "
+        description="One row per element: `{item: items}` puts the elements of the array `items` "
         "into the column `item`; `outer: true` keeps rows whose array is empty or null.",
     )
     where: Expression | None = Field(None, description="Keeps the rows for which this is true.")
@@ -149,13 +151,14 @@ class StepKeys(Part):
         "each other.",
     )
     lookup: LookupKeys | None = Field(
-        None, description="Columns of a table beside the rows: a file's, a database's, a server's."
+        None,
+        description="Columns of a table, added to the rows: of a file, a database or a server.",
     )
     key: Key | None = Field(
         None,
-        description="What `aggregate`, `apply`, `top` or `process` groups rows by: a column, a "
-        "list, or a mapping of names to expressions. Null is a key like any other; without `key` "
-        "all rows are one group.",
+        description="The key by which `aggregate`, `apply`, `top` or `process` group rows: a "
+        "column, a list, or a mapping of names to expressions. Null is a key like any other; "
+        "without `key` all rows are one group.",
     )
     window: Windowed | None = Field(
         None, description="Which rows of a key belong together; without it, all of them."
@@ -163,18 +166,18 @@ class StepKeys(Part):
     aggregate: Aggregates | None = Field(
         None,
         description="A row for each key and window: the key, `window_start` and `window_end`, then "
-        "these columns. Without `window`, the row of a key is put out each time it changes.",
+        "these columns. Without `window`, the row of a key is emitted each time it changes.",
     )
     apply: Apply | None = Field(
         None,
-        description="With `window`: rows that a Python function makes of all rows of a key and "
+        description="With `window`: rows that a Python function returns for all rows of a key and "
         "window: the key, `window_start` and `window_end`, then the columns that it returns.",
     )
     top: Top | None = Field(None, description="The first rows of each key and window.")
     ttl: TimeToLive | None = Field(
-        None, description="Without `window`: when a key is forgotten; by default never."
+        None, description="Without `window`: when a key expires; by default never."
     )
-    dedup: Dedup | None = Field(None, description="One row a key.")
+    dedup: Dedup | None = Field(None, description="One row per key.")
     process: Process | None = Field(
         None, description="A Python class over the rows of each key, with state and timers."
     )
@@ -182,33 +185,33 @@ class StepKeys(Part):
         None, description="Keeps the rows of `aggregate` for which this is true."
     )
     select: Select | None = Field(
-        None, description="The columns that go on: a list, or a mapping of names to expressions."
+        None, description="The output columns: a list, or a mapping of names to expressions."
     )
-    drop: ColumnNames | None = Field(None, description="Columns that do not go on.")
+    drop: ColumnNames | None = Field(None, description="Columns to remove.")
     route: Route | None = Field(
         None,
-        description="Named outputs and their conditions: a row goes to the first that is true, "
-        "read as `step.output`; the rest are `step.else`.",
+        description="Named outputs and their conditions: a row goes to the first output whose "
+        "condition is true, read as `step.output`; all other rows go to `step.else`.",
     )
     on_error: ErrorHandling = Field(
         OnError(),
-        description="What becomes of a row on which `map`, `lookup` or `process` fails; with "
+        description="The action for a row on which `map`, `lookup` or `process` fails; with "
         "`map`, `skip` and `to` need `mode: row`, with `process` a class with `on_row`.",
     )
     parallelism: Annotated[int | None, PARALLELISM] = Field(
         None, description="Subtasks of this step; by default as in `settings`."
     )
     trace: Flag = Field(
-        False, description="Keep source, split and position of each row for its error rows."
+        False, description="Keep the source, split and position of each row for its error rows."
     )
 
 
 class SinkKeys(Part):
-    """Where rows go: one connector, and how rows are written."""
+    """An output of the pipeline: one connector, and how rows are written."""
 
-    from_: StreamName = Field(alias="from", description="What it writes.")
+    from_: StreamName = Field(alias="from", description="The stream that it writes.")
     format: Annotated[FormatName | None, choice(*FORMATS, later=LATER_FORMATS)] = Field(
-        None, description="How rows are written: `json` by default, where a connector has any."
+        None, description="The format of rows: `json` by default, if the connector has formats."
     )
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
     csv: CsvOptions | None = Field(None, description="Options of `format: csv`.")
@@ -218,7 +221,7 @@ class SinkKeys(Part):
 
 
 class Source(SourceKeys):
-    """A source, with what its connector key said. `keys_at` has each key with its place."""
+    """A source, with its connector and options. `keys_at` has each key with its position."""
 
     added = ("name", "connector", "options", "keys_at")
     name: Text
@@ -228,20 +231,20 @@ class Source(SourceKeys):
 
 
 class Step(StepKeys):
-    """A step. `keys_at` has each key with its place."""
+    """A step. `keys_at` has each key with its position."""
 
     added = ("name", "keys_at", "reads", "states")
     lookup: Lookup | None = None
     name: Text
     keys_at: Mapping[str, Text]
     reads: tuple[Text, ...]
-    """The streams that it reads: those of `from`, or the left and the right one."""
+    """The streams that it reads: those of `from`, or the left and the right input."""
     states: Mapping[str, Declared]
     """The states and timers that the class of `process` declares."""
 
 
 class Sink(SinkKeys):
-    """A sink, with what its connector key said. `keys_at` has each key with its place."""
+    """A sink, with its connector and options. `keys_at` has each key with its position."""
 
     added = ("name", "connector", "options", "keys_at")
     name: Text
@@ -252,7 +255,7 @@ class Sink(SinkKeys):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """All that is sound in a document."""
+    """All valid parts of a document."""
 
     name: Text
     settings: Settings = field(default_factory=Settings)

@@ -1,6 +1,6 @@
 """The names that a part gives to streams, also if the part itself could not be read.
 
-Whatever reads one of these gets no complaint of its own while the part is broken.
+While the part is broken, a reader of such a stream gets no problem of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from headrace.core.pipeline.nodes import Mapping, Node, Refused, Scalar, Sequenc
 
 
 def made_by(name: str, node: Node) -> Iterator[str]:
-    """The part's own name, its outputs, and the streams for what is late or failed."""
+    """Yield the part's own name, its outputs, and its streams of late and failed rows."""
     yield name
     node = meant(node)
     if not isinstance(node, Mapping):
@@ -26,7 +26,7 @@ def made_by(name: str, node: Node) -> Iterator[str]:
 
 
 def diverted(node: Node) -> Iterator[str]:
-    """The streams for what is late or failed."""
+    """Yield the names of the streams of late and failed rows, and of rows without a match."""
     node = meant(node)
     for entry in node.entries if isinstance(node, Mapping) else ():
         if entry.key.value in ("join", "connect"):
@@ -39,7 +39,7 @@ def diverted(node: Node) -> Iterator[str]:
 
 
 def names_in(section: Node) -> Iterator[tuple[str, Node]]:
-    """The parts that a section names, also if it is refused or written as a list."""
+    """Yield the parts of a section by name, also if it is rejected or written as a list."""
     section = meant(section)
     if isinstance(section, Mapping):
         yield from ((entry.key.value, entry.value) for entry in section.entries)
@@ -50,7 +50,7 @@ def names_in(section: Node) -> Iterator[tuple[str, Node]]:
 
 
 def meant(node: Node) -> Node:
-    """The node, or what a refused one may mean."""
+    """Return the node itself; for a rejected node, the node that it may mean."""
     return node.inner if isinstance(node, Refused) and node.inner else node
 
 
@@ -61,7 +61,7 @@ def _outputs(name: str, node: Node) -> Iterator[str]:
 
 
 def _late(join: Node) -> Iterator[str]:
-    """The streams for late rows of each input, also where one is named for both."""
+    """Yield the streams of late rows of each input, also where one is named for both."""
     late = join.get("late_to") if isinstance(join, Mapping) else None
     node = meant(late.value) if late else None
     values = [entry.value for entry in node.entries] if isinstance(node, Mapping) else [node]

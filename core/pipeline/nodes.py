@@ -1,8 +1,8 @@
-"""The document as YAML says it: scalars, mappings, sequences, each with its place in the file.
+"""The YAML document as nodes: scalars, mappings, sequences, each with its position in the file.
 
-A mapping is a list of entries, so that a key written twice is still there to be complained about.
-A scalar is only text here: what it means is decided by whoever reads it, so YAML's own ideas about
-`on`, `no`, `1:30` and dates never come up. Only "nothing" (`null`, `~`, an empty value) is known.
+A mapping is a list of entries, so that a duplicate key can be reported. A scalar is only text; the
+field that reads it decides its meaning, so that YAML's own rules for `on`, `no`, `1:30` and dates
+do not apply. Only the absence of a value (`null`, `~`, an empty value) is recognised here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOTHING_WORDS = ("", "~", "null", "Null", "NULL")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """Something between two offsets of a file, any `&anchor` and `!tag` before it included."""
+    """A range of a file, which includes any `&anchor` and `!tag` before the node."""
 
     file: File
     start: int
@@ -26,25 +26,25 @@ class Written:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar(Written):
-    """A piece of text; `style` is how it was quoted: one of ' " | >, or nothing at all.
+    """A text value; `style` is its quoting: one of ' " | >, or "" without quotes.
 
-    The style = is an argument's: exactly the characters from `start` to `end`.
+    The style = is that of a `--set` argument: exactly the characters from `start` to `end`.
     """
 
     value: str
     style: str = ""
     is_text: bool = False
-    """Said by a tag: `!!str null` is a word."""
+    """Whether a tag makes it a text: `!!str null` is a word."""
 
     @property
     def nothing(self) -> bool:
-        """Whether it says that there is no value."""
+        """Whether it means that there is no value."""
         return self.style in ("", "=") and not self.is_text and self.value in NOTHING_WORDS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One line of a mapping."""
+    """A key and its value in a mapping."""
 
     key: Scalar
     value: Node
@@ -52,15 +52,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapping(Written):
-    """Entries in the order written; those that `<<` brought in come last."""
+    """Entries in the order written; those added by `<<` come last."""
 
     entries: tuple[Entry, ...]
     flow: bool = False
     lost: bool = False
-    """There was more in it, with keys that could not be taken; that has been reported."""
+    """Whether entries are missing because their keys were rejected, which has been reported."""
 
     def get(self, name: str) -> Entry | None:
-        """The first entry of that key."""
+        """Return the first entry of that key."""
         return next((entry for entry in self.entries if entry.key.value == name), None)
 
 
@@ -74,7 +74,7 @@ class Sequence(Written):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refused(Written):
-    """What was there could not be taken, and has been reported; `inner` is what it may mean."""
+    """A node that was rejected and reported; `inner` is the node that it may mean."""
 
     inner: Node | None = None
 

@@ -1,9 +1,9 @@
-"""For each character of a scalar's value, the characters of the file that wrote it.
+"""The offsets in the file of each character of a scalar's value.
 
-PyYAML gives a scalar's value and where it begins and ends, but not how one became the other: lines
-are folded, escapes replaced, indentation dropped. So the scalar is scanned once more, by the same
-rules, keeping offsets. The scan is believed only if it arrives at the same value; otherwise there
-are no offsets, and problems point at the scalar as a whole. It runs only when a problem is shown.
+PyYAML returns a scalar's value and its start and end, but not their mapping: lines are folded,
+escapes replaced, indentation dropped. The scalar is therefore scanned again by the same rules,
+with offsets. The scan counts only if it yields the same value; otherwise there are no offsets, and
+problems point at the scalar as a whole. It runs only when a problem is shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.core.pipeline.nodes import Scalar
 
 
 class Char(NamedTuple):
-    """A character of the value, written by `[start, end)` of the file; "" is an escaped break."""
+    """A character of the value, from `[start, end)` of the file; "" is an escaped line break."""
 
     value: str
     start: int
@@ -46,7 +46,7 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Straight(Sequence[tuple[int, int]]):
-    """The offsets of a value that stands in the file as it is, without making them all."""
+    """The offsets of a value that is unchanged in the file, computed on access."""
 
     def __init__(self, start: int, length: int) -> None:
         self.start = start
@@ -68,7 +68,7 @@ class Straight(Sequence[tuple[int, int]]):
 
 @lru_cache(maxsize=4)
 def offsets(scalar: Scalar) -> Sequence[tuple[int, int]]:
-    """One pair a character of the value; none at all if they could not be found."""
+    """Return one pair of offsets per character of the value; none if they are unknown."""
     if scalar.style == "=":
         return Straight(scalar.start, scalar.end - scalar.start)
     text, start, end = scalar.file.text, content_start(scalar), scalar.end
@@ -89,7 +89,7 @@ def offsets(scalar: Scalar) -> Sequence[tuple[int, int]]:
 
 
 def content_start(scalar: Scalar) -> int:
-    """Where the text itself begins, behind `&anchor` and `!tag`."""
+    """Return the offset at which the text itself begins, after `&anchor` and `!tag`."""
     found = PROPERTIES.match(scalar.file.text, scalar.start, scalar.end)
     return found.end() if found else scalar.start
 
@@ -109,7 +109,7 @@ def _plain(text: str, start: int, end: int) -> Iterator[Char]:
 
 
 def folded(text: str, start: int, end: int) -> str:
-    """The value of a plain scalar that stands there."""
+    """Return the value of a plain scalar between two offsets."""
     return "".join(char.value for char in fold(_plain(text, start, end)))
 
 
@@ -140,7 +140,7 @@ def _escaped(text: str, at: int) -> Char:
 
 
 def fold(chars: Iterable[Char]) -> list[Char]:
-    """Line folding: one break becomes a space, of more the first is dropped, and so are blanks."""
+    """Fold lines: one break becomes a space; of several, the first and the blanks are dropped."""
     done: list[Char] = []
     blanks: list[Char] = []
     breaks: list[Char] = []
@@ -152,14 +152,14 @@ def fold(chars: Iterable[Char]) -> list[Char]:
             blanks.append(char)
         else:
             done += _joined(breaks) if breaks else blanks
-            # An escaped break ends what is before it like a character, and begins like a break.
+            # An escaped break acts as a character for the text before it, as a break after it.
             done += (char,) if char.value else ()
             blanks, breaks = [], [] if char.value else [char]
     return done + (_joined(breaks) if breaks else blanks)
 
 
 def _joined(breaks: list[Char]) -> list[Char]:
-    """What the breaks between two pieces of text become."""
+    """Return the characters that the line breaks between two texts become."""
     ends = [Char("\n", char.start, char.end) for char in breaks[1:]]
     if breaks[0].value and not ends:
         return [Char(" ", breaks[0].start, breaks[0].end)]
@@ -178,7 +178,10 @@ class Line(NamedTuple):
 
 
 def _block(scalar: Scalar, start: int) -> Sequence[tuple[int, int]]:
-    """A `|` or `>` scalar. How deep an indicator's parent is indented is tried, not known."""
+    """Return the offsets of a `|` or `>` scalar.
+
+    The indentation of the parent of an explicit indicator is unknown; all columns are tried.
+    """
     text = scalar.file.text
     header = HEADER.match(text, start)
     if header is None:
@@ -201,7 +204,7 @@ def _lines(text: str, start: int, end: int) -> Iterator[Line]:
 
 
 def _indents(text: str, lines: list[Line], *, explicit: bool) -> Iterable[int]:
-    """The columns in which the content may begin."""
+    """Return the columns in which the content may begin."""
     deepest = 0
     for line in lines:
         content = text[line.start : line.end]
@@ -213,7 +216,7 @@ def _indents(text: str, lines: list[Line], *, explicit: bool) -> Iterable[int]:
 
 
 def _block_at(text: str, lines: list[Line], indent: int, *, folded: bool) -> list[Char]:
-    """The block's characters with all its line breaks, when its content begins in that column."""
+    """Return the block's characters and line breaks, if its content begins in that column."""
     done: list[Char] = []
     breaks: list[Char] = []
     foldable = False
@@ -229,7 +232,7 @@ def _block_at(text: str, lines: list[Line], indent: int, *, folded: bool) -> lis
 
 
 def _chomped(chars: list[Char], lines: list[Line], indicators: str) -> list[Char]:
-    """The breaks at the end: `+` keeps all of them, `-` none, otherwise one stays."""
+    """Apply the chomping indicator: `+` keeps all breaks at the end, `-` none, otherwise one."""
     end = len(chars)
     while end and chars[end - 1].value == "\n":
         end -= 1

@@ -1,8 +1,8 @@
-"""`--set a.b=value`: one value of the document put in from the command line.
+"""`--set a.b=value`: values of the document that are set on the command line.
 
-The path goes through mappings by their keys and through lists by index, from 0; a key with a dot in
-it is found as it is, or written in quotes. A key may be new. Keys and value are nodes like all the
-others, whose file is the argument, so what is wrong with them points there.
+The path goes through mappings by key and through lists by index, from 0; a key with a dot is found
+as it is, or is written in quotes. A key may be new. Keys and value are nodes like all others; their
+file is the argument, so that their problems point at the argument.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMED = {"sources": "source", "steps": "step", "sinks": "sink"}
 
 
 class Misplaced(Exception):
-    """An override that cannot be done, and why."""
+    """An override that cannot be applied, with its problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
@@ -31,7 +31,7 @@ class Misplaced(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One key, or index, of a path: `[start, end)` of the argument."""
+    """One key or index of a path, at `[start, end)` of the argument."""
 
     file: File
     name: str
@@ -41,16 +41,16 @@ class Segment:
 
     @property
     def key(self) -> Scalar:
-        """It as a key of the document."""
+        """The segment as a key of the document."""
         return Scalar(self.file, self.start, self.end, self.name, "=")
 
     def problem(self, message: str, hint: str = "") -> Misplaced:
-        """What is wrong with it."""
+        """Return the error of the segment."""
         return Misplaced(Problem(message, self.file.place(self.start, self.end), hint))
 
 
 def override(root: Node, arguments: Items[str]) -> tuple[Node, list[Problem]]:
-    """The document with all arguments put in, and those that could not be."""
+    """Return the document with all arguments applied, and the problems of the others."""
     problems = []
     for argument in arguments:
         shown = argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -84,7 +84,7 @@ def _parsed(file: File) -> tuple[list[Segment], Scalar]:
 
 
 def _put(node: Node, path: list[Segment], value: Scalar, above: tuple[str, ...]) -> Node:
-    """The node with the value at the path below it."""
+    """Return the node with the value set at the path below it."""
     if not path:
         if isinstance(node, Mapping | Sequence):
             raise _not_one_value(node, value, above)
@@ -97,7 +97,7 @@ def _put(node: Node, path: list[Segment], value: Scalar, above: tuple[str, ...])
         case Scalar(nothing=True):
             return _put_in_mapping(_empty(path[0]), path, value, above)
         case Scalar():
-            message = f'"{".".join(above)}" is one value, there is no "{path[0].name}" in it'
+            message = f'"{".".join(above)}" is one value, and has no "{path[0].name}"'
             raise path[0].problem(message)
     return node
 
@@ -131,7 +131,7 @@ def _put_in_mapping(
 
 
 def _key(node: Mapping, path: list[Segment]) -> tuple[Segment, int]:
-    """The key that the path begins with, and how many segments it takes: the longest there is."""
+    """Return the longest existing key that the path begins with, and its number of segments."""
     known = {entry.key.value for entry in node.entries}
     for used in range(len(path), 1, -1):
         name = ".".join(segment.name for segment in path[:used])

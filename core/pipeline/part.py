@@ -1,4 +1,4 @@
-"""What the models of the document have in common."""
+"""The base class of the models of the document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.core.pipeline.values import Reading
 
 
 class Part(BaseModel):
-    """A mapping of the document with known keys: each field says how it is read and what it is for.
+    """A mapping of the document with known keys; each field has a reading and a description.
 
     A field's alias is the key as users write it. Instances are frozen and hide their input.
     """
@@ -28,47 +28,47 @@ class Part(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:
-        # A field that reads nothing would take a Text as it is. (The name of a reading may be
-        # hidden by that of a field: annotations are looked up in the body of the class first.)
+        # A field without a reading would accept a Text as it is. (The name of a field may hide
+        # that of a reading: annotations are looked up in the body of the class first.)
         for key, name in cls.written().items():
             field = cls.model_fields[name]
             known = reading_of(field) or part_of(field) or name in cls.added
-            assert known, f"{cls.__name__}.{key} does not say how it is read"
+            assert known, f"{cls.__name__}.{key} has no reading"
 
     added: ClassVar[tuple[str, ...]] = ()
-    """Fields that are filled by the loader and are no keys of users."""
+    """Fields that the loader fills; users do not write them."""
 
     later: ClassVar[tuple[str, ...]] = ()
-    """Keys that are decided and not built yet."""
+    """Keys that are planned and not built yet."""
 
     one_of: ClassVar[tuple[str, ...]] = ()
-    """Keys of which exactly one is there; the loader sees to it."""
+    """Alternative keys: exactly one must be present, which the loader checks."""
 
     origin: ClassVar[tuple[str, ...]] = ()
-    """Keys of a connector's options that say where it reads or writes; others say how."""
+    """Keys of a connector's options that say where it reads or writes, not how."""
 
     habits: ClassVar[Mapping[str, str]] = {}
-    """What others call a key of this part."""
+    """Names that users of other systems give to keys of this model, with the right key."""
 
     @classmethod
     def written(cls) -> dict[str, str]:
-        """The keys users write, and the fields they fill."""
+        """Return the keys that users write, with the names of their fields."""
         return {field.alias or name: name for name, field in cls.model_fields.items()}
 
     @classmethod
     def field(cls, key: str) -> FieldInfo | None:
-        """What is said of the field that a key fills."""
+        """Return the field of a key, if there is one."""
         name = cls.written().get(key)
         return cls.model_fields[name] if name else None
 
 
 def reading_of(field: FieldInfo) -> Reading | None:
-    """How a field is read; none for another part."""
+    """Return the reading of a field; None for a nested model."""
     return next((extra for extra in _extras(field) if isinstance(extra, Reading)), None)
 
 
 def part_of(field: FieldInfo) -> type[Part] | None:
-    """The part that stands in a field, if it is one."""
+    """Return the model nested in a field, if there is one."""
     reading = reading_of(field)
     if reading and reading.part and issubclass(reading.part, Part):
         return reading.part

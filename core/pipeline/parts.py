@@ -1,4 +1,4 @@
-"""From the document's root to a Pipeline: its sections, and the parts in them, each on its own."""
+"""The reader of a whole document: its sections, and each of their parts by itself."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ T = TypeVar("T")
 
 
 class Head(Part):
-    """What is said of the pipeline as a whole."""
+    """The keys of the pipeline as a whole."""
 
-    name: Name = Field(description="The job's name: its state is kept under it.")
+    name: Name = Field(description="The job's name, under which its state is stored.")
 
 
 def _has_steps(node: Node) -> bool:
-    """Whether there are steps or sinks in it, under whatever key it stands."""
+    """Whether a section contains steps or sinks, whatever its key."""
     inner = [entry.value for entry in node.entries] if isinstance(node, MappingNode) else []
     return any(isinstance(part, MappingNode) and part.get("from") for part in inner)
 
 
 def _asides(part: object) -> Iterator[Text | None]:
-    """The streams that a part names for what failed, came too late, or found nothing."""
+    """Yield the streams that a part names for rows that failed, were late, or had no match."""
     yield getattr(part, "on_error", OnError()).to
     for clause in ("window", "dedup", "process", "broadcast", "join", "connect"):
         late = getattr(getattr(part, clause, None), "late_to", None)
@@ -66,7 +66,7 @@ def _asides(part: object) -> Iterator[Text | None]:
 
 
 class Reader:
-    """Reads one document; gathers the names of what is broken."""
+    """A reader of one document, which collects the names of broken parts."""
 
     def __init__(self, connectors: Connectors, resolver: Resolver, folder: Path) -> None:
         self.connectors = connectors
@@ -77,7 +77,7 @@ class Reader:
         self.names_lost = False
 
     def pipeline(self, root: Node, default: Text) -> Pipeline:
-        """All that is sound."""
+        """Return all valid parts of the document."""
         if not isinstance(root, MappingNode):
             self.names_lost = True
             self._not_a_mapping(root)
@@ -102,12 +102,12 @@ class Reader:
         value = self.resolver.value(root, "")
         plain = isinstance(value, Text) and not value.secret
         pair = re.fullmatch(r"(\w+):(\S.*)", str(value)) if plain else None
-        hint = f"a space behind the colon: {pair[1]}: {pair[2]}" if pair else "as in name: demo"
+        hint = f"a space after the colon: {pair[1]}: {pair[2]}" if pair else "as in name: demo"
         message = f"wanted a mapping with {', '.join(SECTIONS)}, got {described(value)}"
         self.findings.add(message, root.file.place(root.start, root.end), hint)
 
     def _sections(self, root: MappingNode) -> Mapping[str, Entry]:
-        """The sections by name, also those that are misspelt; what is missing is noted."""
+        """Return the sections by name, also misspelt ones; report missing and unknown sections."""
         entries = self.resolver.entries(root, "")
         sections = {str(key): entry for key, entry in entries.items() if key in SECTIONS}
         for key, entry in entries.items():
@@ -136,7 +136,7 @@ class Reader:
         if entry is None:
             return None
         key = Text(entry.key.value, entry.key)
-        # A mapping of the name alone, so that an error's location leads to it.
+        # A mapping with only the name, so that the location of an error leads to the name.
         node = MappingNode(entry.key.file, entry.key.start, entry.value.end, (entry,))
         data = {"name": self.resolver.value(entry.value, "")}
         head = validated(Head, data, Section(key, node), self.findings)
@@ -176,7 +176,7 @@ class Reader:
     def _parts(
         self, sections: Mapping[str, Entry], of: str, read: Callable[[Section], T | None]
     ) -> Iterator[tuple[str, T]]:
-        """The sound parts of a section by name."""
+        """Yield the valid parts of a section by name."""
         entry = sections.get(of)
         if entry is None or not self._has_parts(entry, of):
             return
@@ -192,12 +192,12 @@ class Reader:
             if found is None:
                 self.broken.update(made_by(key, part.value))
                 continue
-            # What was meant to go to a stream may have been spared, and its name is lost then.
+            # A broken key that named a stream may have been ignored; the stream is then unknown.
             self.broken.update({*diverted(part.value)} - {*_asides(found)})
             yield key, found
 
     def _has_parts(self, entry: Entry, of: str) -> bool:
-        """Whether the section is a mapping with something in it; steps there may be none."""
+        """Whether the section is a mapping with parts in it; only `steps` may be empty."""
         match entry.value:
             case MappingNode(entries=(_, *_), lost=lost):
                 self.names_lost |= lost
@@ -220,7 +220,7 @@ class Reader:
         return False
 
     def _is_part(self, section: Section, kind: str) -> bool:
-        """Whether the name is one, and what it names is a mapping."""
+        """Whether the part has a valid name and is a mapping."""
         before = len(self.findings.problems)
         try:
             name.parse(section.key)
@@ -239,7 +239,7 @@ class Reader:
         return len(self.findings.problems) == before
 
     def _keep_apart(self, sources: dict[str, Source], steps: dict[str, Step]) -> None:
-        """A name of two parts is none: both are taken out."""
+        """Remove the parts that share a name, and report them."""
         for key in [key for key in steps if key in sources]:
             line = sources[key].name.locate().line
             message = f'the name "{key}" is taken by the source on line {line}'
@@ -262,12 +262,12 @@ class Reader:
         )
         self._has_function(source, section)
         if source.event_time is None and len(self.findings.problems) > before:
-            # It may be what was wrong and has been told; without it a watermark makes no sense.
+            # The event time may be the error just reported; a watermark makes no sense without it.
             return source.model_copy(update={"watermark": None})
         return source
 
     def _has_function(self, source: Source, section: Section) -> None:
-        """The function that makes the watermark, if there is one, is in its file."""
+        """Check that the function that computes the watermark, if there is one, is in its file."""
         if source.watermark and source.watermark.python:
             from headrace.core.pipeline import python_files
 
@@ -276,7 +276,7 @@ class Reader:
             python_files.check(function, *where)
 
     def _one_watermark(self, section: Section) -> None:
-        """At most one thing makes the watermark."""
+        """Check that at most one key says how the watermark is computed."""
         node = find(section, ("watermark",)).node
         entries = node.entries if isinstance(node, MappingNode) else ()
         makers = [entry.key for entry in entries if entry.key.value in ("delay", "from", "python")]

@@ -1,4 +1,4 @@
-"""The clause `process`: a user's class over the rows of each key, with state and timers."""
+"""The clause `process`: a user-defined class over the rows of each key, with state and timers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HABITS: Mapping[str, str] = {
 
 
 class OutputsReading(Reading):
-    """A mapping of outputs to the columns of each."""
+    """The reading of a mapping of outputs to their columns."""
 
     def __init__(self) -> None:
         self.wanted = "outputs and their columns, as in {audit: {card: string}}"
@@ -63,29 +63,29 @@ class Connect(Part):
     left: StreamName = Field(description="The input whose rows go to `on_left`.")
     right: StreamName = Field(description="The input whose rows go to `on_right`.")
     late_to: LateTo | None = Field(
-        None, description="Streams for rows that come too late: `{left: name, right: name}`."
+        None, description="Streams for rows that arrive too late: `{left: name, right: name}`."
     )
 
 
 class Process(Part):
-    """A class of yours over the rows of each key, with state and timers.
+    """A user-defined class over the rows of each key, with state and timers.
 
-    It is written with `headrace.core.process`, and tested with `headrace.core.testing`.
+    The class is written with `headrace.core.process`, and tested with `headrace.core.testing`.
     """
 
     habits = HABITS
-    python: ClassName = Field(description="The file, beside the pipeline, and the class.")
-    returns: Types = Field(description="The columns of what it puts out, and their types.")
+    python: ClassName = Field(description="The file, next to the pipeline, and the class.")
+    returns: Types = Field(description="The columns of the rows that it emits, and their types.")
     outputs: Outputs | None = Field(
-        None, description="More outputs with columns of their own, read as `step.output`."
+        None, description="Further outputs with columns of their own, read as `step.output`."
     )
     order: Annotated[Literal["event_time", "arrival"], choice("event_time", "arrival")] = Field(
         "event_time",
-        description="In which order it is handed rows: in that of `event_time`, for which they "
-        "wait until the watermark has passed them, or in that of their `arrival`.",
+        description="The order in which it receives rows: that of `event_time`, for which they "
+        "wait until the watermark has passed them, or that of their `arrival`.",
     )
     late_to: Name | None = Field(
         None,
-        description="A stream for rows that come when the watermark has passed them, as they came "
-        "to the step; by default they are counted and dropped.",
+        description="A stream for rows that arrive after the watermark has passed them, "
+        "unchanged; by default they are counted and dropped.",
     )

@@ -1,7 +1,7 @@
-"""What a class for `process` declares, and what is wrong with it: its file is read, not run.
+"""The declarations of a class for `process`, and their checks; its file is read, not run.
 
-Its states are told only where they stand in the body of the class with plain words, as in
-`seen = map_of("string", "bigint", ttl="1h")`; the class that runs is held against that.
+States are found only if they are declared in the body of the class with literals, as in
+`seen = map_of("string", "bigint", ttl="1h")`; the class that runs is compared with these.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from headrace.core.process.declaring import State, list_of, map_of, shared, time
 SHARED = shared.__name__
 KINDS = {"value": value, "list_of": list_of, "map_of": map_of, "timer": timer}
 RESERVED = ("held", "held_right", "due", "waits")
-"""What the states are called in which rows and timers wait."""
+"""The names of the states in which rows and timers wait."""
 ASKED = ("key", "event_time", "event_times", "watermark", "now", "timer")
-"""What `self` is asked for: a state of that name would hide it."""
-PLAIN = 'write it with plain words, as in value("bigint", ttl="1h")'
+"""Attributes of `self`: a state of that name would hide them."""
+PLAIN = 'write it with literals, as in value("bigint", ttl="1h")'
 KEY = "process.python"
-OUT = "what goes out is handed to out(...)"
-YIELDED = {"on_rule": "nothing goes out of a rule: on_row says what follows from it"}
-"""What to do instead, where it is not OUT."""
+OUT = "rows are emitted with out(...)"
+YIELDED = {"on_rule": "on_rule emits no rows: on_row applies the rules"}
+"""The hints of methods for which OUT does not apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A class as it stands in a file."""
+    """A class as its file defines it."""
 
     name: str
     methods: Mapping[str, int]
-    """How many arguments each takes beside `self`; -1 where any number will do."""
+    """The number of arguments of each method besides `self`; -1 for any number."""
     states: tuple[tuple[str, Declared], ...]
     problems: tuple[tuple[str, str], ...]
-    """What is wrong with its states, and what to do."""
+    """Errors in its states, each with a hint."""
     derived: bool
-    """Whether methods may come from somewhere else."""
+    """Whether it may inherit methods that its file does not define."""
 
 
 def check(
@@ -54,14 +54,15 @@ def check(
     *,
     careful: bool,
 ) -> Mapping[str, Declared]:
-    """Note what is wrong with a class that is to have one of each of these methods; its states.
+    """Report the errors of a class, and return its states.
 
-    `careful`: rows on which it fails are left out.
+    The class must have one method of each group in `methods`. `careful`: rows on which it fails are
+    skipped or diverted.
     """
     path, text = function.path(folder), function.text
     place = text.locate(len(text) - len(function.name))
     classes = class_files.classes(path)
-    if classes is None:  # the file is missing, or is not Python: that is said as for a function
+    if classes is None:  # the file is missing or is not Python: reported as for a function
         python_files.check(function, folder, KEY, subject, findings)
         return {}
     if function.name not in classes:
@@ -81,7 +82,7 @@ def check(
 
 def _hint(missing: class_files.Missing) -> str:
     if missing.what == "":
-        return "the class itself stands in the file that the pipeline names"
+        return "the file that the pipeline names must define the class itself"
     return missing.listed if missing.what else missing.near or missing.listed
 
 
@@ -114,7 +115,7 @@ def _method_problems(shape: Shape, methods: Sequence[Sequence[str]]) -> Iterator
         right = len(ARGUMENTS.get(name, ("row", "state", "out")))
         count = shape.methods.get(name, right)
         if count not in (right, -1):
-            message = f'class "{shape.name}": {name} takes {count} arguments beside self'
+            message = f'class "{shape.name}": {name} takes {count} arguments besides self'
             yield message, _as_in(name)
     timers = [name for name, said in shape.states if said.kind is Kind.TIMER]
     if timers and "on_timer" not in shape.methods and not shape.derived:
@@ -123,23 +124,23 @@ def _method_problems(shape: Shape, methods: Sequence[Sequence[str]]) -> Iterator
 
 
 def _shared_problems(shape: Shape, *, ruled: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with states that all keys share; `ruled`: whether the step has a broadcast."""
+    """Yield the errors of states that all keys share; `ruled`: whether the step has a broadcast."""
     shared = [name for name, said in shape.states if said.shared]
-    if ruled and not shared and not shape.problems:  # else it may be one of those
+    if ruled and not shared and not shape.problems:  # otherwise a broken state may be shared
         hint = 'as in limits = shared(map_of("string", "double"))'
         yield f'class "{shape.name}" has no shared state that on_rule could write', hint
     if ruled:
         return
-    hint = "broadcast: {rules: ...} hands it the rows of a small stream"
+    hint = "broadcast: {rules: ...} passes it the rows of a small stream"
     if shared:
-        message = f'state "{shared[0]}" is shared, and the step has no broadcast'
+        message = f'state "{shared[0]}" is shared, but the step has no broadcast'
         yield f'class "{shape.name}": {message}', hint
     elif "on_rule" in shape.methods:
-        yield f'class "{shape.name}" has on_rule, and the step no broadcast', hint
+        yield f'class "{shape.name}" has on_rule, but the step has no broadcast', hint
 
 
 def _shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Shape:
-    """The class, with what it has of others in its file."""
+    """Return the shape of a class, including the members it inherits within its file."""
     methods, derived = dict[str, int](), bool(node.decorator_list)
     states, problems = dict[str, Declared](), list[tuple[str, str]]()
     for each in _line(node, classes):
@@ -153,9 +154,9 @@ def _shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Shape:
                         message = f'class "{node.name}": {statement.name} yields'
                         problems.append((message, YIELDED.get(statement.name, OUT)))
                 case ast.AsyncFunctionDef() if statement.name.startswith("on_"):
-                    hint = "operators never wait: look things up in a step before"
+                    hint = "operators never wait: use a lookup in an earlier step"
                     problems.append((f'class "{node.name}": {statement.name} is async', hint))
-                    methods[statement.name] = -1  # it is there, whatever it takes
+                    methods[statement.name] = -1  # its arguments do not matter
         for name, call in _calls(each.body):
             read = _state(name, call)
             if isinstance(read, Declared):
@@ -167,7 +168,7 @@ def _shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Shape:
 
 
 def _line(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
-    """The classes that it is made of, as far as they are in its file, itself last."""
+    """Yield the base classes of a class that are in its file, then the class itself."""
     for base in reversed(node.bases):
         if isinstance(base, ast.Name) and base.id in classes and base.id != node.name:
             rest = {name: each for name, each in classes.items() if name != node.name}
@@ -176,7 +177,7 @@ def _line(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[a
 
 
 def _calls(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.Call]]:
-    """What is declared: names, and the calls that declare."""
+    """Yield the names of declared states, with the calls that declare them."""
     for statement in body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
@@ -194,11 +195,12 @@ def _called(call: ast.Call) -> str:
 
 
 def _state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
-    """What is declared, or what is wrong with it and what to do."""
+    """Return the declared state, or an error message and a hint."""
     if name.startswith("_") or name in RESERVED:
-        return "a state may not be called that", f"not {', '.join(RESERVED)}, and no _ before it"
+        hint = f"{', '.join(RESERVED)} and names that begin with _ are reserved"
+        return "a state cannot have this name", hint
     if name in ASKED:
-        return "a state may not be called that", f"self.{name} is something else"
+        return "a state cannot have this name", f"self.{name} has another meaning"
     if _called(call) == SHARED:
         return _shared(name, call)
     try:
@@ -218,7 +220,7 @@ def _shared(name: str, call: ast.Call) -> Declared | tuple[str, str]:
         case ast.Call(args=[ast.Call() as inner], keywords=[]) if _called(inner) in KINDS:
             said = _state(name, inner)
         case _:
-            return f"{ast.unparse(call)} shares no state", 'as in shared(value("bigint"))'
+            return f"{ast.unparse(call)} declares no shared state", 'as in shared(value("bigint"))'
     try:
         return shared_of(said) if isinstance(said, Declared) else said
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Whether a class that a pipeline names is in the user's file, and what it says it keeps.
+"""Checks of the classes that a pipeline names, and the state that these classes declare.
 
-The file is read, not run: so `state` is told only where it stands in the class as plain text.
+The file is read, not run, so that `state` is found only if the class defines it as a literal.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ LITERAL = 'state = {"n": "bigint"}'
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A class as it stands in a file."""
+    """A class as its file defines it."""
 
     name: str
     methods: Mapping[str, int] = field(default_factory=dict)
-    """How many arguments each takes beside self; -1 where nobody can tell, or it may take more."""
+    """The number of arguments of each method besides self; -1 if it is unknown or may vary."""
     derived: bool = False
-    """Whether methods may come from somewhere else than headrace."""
+    """Whether it may inherit methods from outside headrace."""
     state: Schema | None = None
-    """The columns of `state`; None: it says none."""
+    """The columns of `state`; None if it declares none."""
     problem: str = ""
-    """What is wrong with its state."""
+    """The error in its state."""
 
 
 def check(
@@ -44,20 +44,21 @@ def check(
     *,
     methods: Mapping[str, Sequence[str]],
 ) -> None:
-    """Note what is wrong with a reference to a class that is to have these methods.
+    """Report the errors of a reference to a class that must have these methods.
 
-    Each is there with the arguments that it is handed; without any, nothing is said of them.
+    Each method has the arguments that it is called with; an empty list skips the check of its
+    arguments.
     """
     text = function.text
     place = text.locate(len(text) - len(function.name))
     path = function.path(folder)
     classes = class_files.classes(path)
-    if classes is None:  # the file is missing, or is not Python: that is said as for a function
+    if classes is None:  # the file is missing or is not Python: reported as for a function
         python_files.check(function, folder, key, subject, findings)
         return
     if function.name not in classes:
         found = class_files.missing(function, path, classes)
-        if found.what != "":  # what a file imports or computes may be a class
+        if found.what != "":  # a name that the file imports or computes may be a class
             hint = found.near or found.listed
             findings.add(f"{key}: {found.message}", place, hint, subject)
         return
@@ -72,28 +73,28 @@ def check(
 def _method_problems(
     shape: Shape, methods: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, str]]:
-    """What it has not, or takes in another way, and what to write."""
+    """Yield missing methods and methods with other arguments, each with a hint."""
     about = f'class "{shape.name}"'
     missing = [name for name in methods if name not in shape.methods]
     if missing and not shape.derived:
-        wants = f"it wants {', '.join(methods)}"
+        wants = f"it needs {', '.join(methods)}"
         hint = CALLABLE if "__call__" in missing else wants
         yield f"{about} has no {' and no '.join(missing)}", hint
-    for name, handed in methods.items():
+    for name, passed in methods.items():
         needed = shape.methods.get(name, -1)
-        if handed and needed not in (-1, len(handed)):
-            taken = f"takes {needed} argument{'' if needed == 1 else 's'} beside self"
-            as_in = f"as in def {name}(self, {', '.join(handed)}): ..."
-            yield f"{about}: {name} {taken}, and is handed {len(handed)}", as_in
+        if passed and needed not in (-1, len(passed)):
+            taken = f"takes {needed} argument{'' if needed == 1 else 's'} besides self"
+            as_in = f"as in def {name}(self, {', '.join(passed)}): ..."
+            yield f"{about}: {name} {taken}, but is called with {len(passed)}", as_in
 
 
 def is_class(function: Function, folder: Path) -> bool:
-    """Whether it is a class that stands in the file."""
+    """Whether the file defines a class of that name."""
     return function.name in (class_files.classes(function.path(folder)) or {})
 
 
 def state_of(path: Path, name: str) -> Schema | None:
-    """The columns that a class says it keeps; None if it says nothing, or cannot be read."""
+    """Return the columns of a class's state; None if it declares none, or cannot be read."""
     found = (class_files.classes(path) or {}).get(name)
     return _shape(found).state if found else None
 
@@ -113,7 +114,7 @@ def _shape(node: ast.ClassDef) -> Shape:
 
 
 def _assigned(body: Iterable[ast.stmt]) -> Iterator[ast.expr]:
-    """What is assigned to `state`."""
+    """Yield the expressions assigned to `state`."""
     for statement in body:
         match statement:
             case ast.Assign(targets=[ast.Name(id="state")], value=value):
@@ -123,11 +124,11 @@ def _assigned(body: Iterable[ast.stmt]) -> Iterator[ast.expr]:
 
 
 def _schema(value: ast.expr) -> tuple[Schema | None, str]:
-    """The columns, or what is wrong with them."""
+    """Return the columns, or None and the error in them."""
     try:
         said = ast.literal_eval(value)
     except ValueError:
-        return None, "is computed, and has to stand there as plain text"
+        return None, "is computed, but must be a literal"
     if not isinstance(said, dict) or not all(
         isinstance(name, str) and isinstance(type, str) for name, type in said.items()
     ):
@@ -135,7 +136,7 @@ def _schema(value: ast.expr) -> tuple[Schema | None, str]:
     fields = []
     for name, type in said.items():
         if not name.isidentifier() or name.startswith("_"):
-            return None, f'has a column "{name}", and wants a plain name'
+            return None, f'has a column "{name}", which is not a plain name'
         try:
             fields.append(Field(name, *parse_type(type)))
         except TypeTextError as error:

@@ -1,4 +1,4 @@
-"""Whether a function that a pipeline names is in the user's file; the file is read, not run."""
+"""Checks of the functions that a pipeline names; the user's file is read, not run."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ HINT = "as in def {}(rows): ... return ..."
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a file defines at its top: functions, and other things by what they are."""
+    """The names that a file defines at its top level: functions, and others with their kind."""
 
     functions: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
     unfit: tuple[tuple[str, str], ...] = ()
     """Functions that cannot be called with one argument and return a value, and why."""
     unfit_for_two: tuple[tuple[str, str], ...] = ()
-    """Those that cannot be called with one argument or with two."""
+    """Functions that can be called neither with one argument nor with two, and why."""
     problem: str = ""
 
 
 def check(
     function: Function, folder: Path, key: str, subject: str, findings: Findings, most: int = 1
 ) -> None:
-    """Note what is wrong with a reference such as `scoring.py:score`; `most` arguments, 1 or 2."""
+    """Report the error of a reference such as `scoring.py:score`.
+
+    The function may take up to `most` arguments, 1 or 2.
+    """
     text = function.text
     file_end = len(text) - len(function.name) - 1
     file_place = text.locate(0, file_end)
@@ -45,7 +48,7 @@ def check(
     except (OSError, ValueError):
         names = None
     if names is None:
-        message = f'{key}: there is no file "{function.file}" beside the pipeline'
+        message = f'{key}: there is no file "{function.file}" next to the pipeline'
         findings.add(message, file_place, _neighbour(path), subject)
     elif names.problem:
         findings.add(f'{key}: "{function.file}" {names.problem}', file_place, "", subject)
@@ -77,13 +80,13 @@ def _neighbour(path: Path) -> str:
 
 
 def defined(path: Path) -> Names:
-    """The names of a file; read again only when it has changed."""
+    """Return the names that a file defines; it is read again only when it has changed."""
     found = path.stat()
     return _defined(path, found.st_mtime_ns, found.st_size)
 
 
 def yields(body: Iterable[ast.AST]) -> bool:
-    """Whether a yield stands there, and not in a function inside."""
+    """Whether statements contain a yield outside of nested functions."""
     inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
     left = list(body)
     while left:
@@ -122,7 +125,10 @@ def _defined(path: Path, changed: int, size: int) -> Names:
 
 
 def _unfit(function: ast.FunctionDef, most: int) -> str:
-    """Why a call with so many arguments fails or gives no rows; a decorator may change all that."""
+    """Return why a call with `most` arguments fails or returns no rows; "" if it may succeed.
+
+    A decorator may change the arguments, so that a decorated function is always accepted.
+    """
     if function.decorator_list:
         return ""
     taken = function.args
@@ -138,12 +144,12 @@ def _unfit(function: ast.FunctionDef, most: int) -> str:
     if len(needed) > most:
         return f'"{function.name}" needs {" and ".join(needed)}'
     if not names and not taken.vararg:
-        return f'"{function.name}" takes none'
-    return f'"{function.name}" yields, and does not return' if yields(function.body) else ""
+        return f'"{function.name}" takes no argument'
+    return f'"{function.name}" yields instead of returning' if yields(function.body) else ""
 
 
 def _names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Names with what they are; "" for what may well be a function."""
+    """Yield names with their kind; "" for a name that may be a function."""
     for statement in body:
         match statement:
             case ast.FunctionDef():
@@ -160,7 +166,7 @@ def _names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 
 def _bound(statement: ast.stmt) -> Iterator[tuple[str, str]]:
-    """What a statement binds in another way, also one with statements inside."""
+    """Yield the names that other statements bind, including their nested statements."""
     match statement:
         case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
             for inner in ast.iter_child_nodes(statement):

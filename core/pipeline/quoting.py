@@ -1,4 +1,4 @@
-"""How to write a value in quotes: the hint for most of what YAML takes for something else."""
+"""Quoted values for hints: quotes fix most values that YAML reads as something else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ MAX_SHOWN = 60
 
 
 def quoted(value: str) -> str:
-    """The value in the quotes that it needs least escapes in.
+    """Return the value in the kind of quotes that needs fewer escapes.
 
     >>> quoted("a = 'b'"), quoted('"x" || y'), quoted("x rlike 'a.b'")
     ('"a = \\'b\\'"', '\\'"x" || y\\'', '"x rlike \\'a.b\\'"')
@@ -17,7 +17,7 @@ def quoted(value: str) -> str:
 
 
 def quote_hint(value: str, key: str = "") -> str:
-    """How to write the value in quotes, if that is not too long to show."""
+    """Return the hint to quote a value; a long value is not shown."""
     value = value.strip()
     if len(value) > MAX_SHOWN or "\n" in value:
         return "put the value in quotes"

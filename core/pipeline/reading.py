@@ -1,7 +1,7 @@
-"""From the bytes of a file to its text, or to why it is no text of a pipeline.
+"""The reader of a pipeline's file: its text, or the reason why it cannot be a pipeline.
 
-What passes is UTF-8 without control characters and without line breaks that editors do not show, so
-everything behind this can count lines and columns as an editor does.
+An accepted text is UTF-8 without control characters and without line breaks that editors do not
+show, so that all later stages count lines and columns as an editor does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.core.problems import Problem, nearest_file
 
 MAX_BYTES = 2**20
 FEW = 3
-"""So many files are named where another one was meant."""
+"""The largest number of files that a hint lists."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 CONTROL_BYTES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -26,7 +26,7 @@ UNSEEN = re.compile(
 
 
 def read(path: str | Path) -> tuple[File | None, list[Problem]]:
-    """The text, a byte order mark removed; or no file, and the reason."""
+    """Return the text without a byte order mark; or None and the problem."""
     name = shown_path(path)
     try:
         with open(path, "rb") as opened:
@@ -39,13 +39,13 @@ def read(path: str | Path) -> tuple[File | None, list[Problem]]:
     file = File(name, content.decode("utf-8-sig"))
     unseen = UNSEEN.search(file.text)
     if unseen:
-        message = f"an invisible character (U+{ord(unseen[0]):04X}) stands here"
+        message = f"an invisible character (U+{ord(unseen[0]):04X}) is here"
         return None, [Problem(message, file.place(*unseen.span()), "remove it")]
     return file, []
 
 
 def shown_path(path: str | Path) -> str:
-    """A path that can be printed, whatever bytes it has."""
+    """Return a path as printable text, whatever its bytes."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
@@ -106,7 +106,7 @@ def _neighbour(path: Path) -> str:
 
 
 def _pipelines(folder: Path) -> Iterator[str]:
-    """The YAML files of a folder, in the order of their names."""
+    """Yield the YAML files of a folder, in the order of their names."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:

@@ -1,7 +1,7 @@
-"""The language reference in Markdown, from the same objects that read the document.
+"""The language reference in Markdown, generated from the objects that read the document.
 
-Types, defaults, ranges and descriptions of all keys stand in the models; here is only their order
-on the page and what belongs to no key: values, replacements, what is not built yet.
+The models have the types, defaults, ranges and descriptions of all keys; this module has only their
+order on the page, and the texts that belong to no key: values, replacements, planned features.
 """
 
 from __future__ import annotations
@@ -31,36 +31,38 @@ A pipeline is one YAML mapping. Every key under `sources`, `steps` and `sinks` i
 choose, and `from` refers to names. A name has letters, digits, `_` and `-`, and begins with a
 letter or `_`.
 
-| key | required | what it is |
+| key | required | meaning |
 | --- | --- | --- |
-| `name` | yes | the job's name: its state is kept under it |
+| `name` | yes | the job's name, under which its state is stored |
 | `settings` | | [how the job runs](#settings) |
-| `sources` | yes | [where rows come from](#sources), by name |
-| `steps` | | [what is done with them](#steps), by name |
-| `sinks` | yes | [where rows go](#sinks), by name |
+| `sources` | yes | [the inputs](#sources), by name |
+| `steps` | | [the transformations](#steps), by name |
+| `sinks` | yes | [the outputs](#sinks), by name |
 """
 
 FAILED = """\
 The stream of `on_error: {to: name}` has the columns `error`, `step`, `source`, `split`, `position`,
-`raw` (the record, as text) and `at`. Several parts may not share one: unite theirs in a step.
+`raw` (the record, as text) and `at`. Several parts cannot share such a stream: unite their streams
+in a step.
 """
 
 KEYED = """\
-The rows of `aggregate` are: the columns of the key; `window_start` and `window_end` (timestamps) of
-windows that have a start and an end; the aggregates, in the order written. `having` and the clauses
-behind it read these. The event time of a window's row is its end, less a microsecond. `top` and
-`dedup` keep the columns of their input.
+The rows of `aggregate` have the columns of the key; `window_start` and `window_end` (timestamps) of
+windows that have a start and an end; then the aggregates, in the order written. `having` and the
+clauses after it read these columns. The event time of a window's row is the end of the window, less
+a microsecond. `top` and `dedup` keep the columns of their input.
 
-Some steps put out changes: each row replaces the earlier row of its key, or deletes it. These are
+Some steps emit changes: each row replaces the earlier row of its key, or deletes it. These are
 `aggregate` and `top` without `window`, windows that fire again (`trigger` or `lateness`, with
-`accumulate`), `dedup` with `keep: last`, and joins of two such streams. `where`, `with`, `drop`,
-`select` take changes, if the columns of their key stay; `top` and `aggregate` without `window`, if
-their key is made of that key; [joins](joins.md) by that key; and sinks. Where rows may be deleted,
-sinks write a column `_delete` that says so. [Windows and state](windows.md) has an example of each.
+`accumulate`), `dedup` with `keep: last`, and joins of two such streams. Changes are accepted by
+`where`, `with`, `drop` and `select`, if the columns of their key stay; by `top` and `aggregate`
+without `window`, if their own key is computed from that key; by [joins](joins.md) on that key; and
+by sinks. Where rows may be deleted, sinks write a column `_delete`, which is true for a deletion.
+[Windows and state](windows.md) has an example of each.
 """
 
 OTHER_FORMATS = """\
-`parquet` has columns of its own, which are read by name. `raw` is one column, each record as it is:
+`parquet` has columns of its own, which are read by name. `raw` is one column with the whole record:
 `value string`, or the one column that `schema` declares, of type string or binary.
 """
 
@@ -70,32 +72,32 @@ VALUES = """\
 - **Durations**: a whole number and a unit: `250ms`, `10s`, `5m`, `1h`, `7d`.
 - **Sizes**: a whole number and a unit: `64KB`, `256MB`, `2GB`. A KB is 1024 bytes.
 - **Counts**: `1000`, `10k`, `1M`, `1G`; here a k is 1000.
-- **Rates**: a count in a second, a minute or an hour: `10000/s`, `1M/h`.
-- **Expressions** are Spark SQL: see [functions](functions.md). One with a quote at its start, or
-  with `: ` or ` #` in it, needs quotes around it; inside of `{...}` and `[...]` so does one with a
-  comma or a bracket in it.
+- **Rates**: a count per second, minute or hour: `10000/s`, `1M/h`.
+- **Expressions** are Spark SQL: see [functions](functions.md). An expression that begins with a
+  quote, or contains `: ` or ` #`, needs quotes around it; inside `{...}` and `[...]` so does an
+  expression that contains a comma or a bracket.
 - **Types** are Spark SQL's: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
   `decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (UTC, microseconds), `array<t>`,
-  `struct<a: t, b: t>`; `not null` may follow. Spark's other names (`long`, `integer`) are taken.
+  `struct<a: t, b: t>`; `not null` may follow. Spark's other names (`long`, `integer`) are accepted.
 
-Inside values, not keys, and after YAML has been read:
+These are replaced inside values, not keys, after YAML has been read:
 
 | | |
 | --- | --- |
 | `${env:NAME}` | an environment variable |
-| `${env:NAME:-default}` | the same, with what stands for it when it is not set or empty |
-| `${file:path}` | the content of a file beside the pipeline, without the line end at its end |
+| `${env:NAME:-default}` | the same, with a default for a variable that is not set or is empty |
+| `${file:path}` | the content of a file next to the pipeline, without the line end at its end |
 | `${secret:NAME}` | the variable `HEADRACE_SECRET_NAME`, or a file in `HEADRACE_SECRETS` |
-| `$${` | `${` as it stands |
+| `$${` | a literal `${` |
 
-A secret prints as `****`. It may stand where nothing but a connector needs the value, such as in a
+A secret prints as `****`. It is allowed where only a connector needs the value, such as in a
 password, but not where it would be shown or stored: in names, paths, expressions, numbers, choices.
 
-`--set a.b=value` puts in one value from the command line: `--set settings.parallelism=4`,
-`--set sources.bids.nexmark.events=1M`. Items of a list go by index, from 0; a key with a dot in it
-is written in quotes. A key may be new.
+`--set a.b=value` sets one value on the command line: `--set settings.parallelism=4`,
+`--set sources.bids.nexmark.events=1M`. Items of a list are addressed by index, from 0; a key with a
+dot in it is written in quotes. A key may be new.
 
-A file has at most 1 MB, 50 levels and, with its aliases written out, 100,000 values. Anchors,
+A file has at most 1 MB, 50 levels and, with its aliases expanded, 100,000 values. Anchors,
 aliases and merge keys (`<<`) are supported; tags other than YAML's own core ones are not.
 """
 
@@ -112,11 +114,11 @@ CLAUSES: Mapping[str, type[Part]] = {
     "connect": Connect,
     "process": Process,
 }
-"""Clauses of steps with keys of their own, in the order in which the page has them."""
+"""Clauses of steps with keys of their own, in their order on the page."""
 
 
 def reference_markdown(connectors: Connectors) -> str:
-    """The page docs/language.md."""
+    """Return the page docs/language.md."""
     return "\n".join(_page(connectors))
 
 
@@ -125,7 +127,7 @@ def _page(connectors: Connectors) -> Iterator[str]:
     yield from _section("## Settings", Settings, "settings")
     yield _sentence(f"Checked, but nothing acts on it yet: {_listed(NOT_ACTING)}", bool(NOT_ACTING))
     yield from _section("## Sources", SourceKeys, "")
-    yield "A source has one connector beside these keys.\n"
+    yield "A source has one connector next to these keys.\n"
     yield FAILED
     yield from _section("### watermark", Watermark, "watermark")
     yield from _connectors(connectors, "source")
@@ -137,7 +139,7 @@ def _page(connectors: Connectors) -> Iterator[str]:
     yield from _section("### lookup", LookupKeys, "lookup")
     yield from _tables(connectors)
     yield from _section("## Sinks", SinkKeys, "")
-    yield "A sink has one connector beside these keys.\n"
+    yield "A sink has one connector next to these keys.\n"
     yield from _connectors(connectors, "sink")
     yield from _formats()
     yield VALUES
@@ -145,7 +147,7 @@ def _page(connectors: Connectors) -> Iterator[str]:
 
 
 def _section(title: str, model: type[Part], path: str) -> Iterator[str]:
-    """A heading, what the part is, and its keys; then those of the parts inside it."""
+    """Yield a heading, the model's description and its keys, then those of nested models."""
     yield f"{title}\n"
     yield f"{getdoc(model)}\n"
     yield from _keys(model, path)
@@ -155,7 +157,7 @@ def _keys(model: type[Part], path: str) -> Iterator[str]:
     written = model.written()
     if not written:
         return
-    yield "| key | value | default | what it is |\n| --- | --- | --- | --- |"
+    yield "| key | value | default | meaning |\n| --- | --- | --- | --- |"
     for key, name in written.items():
         field = model.model_fields[name]
         default = default_of(field)
@@ -183,7 +185,7 @@ def _inner(model: type[Part], key: str, path: str) -> Iterator[str]:
 
 
 def _value(model: type[Part], key: str) -> str:
-    """In words, what stands under a key."""
+    """Describe the value of a key."""
     field = model.model_fields[model.written()[key]]
     reading = reading_of(field)
     return reading.wanted if reading else "a mapping"
@@ -206,11 +208,11 @@ def _connectors(connectors: Connectors, kind: str) -> Iterator[str]:
         if side.formats:
             yield f"Formats: {', '.join(f'`{one}`' for one in side.formats)}.\n"
         elif kind == "source":
-            yield "It brings its own columns, and has no `schema` and no `format`.\n"
+            yield "It defines its own columns, and has no `schema` and no `format`.\n"
 
 
 def _tables(connectors: Connectors) -> Iterator[str]:
-    """The connectors that a lookup can ask."""
+    """Yield the connectors that a lookup can query, with their keys."""
     for name, connector in connectors.items():
         if connector.lookup is not None:
             yield f"`lookup.{name}`: {_lower(connector.doc)} {getdoc(connector.lookup.options)}\n"
@@ -223,7 +225,7 @@ def _both(connector: Connector) -> bool:
 
 def _formats() -> Iterator[str]:
     yield "## Formats\n"
-    yield f"`format` stands beside the connector: {', '.join(f'`{one}`' for one in FORMATS)}.\n"
+    yield f"`format` is next to the connector: {', '.join(f'`{one}`' for one in FORMATS)}.\n"
     for key, options in (("json", JsonOptions), ("csv", CsvOptions)):
         yield f"### {key}\n\n{getdoc(options)}\n"
         yield from _keys(options, key)
@@ -233,7 +235,7 @@ def _formats() -> Iterator[str]:
 
 def _later() -> Iterator[str]:
     yield "## Not built yet\n"
-    yield "These are decided, and refused by name until they are built.\n"
+    yield "These are planned, and rejected by name until they are built.\n"
     for what, words in (
         ("Clauses of steps", LATER_CLAUSES),
         ("Formats", LATER_FORMATS),

@@ -1,4 +1,4 @@
-"""From nodes to plain values for the models: duplicate keys reported, `${...}` replaced."""
+"""The conversion of nodes to plain values: duplicate keys are reported, `${...}` is replaced."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from headrace.core.pipeline.text import Text
 
 
 class Resolver:
-    """Makes values of nodes."""
+    """A converter of nodes to values."""
 
     def __init__(self, interpolator: Interpolator, findings: Findings) -> None:
         self.interpolator = interpolator
         self.findings = findings
 
     def value(self, node: Node, subject: str) -> object:
-        """A Text, a dict, a list, NOTHING, or BROKEN for what has been reported."""
+        """Return a Text, a dict, a list, NOTHING, or BROKEN if its problem has been reported."""
         match node:
             case Scalar():
                 return self._scalar(node, subject)
@@ -38,7 +38,7 @@ class Resolver:
         return BROKEN if text is None else text
 
     def entries(self, node: Mapping, subject: str) -> dict[Text, Entry]:
-        """A mapping's entries by key; of a key written twice, the first."""
+        """Return a mapping's entries by key; of a duplicate key, the first."""
         found: dict[Text, Entry] = {}
         for entry in node.entries:
             key = Text(entry.key.value, entry.key)
@@ -56,7 +56,7 @@ class Resolver:
 
 
 def named(key: str) -> str:
-    """A key in quotes, for a message.
+    """Return a key in quotes, for a message; a long one is cut.
 
     >>> named("a"), named("x" * 100)
     ('"a"', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')

@@ -1,4 +1,4 @@
-"""A rule that the clauses of a step break."""
+"""Violations of the rules between the clauses of a step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.core.problems import Severity
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """At which key of the step it is broken, or at that key's value; and what to do."""
+    """A violated rule: the key of the step, or with `of_value` its value; a message and a hint."""
 
     at: tuple[str, ...]
     message: str

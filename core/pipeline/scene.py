@@ -1,4 +1,4 @@
-"""What is to be seen around the place where YAML stopped: lines, indentation, quotes."""
+"""The text around a YAML error: lines, indentation, quotes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from headrace.core.pipeline.file import File
 from headrace.core.problems import Problem
 
-# An entry on a line of its own: dashes of lists, a key, and what stands behind its colon.
+# An entry on a line of its own: dashes of lists, a key, and the text after its colon.
 ENTRY = re.compile(
     r"""(?P<dashes>(?:-[ ]+)*)
         (?P<key>"[^"]*"|'[^']*'|[^\s#'"\[{%@`&*!|>?,\]}:-](?:[^#:\n]|:(?!\s|$)|\#(?<![ ]\#))*?)
@@ -20,19 +20,19 @@ ENTRY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: where it starts in the file, and its text."""
+    """One line: its start in the file, and its text."""
 
     start: int
     text: str
 
     @property
     def indent(self) -> int:
-        """How many spaces it begins with."""
+        """The number of spaces it begins with."""
         return len(self.text) - len(self.text.lstrip(" "))
 
     @property
     def body(self) -> str:
-        """The text without indentation, and without a comment behind it."""
+        """The text without indentation and without a comment."""
         return re.sub(r"(^|\s+)#.*", "", self.text[self.indent :]).rstrip()
 
     @property
@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The file, where YAML stopped, where what it was reading began, and YAML's own words."""
+    """A YAML error: the file, where YAML stopped, where the node it read began, and its message."""
 
     file: File
     at: int
@@ -52,28 +52,28 @@ class Scene:
 
     @property
     def text(self) -> str:
-        """All of the file."""
+        """The text of the whole file."""
         return self.file.text
 
     @property
     def here(self) -> str:
-        """The character at which YAML stopped; empty at the end."""
+        """The character at which YAML stopped; "" at the end."""
         return self.text[self.at : self.at + 1]
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing but blanks and comments is left."""
+        """Whether only blanks and comments are left."""
         return not any(line.body for line in self.below(self.at))
 
     def line(self, at: int) -> Line:
-        """The line of an offset."""
+        """Return the line of an offset."""
         start = self.text.rfind("\n", 0, at) + 1
         end = self.text.find("\n", at)
         text = self.text[start : len(self.text) if end < 0 else end].rstrip("\r")
         return Line(start, text)
 
     def below(self, at: int) -> Iterator[Line]:
-        """What is left of the offset's line, and the lines after it."""
+        """Yield the rest of the offset's line, then the lines after it."""
         end = self.text.find("\n", at)
         yield Line(at, self.text[at : len(self.text) if end < 0 else end])
         while end >= 0:
@@ -82,12 +82,12 @@ class Scene:
             end = self.text.find("\n", line.start)
 
     def above(self, line: Line) -> Iterator[Line]:
-        """The lines before one, nearest first, that hold more than a comment."""
+        """Yield the lines before a line, nearest first, without empty lines and comments."""
         while line.start > 0:
             line = self.line(line.start - 1)
             if line.body:
                 yield line
 
     def problem(self, message: str, start: int, end: int, hint: str = "") -> Problem:
-        """A problem at some characters."""
+        """Return a problem at the characters `[start, end)`."""
         return Problem(message, self.file.place(start, end), hint)

@@ -1,7 +1,7 @@
-"""The `settings:` of a pipeline; every default is here, and so in the docs and the schema.
+"""The `settings:` of a pipeline; the docs and the schema take every default from here.
 
-A setting is checked from the day it is in this file. Until something acts on it, its use earns a
-warning: `NOT_ACTING` names those, and each issue that builds one takes its line away.
+A setting in this file is checked. As long as it has no effect, its use is a warning: `NOT_ACTING`
+lists such settings.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from headrace.core.pipeline.values import (
 )
 
 NOT_ACTING: tuple[str, ...] = ()
-"""Settings (dotted paths) that are checked, but that nothing acts on yet."""
+"""Settings (dotted paths) that are checked, but have no effect yet."""
 
 LATER = ("workers",)
-"""Settings that are decided, and not in this file yet."""
+"""Settings that are planned, and not in this file yet."""
 
 MAX_KEY_GROUPS = 32768
 
@@ -64,47 +64,47 @@ remote = Reads(WANTED, _remote)
 
 
 class Checkpoint(Part):
-    """When and how the state of a job is made durable."""
+    """The checkpoints of the job, which make its state durable."""
 
     every: Annotated[timedelta | None, interval] = Field(
-        timedelta(seconds=10), description="Time between two checkpoints; `never` takes none."
+        timedelta(seconds=10), description="The time between two checkpoints; `never` takes none."
     )
     retain: Annotated[int, whole(1, 1000)] = Field(
-        3, description="How many completed checkpoints are kept."
+        3, description="The number of completed checkpoints that are retained."
     )
     mode: Annotated[Literal["aligned", "at_least_once"], choice("aligned", "at_least_once")] = (
         Field(
             "aligned",
-            description="`aligned` makes state exact; `at_least_once` makes no input wait for "
-            "another, and may count rows twice after a failure.",
+            description="`aligned` makes state exact; with `at_least_once` no input waits for "
+            "another, and rows may be counted twice after a failure.",
         )
     )
     timeout: Annotated[timedelta, positive] = Field(
-        timedelta(minutes=10), description="A checkpoint that takes longer has failed."
+        timedelta(minutes=10), description="A checkpoint that takes longer fails."
     )
     min_pause: Duration = Field(
-        timedelta(), description="The least time from the end of one checkpoint to the next."
+        timedelta(), description="The shortest time from the end of one checkpoint to the next."
     )
     tolerable_failures: Annotated[int, whole(0, 1000)] = Field(
-        3, description="How many checkpoints in a row may fail before the job does."
+        3, description="How many checkpoints in a row may fail before the job fails."
     )
     dir: Annotated[str | None, remote] = Field(
         None,
-        description="Where checkpoints are kept: `s3://bucket/path`, `gs://bucket/path` or "
+        description="Where checkpoints are stored: `s3://bucket/path`, `gs://bucket/path` or "
         "`az://container/path`; by default in the job's home.",
     )
 
 
 class State(Part):
-    """Where keyed state lives while the job runs; checkpoints keep it in any case."""
+    """The backend that holds keyed state while the job runs; checkpoints include all state."""
 
     memory: Size = Field(
-        256 * 2**20, description="Memory for state, of all steps together; more goes to disk."
+        256 * 2**20, description="Memory for the state of all steps; the rest goes to disk."
     )
     backend: Annotated[Literal["rocksdb", "memory"], choice("rocksdb", "memory")] = Field(
         "rocksdb",
-        description="`rocksdb` keeps on disk what is over `memory`; `memory` keeps all of it in "
-        "memory, however much that is.",
+        description="`rocksdb` moves state beyond `memory` to disk; `memory` holds all state in "
+        "memory, whatever its size.",
     )
 
 
@@ -117,51 +117,53 @@ class NoRestart(Part):
 
 
 class FixedRestart(Part):
-    """A number of attempts, the same time apart."""
+    """A limited number of restarts, with a fixed delay."""
 
     strategy: Annotated[Literal["fixed"], STRATEGY] = Field(
         "fixed", description="What happens after a failure."
     )
     attempts: Annotated[int, whole(1)] = Field(3, description="How often the job is restarted.")
-    delay: Duration = Field(timedelta(seconds=10), description="The time before each restart.")
+    delay: Duration = Field(timedelta(seconds=10), description="The delay before each restart.")
 
 
 class ExponentialRestart(Part):
-    """Attempts without end, further and further apart."""
+    """Unlimited restarts, with growing delays."""
 
     strategy: Annotated[Literal["exponential"], STRATEGY] = Field(
         "exponential", description="What happens after a failure."
     )
     first: Annotated[timedelta, positive] = Field(
-        timedelta(seconds=1), description="The time before the first restart."
+        timedelta(seconds=1), description="The delay before the first restart."
     )
     max: Annotated[timedelta, positive] = Field(
-        timedelta(seconds=60), description="The longest time before a restart."
+        timedelta(seconds=60), description="The longest delay before a restart."
     )
     factor: Annotated[float, number(1)] = Field(
-        1.5, description="By how much the time grows from one restart to the next."
+        1.5, description="The factor by which the delay grows from one restart to the next."
     )
     jitter: Annotated[float, number(0, 1)] = Field(
-        0.1, description="The part of the time that is random, so that jobs do not restart at once."
+        0.1,
+        description="The random share of the delay, so that jobs do not all restart at once.",
     )
     healthy_after: Annotated[timedelta, positive] = Field(
-        timedelta(minutes=10), description="After so long without a failure it starts from `first`."
+        timedelta(minutes=10),
+        description="How long an attempt must run without a failure to reset the delay to `first`.",
     )
 
 
 class FailureRateRestart(Part):
-    """Restarts until failures come too often."""
+    """Restarts until failures are too frequent."""
 
     strategy: Annotated[Literal["failure_rate"], STRATEGY] = Field(
         "failure_rate", description="What happens after a failure."
     )
     failures: Annotated[int, whole(1)] = Field(
-        3, description="How many failures `within` end the job."
+        3, description="The number of failures `within` that ends the job."
     )
     within: Annotated[timedelta, positive] = Field(
-        timedelta(minutes=5), description="The time in which failures are counted."
+        timedelta(minutes=5), description="The period in which failures are counted."
     )
-    delay: Duration = Field(timedelta(seconds=10), description="The time before each restart.")
+    delay: Duration = Field(timedelta(seconds=10), description="The delay before each restart.")
 
 
 Restart: TypeAlias = NoRestart | FixedRestart | ExponentialRestart | FailureRateRestart
@@ -174,28 +176,28 @@ RESTARTS: dict[str, type[Part]] = {
 
 
 class Buffer(Part):
-    """What may wait between two subtasks."""
+    """The buffer between two subtasks."""
 
-    rows: Annotated[int, whole(1)] = Field(8192, description="Rows that a channel holds.")
+    rows: Annotated[int, whole(1)] = Field(8192, description="The number of rows a channel holds.")
     timeout: Duration = Field(
         timedelta(), description="How long a source waits for more rows before it sends a batch."
     )
 
 
 class Settings(Part):
-    """How the job runs; nothing here changes what its rows mean."""
+    """The way the job runs; no setting changes the meaning of its rows."""
 
     parallelism: Annotated[int, whole(1, MAX_KEY_GROUPS)] = Field(
-        1, description="Subtasks of each step; a step may say its own. At most `key_groups`."
+        1, description="Subtasks of each step; a step can set its own. At most `key_groups`."
     )
     key_groups: Annotated[int, whole(1, MAX_KEY_GROUPS)] = Field(
-        128, description="Into how many groups keys are divided; fixed for the life of the state."
+        128, description="The number of groups of keys; fixed for the lifetime of the state."
     )
     checkpoint: Checkpoint = Field(
-        Checkpoint(), description="When and how the state of a job is made durable."
+        Checkpoint(), description="The checkpoints of the job, which make its state durable."
     )
-    state: State = Field(State(), description="Where keyed state lives while the job runs.")
+    state: State = Field(State(), description="Where keyed state is while the job runs.")
     restart: Annotated[Restart, Variants("strategy", RESTARTS, "exponential")] = Field(
         ExponentialRestart(), description="What happens after a failure."
     )
-    buffer: Buffer = Field(Buffer(), description="What may wait between two subtasks.")
+    buffer: Buffer = Field(Buffer(), description="The buffer between two subtasks.")

@@ -1,4 +1,4 @@
-"""From the location of an error in a model's data to a place in the file."""
+"""The mapping from the location of an error in a model's data to a position in the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.core.problems import Place
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A piece of the document: its key, its node, what it is called, and the keys down to it."""
+    """A section of the document: its key, its node, its name in messages, and its path."""
 
     key: Text
     node: Node
@@ -23,13 +23,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A node, and the key that it stands under."""
+    """A node and its key."""
 
     key: Text
     node: Node
 
     def place(self) -> Place:
-        """Where to point for the value: at its key, if it is empty or on lines of its own."""
+        """Return the position of the value; of its key, if it is empty or on lines of its own."""
         match self.node:
             case Scalar(nothing=False) | Scalar(style="="):
                 return Text(self.node.value, self.node).locate()
@@ -39,7 +39,7 @@ class Spot:
 
 
 def find(section: Section, at: Sequence[int | str]) -> Spot:
-    """Follow keys and indices as far as there are nodes."""
+    """Return the node at a path of keys and indices, or the last node on the way."""
     spot = Spot(section.key, section.node)
     for part in at:
         if isinstance(spot.node, Mapping) and isinstance(part, str):

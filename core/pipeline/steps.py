@@ -1,4 +1,4 @@
-"""Steps: which clauses there are, and whether they make sense beside each other."""
+"""The reader of steps: their clauses, and whether these go together."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.validate import Keys, validated
 from headrace.core.process.declared import Declared
 
-# Clauses that the columns of a step do not depend on: a mistake in one hides no other.
+# Clauses that do not influence the columns of a step: an error in one hides no other error.
 SPARE = ("where", "on_error", "parallelism", "trace")
 
 
 def does_nothing(step: StepKeys, keys: Iterable[str]) -> bool:
-    """Whether a step with these keys only hands on what it reads."""
+    """Whether a step with these keys only forwards its input."""
     return len(step.from_) < 2 and not any(key in CLAUSES for key in keys)
 
 
 class StepReader:
-    """Reads one step."""
+    """A reader of one step."""
 
     def __init__(
         self, section: Section, connectors: Connectors, resolver: Resolver, folder: Path
@@ -44,7 +44,7 @@ class StepReader:
         self.folder = folder
 
     def read(self) -> Step | None:
-        """The step, if it is sound."""
+        """Return the step, if it is valid."""
         data, later = self._written()
         two = two_sided(data)
         if two and "from" in data:
@@ -68,7 +68,7 @@ class StepReader:
         )
 
     def _written(self) -> tuple[dict[Text, object], bool]:
-        """What stands under its keys, and whether there are clauses that are not built yet."""
+        """Return the values of its keys, and whether it has clauses that are not built yet."""
         assert isinstance(self.section.node, MappingNode)
         entries = self.resolver.entries(self.section.node, self.section.subject)
         later = [key for key in entries if key in LATER_CLAUSES]
@@ -83,7 +83,7 @@ class StepReader:
         return data, bool(later)
 
     def _validated(self, data: Mapping[Text, object]) -> StepKeys | None:
-        """The step but for its lookup, which is read by itself."""
+        """Return the step without its lookup, which is read by itself."""
         keys = Keys(
             spare=SPARE,
             more=[*CLAUSES, *LATER_CLAUSES],
@@ -93,7 +93,7 @@ class StepReader:
         return validated(StepKeys, others, self.section, self.findings, keys)
 
     def _states(self, step: StepKeys, process: Process) -> Mapping[str, Declared]:
-        """What a class for `process` declares; what is wrong with it is noted."""
+        """Return the states that a class for `process` declares, and report its errors."""
         from headrace.core.pipeline import process_classes
 
         subject = self.section.subject
@@ -108,7 +108,7 @@ class StepReader:
         )
 
     def _lookup(self, data: Mapping[Text, object]) -> tuple[Lookup | None, bool]:
-        """The lookup, if there is one; and whether it is not sound."""
+        """Return the lookup, if there is one, and whether it is invalid."""
         if "lookup" not in data:
             return None, False
         reader = LookupReader(self.section, self.connectors, self.findings)
@@ -123,7 +123,7 @@ class StepReader:
 
     def _check(self, step: StepKeys, data: Mapping[Text, object]) -> None:
         if does_nothing(step, data):
-            message = 'wanted a clause beside "from", got none'
+            message = 'wanted a clause in addition to "from", got none'
             alone = ", ".join(clause for clause in CLAUSES if clause not in BESIDE)
             hint = f"add one of {alone}; a sink may read the input itself"
             self._complain((), message, hint)
@@ -132,7 +132,7 @@ class StepReader:
         check_user_code(step, self.folder, self.section.subject, self.findings)
         if step.map is None:
             if "on_error" in data and not {"map", "lookup", "process"} & data.keys():
-                hint = "expressions never fail: what cannot be computed is null"
+                hint = "expressions never fail: a value that cannot be computed is null"
                 message = 'on_error is for steps with "map", "lookup" or "process"'
                 self._complain(("on_error",), message, hint)
             return

@@ -1,7 +1,7 @@
-"""What YAML's own scanner says, in words for somebody who is writing a pipeline.
+"""Explanations of YAML's syntax errors for users who write a pipeline.
 
-YAML reports where it could not go on, which is often behind the mistake. So the lines around are
-looked at for the mistakes that people make, each rule for one of them; the first that fits speaks.
+YAML reports where it stopped, which is often after the actual error. The lines around it are
+therefore searched for common errors, with one rule for each; the first rule that matches reports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.core.problems import Problem
 
 
 def explained(file: File, error: yaml.YAMLError) -> Problem:
-    """The problem behind an error of PyYAML."""
+    """Return the problem that explains an error of PyYAML."""
     mark = getattr(error, "problem_mark", None)
     begun = getattr(error, "context_mark", None) or mark
     words = f"{getattr(error, 'context', '')}: {getattr(error, 'problem', '')}"
@@ -30,7 +30,7 @@ def explained(file: File, error: yaml.YAMLError) -> Problem:
         found = rule(scene)
         if found:
             return found
-    return scene.problem("YAML cannot be read on from here", scene.at, scene.at + 1, FALLBACK)
+    return scene.problem("the YAML syntax is invalid here", scene.at, scene.at + 1, FALLBACK)
 
 
 FALLBACK = "look for a missing quote, bracket or colon here or just above"
@@ -62,7 +62,7 @@ def _escape(scene: Scene) -> Problem | None:
     start = scene.text.rfind("\\", 0, scene.at + 1)
     shown = scene.text[start : start + 2]
     hint = "use single quotes, or write \\\\ for a backslash"
-    return scene.problem(f'"{shown}" is no escape in double quotes', start, start + 2, hint)
+    return scene.problem(f'"{shown}" is not an escape in double quotes', start, start + 2, hint)
 
 
 def _directive(scene: Scene) -> Problem | None:
@@ -73,14 +73,14 @@ def _directive(scene: Scene) -> Problem | None:
 
 
 def _behind_quote(scene: Scene) -> Problem | None:
-    """Inside brackets: a value in quotes, and then something that is no comma."""
+    """Find a quoted value inside brackets that is not followed by a comma."""
     line = scene.line(scene.at)
     before = scene.text[line.start : scene.at].rstrip()
     if "next token" not in scene.words and "expected ','" not in scene.words:
         return None
     if not before.endswith(("'", '"')) or scene.here in "]},:":
         return None
-    message = "a value that begins with a quote ends at the next one, but here it goes on"
+    message = "a value that begins with a quote ends at the next one, but more text follows"
     hint = "put all of the value in quotes"
     return scene.problem(message, scene.at, scene.at + 1, hint)
 
@@ -103,7 +103,7 @@ def _open_quote(scene: Scene) -> Problem | None:
 
 
 def _value(scene: Scene) -> Problem | None:
-    """A value that YAML takes for something else: on this line, or where it began to read it."""
+    """Find a value that YAML reads as something else, on this line or where the node began."""
     here, begun = scene.line(scene.at), scene.line(scene.begun)
     above = next(scene.above(here), here)
     for line in dict.fromkeys((here, begun, above)):
@@ -114,7 +114,7 @@ def _value(scene: Scene) -> Problem | None:
 
 
 def _item_start(scene: Scene, line: Line) -> Problem | None:
-    """A sign that cannot begin anything, in a list or at the start of a line."""
+    """Find a character that cannot begin a value, in a list or at the start of a line."""
     if "cannot start any token" not in scene.words and "alphabetic" not in scene.words:
         return None
     at = scene.at if scene.here in ("@", "`", "%", "|", ">") else scene.begun
@@ -125,29 +125,29 @@ def _item_start(scene: Scene, line: Line) -> Problem | None:
 
 
 def _no_space(scene: Scene) -> Problem | None:
-    """`key:value`, which YAML takes for one word."""
+    """Find `key:value`, which YAML reads as one word."""
     for line in _suspects(scene):
         found = re.fullmatch(r"((?:- +)*)([A-Za-z_][\w.-]*):([^\s/].*)", line.body)
         if found and not re.search(r":(\s|$)", line.body):
             at = line.start + line.indent + found.end(2)
             hint = f"write {found[2]}: {found[3]}"
-            return scene.problem('wanted a space behind ":"', at, at + 1, hint)
+            return scene.problem('wanted a space after ":"', at, at + 1, hint)
         found = re.match(r"-[^\s-]", line.body)
         if found:
             at = line.start + line.indent
             hint = f"write - {line.body[1:]}"
-            return scene.problem('wanted a space behind "-"', at, at + 1, hint)
+            return scene.problem('wanted a space after "-"', at, at + 1, hint)
     return None
 
 
 def _no_colon(scene: Scene) -> Problem | None:
-    """A line that is neither `key: value` nor an item of a list."""
+    """Find a line that is neither `key: value` nor an item of a list."""
     for line in _suspects(scene):
         if line.entry or re.search(r":(\s|$)", line.body) or line.body.startswith("- "):
             continue
         at = line.start + line.indent
         pair = re.fullmatch(r"([A-Za-z_][\w-]*)(?:\s*=\s*|\s+)(.+)", line.body)
-        hint = f"write {pair[1]}: {pair[2]}" if pair else f'put a ":" behind "{line.body}"'
+        hint = f"write {pair[1]}: {pair[2]}" if pair else f'put a ":" after "{line.body}"'
         shown = line.body if len(line.body) <= 60 else f"{line.body[:57]}..."
         message = f'wanted "key: value", got "{shown}"'
         return scene.problem(message, at, at + len(line.body), hint)
@@ -155,7 +155,7 @@ def _no_colon(scene: Scene) -> Problem | None:
 
 
 def _suspects(scene: Scene) -> list[Line]:
-    """The lines that may have spoilt what comes at the mark: its own, what was begun, the last."""
+    """Return the lines that may have caused the error: its own, the node's, or those above."""
     here, begun = scene.line(scene.at), scene.line(scene.begun)
     if "simple key" in scene.words:
         return [begun]
@@ -170,7 +170,7 @@ def _suspects(scene: Scene) -> list[Line]:
 
 
 def _list_and_mapping(scene: Scene) -> Problem | None:
-    """Items of a list beside keys of a mapping."""
+    """Find items of a list and keys of a mapping at the same level."""
     line = scene.line(scene.at)
     if "block collection" in scene.words and not line.body.startswith("- "):
         siblings = "the lines above at this level are items of a list"
@@ -185,7 +185,7 @@ def _list_and_mapping(scene: Scene) -> Problem | None:
 
 
 def _indentation(scene: Scene) -> Problem | None:
-    """A line that stands in no column in which something was begun."""
+    """Find a line whose indentation matches no line above."""
     line = scene.line(scene.at)
     if scene.text[line.start : scene.at].strip() and ": mapping values" not in scene.words:
         return None
@@ -201,12 +201,12 @@ def _indentation(scene: Scene) -> Problem | None:
         return None
     near = min(columns, key=lambda column: abs(column - line.indent))
     hint = f'indent it by {near}, as "{columns[near]}"'
-    message = f"indented by {line.indent} spaces, as nothing above is"
+    message = f"indented by {line.indent} spaces, unlike any line above"
     return scene.problem(message, line.start + line.indent, scene.at + 1, hint)
 
 
 def _columns(scene: Scene, line: Line) -> dict[int, str]:
-    """The columns in which a line may begin here, each with the line that began there."""
+    """Return the columns in which a line may begin here, each with a line that begins there."""
     columns: dict[int, str] = {}
     for above in scene.above(line):
         if above.indent < min(columns, default=above.indent + 1):
@@ -219,7 +219,7 @@ def _columns(scene: Scene, line: Line) -> dict[int, str]:
 def _stray(scene: Scene) -> Problem | None:
     if scene.here not in ("]", "}"):
         return None
-    message = f'nothing was opened that this "{scene.here}" closes'
+    message = f'this "{scene.here}" has no opening bracket'
     return scene.problem(message, scene.at, scene.at + 1)
 
 
@@ -227,7 +227,7 @@ def _ended(scene: Scene) -> Problem | None:
     if "document start" not in scene.words:
         return None
     return scene.problem(
-        "a pipeline is one mapping of keys to values, and what stands above has ended it",
+        "a pipeline is one mapping of keys to values, but the text above has ended it",
         scene.at,
         scene.at + 1,
         "begin each line with a key, as in name: demo",

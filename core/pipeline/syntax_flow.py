@@ -1,7 +1,7 @@
-"""What goes wrong inside brackets: `[a, b]` and `{x: a, y: b}`.
+"""Syntax errors inside brackets: `[a, b]` and `{x: a, y: b}`.
 
-YAML says that it wanted a comma or the closing bracket. Behind that there is a bracket that was
-never closed, or a value that needs quotes because brackets and ": " mean more inside of brackets.
+YAML reports that it expected a comma or the closing bracket. The cause is a bracket that was never
+closed, or a value that needs quotes because brackets and ": " are special inside brackets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PIECE = re.compile(
 
 
 def in_brackets(scene: Scene) -> Problem:
-    """Why a list or mapping in brackets could not be read."""
+    """Return why a list or mapping in brackets could not be read."""
     opened = scene.text[scene.begun]
     if scene.at_end:
         return _unclosed(scene)
@@ -42,7 +42,7 @@ def in_brackets(scene: Scene) -> Problem:
 
 
 def innermost(scene: Scene) -> Scene | None:
-    """The scene as seen from the innermost bracket that is open at the mark, if any is."""
+    """Return the context of the innermost bracket that is open at the error, if there is one."""
     stack: list[int] = []
     for piece in PIECE.finditer(scene.text, 0, scene.at):
         if piece[0] in "[{":
@@ -65,15 +65,15 @@ def _unclosed(scene: Scene) -> Problem:
 
 
 def _opened_inside(scene: Scene) -> Problem:
-    """A bracket in the middle of a value: `items[0]`, `${env:NAME}`."""
+    """Return the problem of a bracket in the middle of a value: `items[0]`, `${env:NAME}`."""
     start = _value_start(scene)
     value = _value(scene, start)
-    message = f'a "{scene.here}" in a value without quotes, inside of brackets'
+    message = f'a "{scene.here}" in a value without quotes, inside brackets'
     return scene.problem(message, scene.at, scene.at + 1, quote_hint(value))
 
 
 def _colon(scene: Scene) -> Problem:
-    """A second ": " in an entry: a comma is missing, or quotes, or the closing bracket."""
+    """Return the problem of a second ": ": a comma, quotes or the closing bracket is missing."""
     line, first = scene.line(scene.at), scene.line(scene.begun)
     starts_line = bool(re.fullmatch(r"\s*[\w.-]+", scene.text[line.start : scene.at]))
     if starts_line and (line.indent <= first.indent or not closing(scene.text, scene.begun)):
@@ -85,12 +85,12 @@ def _colon(scene: Scene) -> Problem:
         at = start + word.start(1)
         hint = "or put quotes around the value that it belongs to"
         return scene.problem(f'wanted "," before "{word[1]}"', at, at + len(word[1]), hint)
-    message = 'a ":" with a space behind it, in a value without quotes'
+    message = 'a ":" followed by a space, in a value without quotes'
     return scene.problem(message, scene.at, scene.at + 1, quote_hint(_value(scene, start)))
 
 
 def _value_start(scene: Scene) -> int:
-    """Where the value without quotes begins that YAML was reading."""
+    """Return the offset at which the unquoted value that YAML was reading begins."""
     start = scene.at
     while start > scene.begun + 1 and scene.text[start - 1] not in ",[{":
         if re.match(r":\s", scene.text[start - 1 : start + 1]):
@@ -100,7 +100,7 @@ def _value_start(scene: Scene) -> int:
 
 
 def _value(scene: Scene, start: int) -> str:
-    """The value up to the comma or bracket that its writer will have meant to end it."""
+    """Return the value up to the comma or bracket that was probably meant to end it."""
     end, depth = start, 0
     while end < len(scene.text) and scene.text[end] not in "\r\n":
         sign = scene.text[end]

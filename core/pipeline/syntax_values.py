@@ -1,7 +1,7 @@
-"""Values that YAML takes for something else: what is wrong with one line, looked at by itself.
+"""Syntax errors of a single line: values that YAML reads as something else.
 
-An expression is text to its writer. To YAML a value that begins with a quote, a bracket or one of
-`* & ! | > @ %` and the back quote is something of its own, and ": " in its middle ends a key.
+Users write an expression as text. To YAML a value that begins with a quote, a bracket or one of
+`* & ! | > @ %` and the back quote has a special meaning, and ": " in its middle ends a key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANCHOR = re.compile(r"[&*][\w-]+")
 
 
 def in_line(scene: Scene, line: Line) -> Problem | None:
-    """What is wrong with the value of a line, if it is one of the usual things."""
+    """Return the error in the value of a line, if it is a common one."""
     entry = line.entry or _entry_with_colons(line)
     if entry is None or entry["value"] is None:
         return None
@@ -40,7 +40,7 @@ def in_line(scene: Scene, line: Line) -> Problem | None:
 
 
 def _entry_with_colons(line: Line) -> re.Match[str] | None:
-    """A key whose value goes on to have a ": " or a comment in it."""
+    """Match a key whose value contains a ": " or a comment."""
     pattern = r"(?P<dashes>(?:- +)*)(?P<key>[^\s:#'\"\[{][^:#]*?) *:[ \t]+(?P<value>.*\S)"
     return re.compile(pattern).match(line.text, line.indent)
 
@@ -70,7 +70,7 @@ def _list_start(scene: Scene, at: int, value: str, key: str) -> Problem | None:
 
 
 def _indicator_start(scene: Scene, at: int, value: str, key: str) -> Problem | None:
-    """A sign of YAML's at the start of an expression: `*`, `>= 5`, `!(a > b)`, `& x`."""
+    """Find a special character at the start of an expression: `*`, `>= 5`, `!(a > b)`, `& x`."""
     first, bare = value[0], _without_comment(value)
     if first not in "*&!|>" or BLOCK.fullmatch(bare) or ANCHOR.fullmatch(bare):
         return None
@@ -88,8 +88,8 @@ def _bracket_start(scene: Scene, at: int, value: str, key: str) -> Problem | Non
     if not rest:
         return None
     if rest[0] in "]}":
-        behind = at + end + value[end:].index(rest[0])
-        return scene.problem(f'nothing was opened that this "{rest[0]}" closes', behind, behind + 1)
+        stray = at + end + value[end:].index(rest[0])
+        return scene.problem(f'this "{rest[0]}" has no opening bracket', stray, stray + 1)
     message = f'in YAML "{value[0]}" at the start of a value {MEANINGS[value[0]]}, which ends here'
     hint = quote_hint(_without_comment(value), key)
     return scene.problem(message, at + end - 1, at + end, hint)
@@ -105,17 +105,17 @@ def _quote_start(scene: Scene, at: int, value: str, key: str) -> Problem | None:
     rest = value[found.end() :]
     if not rest.strip() or re.match(r"\s+#", rest) or rest.lstrip()[0] in ":":
         return None
-    behind = at + found.end() + len(rest) - len(rest.lstrip())
-    message = "a value that begins with a quote ends at the next one, but here it goes on"
+    start = at + found.end() + len(rest) - len(rest.lstrip())
+    message = "a value that begins with a quote ends at the next one, but more text follows"
     hint = quote_hint(_without_comment(value), key)
-    return scene.problem(message, behind, at + len(value), hint)
+    return scene.problem(message, start, at + len(value), hint)
 
 
 def _colon(scene: Scene, at: int, value: str, key: str) -> Problem | None:
     found = re.search(r":(\s|$)", _without_comment(value))
     if not found or value[0] in "'\"[{|>&*!":
         return None
-    message = 'a ":" with a space behind it, in a value without quotes'
+    message = 'a ":" followed by a space, in a value without quotes'
     start = at + found.start()
     return scene.problem(message, start, start + 1, quote_hint(_without_comment(value), key))
 
@@ -134,7 +134,7 @@ PIECE = re.compile(rf"{QUOTED.pattern}|[^'\"]|['\"]")
 
 
 def closing(text: str, start: int) -> int:
-    """The offset behind the bracket that closes the one at `start`; 0 if none does.
+    """Return the offset after the bracket that closes the one at `start`; 0 if there is none.
 
     >>> closing("[a, '[', b] x", 0)
     11

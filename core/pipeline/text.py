@@ -1,10 +1,10 @@
-"""The value of a scalar that knows where each of its characters stands in the file.
+"""The value of a scalar that knows the position of each of its characters in the file.
 
-`Text` is a `str`, so that an expression's parser takes it as it is; its error at characters 3 to 7
+`Text` is a `str`, so that an expression's parser accepts it as it is; an error at characters 3 to 7
 of a folded, quoted or interpolated value is then shown at the right line and column.
 
-A text with a secret in it prints as `****`: through `str()`, `repr()`, f-strings and `shown`. Its
-real characters are read with `reveal()`, which is said where they are handed to a connector.
+A text with a secret in it prints as `****`: through `str()`, `repr()`, f-strings and `printable`.
+Its real characters are read with `reveal()`, which is called where they go to a connector.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MASK = "****"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What replaced the characters `[start, end)` of a scalar: `length` characters of the value."""
+    """A replacement of the characters `[start, end)` of a scalar by `length` characters."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Piece:
 
 
 class Text(str):
-    """A value with its place; equal to, and hashed as, the plain string."""
+    """A value with its position; equal to, and hashed as, the plain string."""
 
     __slots__ = ("pieces", "scalar", "secret")
 
@@ -44,7 +44,7 @@ class Text(str):
         pieces: tuple[Piece, ...] = (),
         secret: bool = False,
     ) -> Text:
-        """A scalar's value, or what interpolation made of it; without a scalar, a default."""
+        """Return a scalar's value, raw or interpolated; without a scalar it is a default."""
         text = super().__new__(cls, value)
         text.scalar = scalar
         text.pieces = pieces
@@ -52,22 +52,22 @@ class Text(str):
         return text
 
     def locate(self, start: int = 0, end: int | None = None) -> Place:
-        """Where the characters `[start, end)` of the value stand; by default all of them."""
+        """Return the position of the characters `[start, end)`; by default of the whole value."""
         if self.scalar is None:
             return Place("default", 0, 0, 0, "")
         end = len(self) if end is None else end
         first, last = self._raw(start)[0], self._raw(max(start, end - 1))[1]
         place = self.scalar.file.place(*_in_file(self.scalar, first, last, empty=end <= start))
         if self.secret and not self.pieces:
-            # It stands in the file as it is.
-            before, behind = place.text[: place.column - 1], place.text[place.column - 1 :]
-            hidden = before + "*" * place.length + behind[place.length :]
-            # An argument is called by all of what it says.
+            # The secret is in the file as it is.
+            before, after = place.text[: place.column - 1], place.text[place.column - 1 :]
+            hidden = before + "*" * place.length + after[place.length :]
+            # The name of a `--set` argument is its whole text, secret included.
             place = replace(place, text=hidden, file=place.file.replace(self.reveal(), MASK))
         return replace(place, replaced=self._replaced(start, end)) if self.pieces else place
 
     def _replaced(self, start: int, end: int) -> str:
-        """The first text that was put in for `${...}` among those characters, if it may be said."""
+        """Return the first text inserted for `${...}` among the characters, unless it is secret."""
         shift = 0
         for piece in self.pieces:
             begin = piece.start + shift
@@ -79,16 +79,16 @@ class Text(str):
         return ""
 
     def reveal(self) -> str:
-        """The real characters, also of a secret."""
+        """Return the real characters, also of a secret."""
         return str.__str__(self)
 
     @property
     def shown(self) -> str:
-        """What may be printed."""
+        """The text that may be printed: a secret is masked."""
         return MASK if self.secret else str.__str__(self)
 
     def _raw(self, index: int) -> tuple[int, int]:
-        """The characters of the scalar behind one character of the value."""
+        """Return the characters of the scalar that one character of the value comes from."""
         shift = 0
         for piece in self.pieces:
             begin = piece.start + shift
@@ -110,12 +110,12 @@ class Text(str):
 
 
 def quoted(value: str) -> str:
-    """A value in quotes, cut if it is long."""
+    """Return a value in quotes, cut if it is long."""
     return f'"{value}"' if len(value) <= MAX_SHOWN else f'"{value[: MAX_SHOWN - 3]}..."'
 
 
 def _in_file(scalar: Scalar, first: int, last: int, *, empty: bool) -> tuple[int, int]:
-    """The file's characters behind `[first, last)` of a scalar's own value."""
+    """Return the file's characters that `[first, last)` of a scalar's raw value comes from."""
     found = offsets(scalar)
     if not found:
         return content_start(scalar), scalar.end

@@ -1,7 +1,7 @@
-"""A model over a piece of the document: an instance, or pydantic's errors as problems of ours.
+"""Validation of a section of the document by a model; pydantic's errors become problems.
 
-No word of pydantic's reaches a user: its errors are told apart by type, and everything said is
-taken from the field's own reading and from the node at the error's location.
+No text of pydantic reaches a user: its errors are distinguished by type, and messages are built
+from the field's reading and from the node at the error's location.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def validated(
     findings: Findings,
     keys: Keys | None = None,
 ) -> P | None:
-    """The instance if all is well; else what is wrong is noted.
+    """Return the instance of a model, and report all errors.
 
-    Where that is only in keys that can be spared, there is still an instance, without them.
+    If the only errors are in keys that can be ignored, return an instance without these keys.
     """
     keys = keys or Keys()
     try:
@@ -58,7 +58,7 @@ def validated(
 
 
 def partial(model: type[P], error: ValidationError) -> P | None:
-    """The instance, where nothing is wrong but that its keys do not go together."""
+    """Return the instance if its only error is that its keys do not go together."""
     for line in error.errors(include_url=False):
         unread = line.get("ctx", {}).get("error")
         if not line["loc"] and isinstance(unread, Unread) and isinstance(unread.partial, model):
@@ -67,7 +67,7 @@ def partial(model: type[P], error: ValidationError) -> P | None:
 
 
 def remade(model: type[P], rest: Mapping[str, object]) -> P | None:
-    """The instance without what was spared, which may be what goes together with the rest."""
+    """Return the instance of the remaining keys, which may need the ignored ones to go together."""
     try:
         return model.model_validate(rest)
     except ValidationError as error:
@@ -77,7 +77,7 @@ def remade(model: type[P], rest: Mapping[str, object]) -> P | None:
 def spared(
     model: type[Part], data: Mapping[str, object], error: ValidationError, keys: Keys
 ) -> dict[str, object] | None:
-    """The data without the keys that are wrong, if the part still means something then."""
+    """Return the data without the invalid keys, if the part is still meaningful then."""
     rest = dict(data)
     for line in error.errors(include_url=False):
         if not line["loc"]:
@@ -97,12 +97,12 @@ def spared(
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What is known of the keys at the top of a section, beside those of its model.
+    """Keys at the top of a section that its model does not have.
 
-    `more` could stand there, `later` will, `meant` are there but in a wrong place, and `elsewhere`
-    has the hint for one that would be right in another part of the document. Without those of
-    `spare`, and unknown ones with `spare_unknown`, the part still means something: the columns of
-    what it reads or makes are the same.
+    `more` are valid there too, `later` are planned, `meant` are present but in a wrong place, and
+    `elsewhere` returns the hint for a key that belongs to another part of the document. Without the
+    keys of `spare`, and without unknown keys if `spare_unknown` is set, the part is still
+    meaningful: the columns that it reads or produces are the same.
     """
 
     spare: Collection[str] = ()
@@ -114,7 +114,7 @@ class Keys:
 
 
 class Report:
-    """Notes the errors of one piece of the document."""
+    """A report of the errors in one section of the document."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Report:
         self.meant: set[Location] = {(key,) for key in keys.meant}
 
     def all_of(self, error: ValidationError) -> None:
-        """Every error; unknown keys first, since a misspelt key is not missing as well."""
+        """Report every error; unknown keys first, because a misspelt key is not also missing."""
         lines = error.errors(include_url=False)
         for line in sorted(lines, key=lambda line: line["type"] != "extra_forbidden"):
             if self.findings.full:
@@ -185,7 +185,7 @@ class Report:
         self._add(at[:-1], f"unknown key {named(key)}", place, hint)
 
     def _variant(self, at: Location) -> str:
-        """The hint for a key that would be right under another word, as another strategy."""
+        """Return the hint for a key that belongs to another variant, as to another strategy."""
         for model in self._models(at[:-2]):
             variants = variants_in(model, str(at[-2]))
             for word, other in variants.models.items() if variants else ():
@@ -194,12 +194,12 @@ class Report:
         return ""
 
     def _outside(self, at: Location) -> str:
-        """The hint for a key of the part itself, written inside of one of its clauses."""
-        beside = len(at) == 2 and at[1] != "from" and at[1] in self.model.written()
-        return f'it belongs beside "{at[0]}": {at[1]}: ...' if beside else ""
+        """Return the hint for a key of the part itself that is inside one of its clauses."""
+        of_part = len(at) == 2 and at[1] != "from" and at[1] in self.model.written()
+        return f'it belongs next to "{at[0]}": {at[1]}: ...' if of_part else ""
 
     def _needed(self, at: Location) -> str:
-        """What a missing key is for: the first sentence on it."""
+        """Return the first sentence of the description of a missing key."""
         for model in self._models(at[:-1]):
             field = model.field(str(at[-1]))
             text = (field.description or "") if field else ""
@@ -208,7 +208,7 @@ class Report:
         return ""
 
     def _longer(self, at: Location, value: object) -> str:
-        """How to write a value alone as the mapping it stands for."""
+        """Return the hint for a plain value that is short for a mapping."""
         if not isinstance(value, Text) or value.secret:
             return ""
         for model in self._models(at):
@@ -253,7 +253,7 @@ def _listed(keys: Sequence[str]) -> str:
 
 
 def shown_path(at: Sequence[int | str]) -> str:
-    """The keys down to a value, for the front of a message.
+    """Return the path of keys to a value, for the beginning of a message.
 
     >>> shown_path(("checkpoint", "every")), shown_path(("from", 0)), shown_path(())
     ('checkpoint.every: ', 'from[0]: ', '')
@@ -266,7 +266,7 @@ def shown_path(at: Sequence[int | str]) -> str:
 
 
 def accepts(field: FieldInfo, value: Text) -> bool:
-    """Whether a field takes the value."""
+    """Whether a field accepts a value."""
     reading = reading_of(field)
     if reading is None:
         return False
@@ -278,14 +278,14 @@ def accepts(field: FieldInfo, value: Text) -> bool:
 
 
 def variants_in(model: type[Part], key: str) -> Variants | None:
-    """How the field of a key depends on a word in it, if it does."""
+    """Return the variants of a key's field, if it has any."""
     field = model.field(key)
     reading = reading_of(field) if field else None
     return reading if isinstance(reading, Variants) else None
 
 
 def models_in(model: type[Part], key: str, node: Node) -> Iterator[type[Part]]:
-    """The model of what stands under a key of a model."""
+    """Yield the model of the value of a key, if it has one."""
     variants = variants_in(model, key)
     field = model.field(key)
     if variants:

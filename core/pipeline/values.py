@@ -1,9 +1,9 @@
-"""How one scalar becomes a value: durations, sizes, counts, rates, numbers, choices, names.
+"""Readings of scalars: durations, sizes, counts, rates, numbers, choices, names.
 
-Every field of the document says which of these it reads. The same object gives the reading, the
-words of the complaint ("wanted a duration such as 10s"), the JSON schema for editors and the words
-for the docs, so the four cannot drift apart. A secret is refused wherever a value is shown, stored
-or computed with, which is everywhere but in a connector's own texts.
+Every field of the document has one of these readings. The same object converts the value, and has
+the text of the error ("wanted a duration such as 10s"), the JSON schema for editors and the text of
+the docs, so that the four cannot differ. A secret is rejected wherever a value is shown, stored or
+computed with, which is everywhere except in a connector's own texts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from headrace.core.problems import did_you_mean
 Json: TypeAlias = dict[str, Any]
 N = TypeVar("N", int, float)
 
-NO_SECRET = "a secret may not stand here: this value is shown and stored"
+NO_SECRET = "a secret is not allowed here: this value is shown and stored"
 
 
 class Unfit(Exception):
-    """A text is not what was wanted: what to do, and in which other words it was wanted."""
+    """An error: a text is invalid; with a hint, and a description of the valid values."""
 
     def __init__(self, hint: str = "", wanted: str = "") -> None:
         super().__init__(wanted)
@@ -34,25 +34,25 @@ class Unfit(Exception):
 
 
 class Reading:
-    """How a field reads what stands in the document; pydantic calls `read`."""
+    """The conversion of a value of the document to the value of a field; pydantic calls `read`."""
 
     wanted: str
     json: Json
     part: type | None = None
-    """The part that it reads out of a mapping, if it does."""
+    """The model that it reads from a mapping, if it does."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        # A plain validator, as pydantic describes it to its core.
+        # A plain validator, in the form of pydantic's core schema.
         return {"type": "function-plain", "function": {"type": "no-info", "function": self.read}}
 
     def read(self, value: object) -> object:
-        """The value; raises Unread."""
+        """Return the value. Raises Unread."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class Reads(Reading):
-    """Reads a scalar: `parse` makes the value of its text, or raises Unfit."""
+    """The reading of a scalar: `parse` converts its text to a value, or raises Unfit."""
 
     wanted: str
     parse: Callable[[Text], object] = field(repr=False)
@@ -95,7 +95,7 @@ def _duration(text: Text) -> timedelta:
     try:
         return timedelta(seconds=int(found[1]) * UNITS[found[2]])
     except OverflowError:
-        raise Unfit("that is longer than a timer can count") from None
+        raise Unfit("the duration is too long") from None
 
 
 def _duration_hint(text: str) -> str:
@@ -137,14 +137,14 @@ def _count(text: Text) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many rows in so much time; prints as it is written."""
+    """A number of rows per unit of time; its text is as in the document."""
 
     rows: int
     per: timedelta
 
     @property
     def per_second(self) -> float:
-        """Rows a second."""
+        """Rows per second."""
         return self.rows / self.per.total_seconds()
 
     def __str__(self) -> str:
@@ -166,12 +166,12 @@ NUMBER = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})(e[+-]?\d{1,2})?", 
 
 
 def whole(low: int, high: int | None = None) -> Reads:
-    """A whole number in a range, both ends in it."""
+    """Return the reading of a whole number in a range, bounds included."""
     return _ranged("a whole number", "integer", WHOLE, int, low, high)
 
 
 def number(low: float, high: float | None = None) -> Reads:
-    """A decimal number in a range, both ends in it."""
+    """Return the reading of a decimal number in a range, bounds included."""
     return _ranged("a number", "number", NUMBER, float, low, high)
 
 
@@ -193,7 +193,7 @@ def _ranged(
 
 
 def choice(*words: str, later: tuple[str, ...] = ()) -> Reads:
-    """One of some words; those of `later` are decided, and not built yet."""
+    """Return the reading of one of some words; those of `later` are planned, not built yet."""
     what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
     def parse(text: Text) -> str:
@@ -249,7 +249,7 @@ def _column(text: Text) -> Text:
     if not text.strip() or not text.isprintable():
         raise Unfit
     if text.startswith("__") or text == "_delete":
-        raise Unfit("names that start with __, and _delete, belong to headrace")
+        raise Unfit("names that start with __, and _delete, are reserved")
     return text
 
 

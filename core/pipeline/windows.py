@@ -1,4 +1,4 @@
-"""The clause `window`: which rows belong together, when they fire, which of them are seen."""
+"""The clause `window`: the shape of windows, their trigger and their evictor."""
 
 from __future__ import annotations
 
@@ -46,41 +46,41 @@ SHAPES = ("tumble", "slide", "session", "count", "cumulate", "global")
 
 
 class Trigger(Part):
-    """When windows fire before their end: every so often, after so many rows of a key, or when a
-    class of yours says so. [Windows](windows.md) has an example.
+    """The condition on which windows fire before their end: at intervals, after a number of rows of
+    a key, or when a user-defined class decides. [Windows](windows.md) has an example.
     """
 
     one_of = ("every", "count", "python")
-    every: Length | None = Field(None, description="Each time so much time has passed.")
+    every: Length | None = Field(None, description="The interval at which windows fire.")
     count: Count | None = Field(
-        None, description="Each time so many rows of a key have come to a window."
+        None, description="The number of new rows of a key after which a window fires."
     )
     time: Time = Field(
-        "event", description="The time of `every`: of the rows, or `processing`, the wall clock."
+        "event", description="The time of `every`: event time, or `processing`, the wall clock."
     )
     python: ClassName | None = Field(
-        None, description="The file, beside the pipeline, and a class with `on_rows`."
+        None, description="The file, next to the pipeline, and a class with `on_rows`."
     )
     of: ColumnNames | None = Field(
-        None, description="The columns that `on_rows` gets of the rows; by default all."
+        None, description="The columns that are passed to `on_rows`; by default all."
     )
 
 
 class Evict(Part):
-    """Which rows of a key in a window its aggregates see: the last, those near the last, or those
-    that a function of yours returns. [Windows](windows.md) has an example.
+    """The selection of the rows of a key and window that are used: the last, those near the last,
+    or those that a user-defined function returns. [Windows](windows.md) has an example.
     """
 
     one_of = ("last", "within", "python")
-    last: Count | None = Field(None, description="So many rows, the latest in event time.")
+    last: Count | None = Field(None, description="A number of rows: the latest in event time.")
     within: Length | None = Field(
-        None, description="Rows at most so long before the latest in event time."
+        None, description="A duration: rows at most this long before the latest in event time."
     )
     python: FunctionName | None = Field(
-        None, description="The file, beside the pipeline, and a function that returns some rows."
+        None, description="The file, next to the pipeline, and a function that returns some rows."
     )
     of: ColumnNames | None = Field(
-        None, description="The columns that the function gets of the rows; by default all."
+        None, description="The columns that are passed to the function; by default all."
     )
 
 
@@ -97,66 +97,67 @@ WINDOW_HABITS: Mapping[str, str] = {
 
 
 class Window(Part):
-    """Which rows belong together: one of tumble, slide, session, count, cumulate and global.
+    """The grouping of rows into windows: one of tumble, slide, session, count, cumulate and global.
 
-    Windows of time begin at multiples of their length (of `every`, where they slide) since 1970,
-    moved by `offset`; a row at their end belongs to the next.
+    Windows of time begin at multiples of their length (of `every`, if they slide) since 1970,
+    shifted by `offset`; a row at the end of a window belongs to the next one.
     """
 
     one_of = SHAPES
     habits = WINDOW_HABITS
-    tumble: Length | None = Field(None, description="Windows of this length, one after the other.")
+    tumble: Length | None = Field(None, description="Adjacent windows of this length.")
     slide: Length | None = Field(
-        None, description="Windows of this length, a new one each `every`; a row is in several."
+        None, description="Windows of this length, one beginning each `every`; they may overlap."
     )
     session: Length | None = Field(
         None,
-        description="Windows that go on while rows of a key come at most so long after each other.",
+        description="Windows that end when a key has had no rows for this long (the gap).",
     )
     count: Count | None = Field(
         None,
-        description="So many rows of a key, as they come; with `every`, the last so many of them "
-        "each time so many more have come.",
+        description="Windows of this number of rows of a key, by arrival; with `every`, they slide "
+        "by that number of rows.",
     )
     cumulate: Length | None = Field(
-        None, description="As `tumble`, and fires each `every` with all rows since the start."
+        None, description="As `tumble`, but fires each `every` with all rows since its start."
     )
     global_: Annotated[bool | None, yes] = Field(
         None,
         alias="global",
-        description="One window of all rows, which fires at the end, and as `trigger` says; "
-        "`window: global` is short for it.",
+        description="One window of all rows, which fires at the end of the input and by `trigger`; "
+        "`window: global` is short for this.",
     )
     every: Annotated[timedelta | int | None, step_of] = Field(
         None, description="How far apart windows begin (`slide`, `count`) or fire (`cumulate`)."
     )
-    offset: Moved = Field(timedelta(), description="Windows of time begin so much later.")
+    offset: Moved = Field(timedelta(), description="How much later windows of time begin.")
     lateness: Moved = Field(
         timedelta(),
-        description="How long after its end a window still takes rows, and fires again with them.",
+        description="How long after its end a window accepts rows, and fires again with them.",
     )
     late_to: Name | None = Field(
         None,
-        description="A stream for rows that come too late, as they came to the step; by default "
-        "they are counted and dropped.",
+        description="A stream for rows that arrive too late, unchanged; by default they are "
+        "counted and dropped.",
     )
     time: Time = Field(
         "event",
-        description="Rows belong to the time of their `event`, or of their `processing` here.",
+        description="The time that assigns rows to windows: `event` time, or `processing`, the "
+        "wall clock on arrival.",
     )
     trigger: Trigger | None = Field(
-        None, description="When windows fire before their end; each time their whole row."
+        None, description="When windows fire before their end, each time with their whole row."
     )
     accumulate: Flag = Field(
-        True, description="Whether a window that fired keeps its rows for the next time it fires."
+        True, description="Whether a window that fired keeps its rows for its next firing."
     )
     evict: Evict | None = Field(
-        None, description="Which of a window's rows are seen when it fires; by default all."
+        None, description="Which of a window's rows are used when it fires; by default all."
     )
 
 
 class WindowReading(Reading):
-    """A mapping, or `global`."""
+    """The reading of a mapping, or of `global`."""
 
     part = Window
 

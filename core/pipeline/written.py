@@ -1,4 +1,4 @@
-"""Defaults as users would write them, for the JSON schema and the docs."""
+"""Default values as users would write them, for the JSON schema and the docs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.core.pipeline.values import SIZES, UNITS, size
 
 
 def default_of(field: FieldInfo) -> bool | int | float | str | None:
-    """The default of a key, as the document would have it; none where there is none to show."""
+    """Return the default of a key as written in a document; None if there is none to show."""
     value = field.default
     if field.is_required() or value is None or isinstance(value, Part):
         return None
@@ -33,7 +33,7 @@ def default_of(field: FieldInfo) -> bool | int | float | str | None:
 
 
 def in_units(length: timedelta) -> str:
-    """A duration in the largest unit that it is a whole number of.
+    """Return a duration as a whole number of the largest possible unit.
 
     >>> in_units(timedelta(minutes=10)), in_units(timedelta(milliseconds=1500))
     ('10m', '1500ms')

@@ -1,7 +1,7 @@
-"""The logical plan: what a pipeline does, typed and immutable, before anything runs.
+"""The logical plan: a typed and immutable description of a pipeline, before anything runs.
 
-Both executors run this plan, so it holds everything that has a meaning and nothing that has a
-speed: no thread, no channel, no Spark.
+Both executors run this plan, so that it has everything that defines the result and nothing that
+only affects performance: no thread, no channel, no Spark.
 
     plan, problems = build(load(path, connectors))
     print(explain(plan, "text"))

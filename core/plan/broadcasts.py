@@ -1,4 +1,4 @@
-"""The clause `broadcast` as a join whose right input is kept whole by every subtask."""
+"""The clause `broadcast` as a join whose right input is stored completely by every subtask."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.core.plan.windowing import in_us
 
 
 class BroadcastClause(JoinClause):
-    """Builds the broadcast of a step."""
+    """The builder of a step's broadcast join."""
 
     clause = "broadcast"
     needs_pairs = False
@@ -27,7 +27,7 @@ class BroadcastClause(JoinClause):
 
     @property
     def timed(self) -> bool:
-        """Whether what comes out has an event time: that of the row."""
+        """Whether output rows have an event time: that of the left row."""
         return self.left.timed
 
     def _inputs(self) -> tuple[tuple[str, Text], ...]:
@@ -36,7 +36,7 @@ class BroadcastClause(JoinClause):
     def _check_time(self) -> None:
         untimed = next((side for side in (self.left, self.right) if not side.timed), None)
         if untimed is not None and self._in_time:
-            message = f'rows meet what holds at their time, and "{untimed.name}" has no event time'
+            message = f'rows match by event time, but "{untimed.name}" has no event time'
             at = self.step.keys_at["broadcast"].locate()
             hint = "set event_time in its source, or order: arrival"
             self.report.add(f"broadcast: {message}", at, hint)
@@ -51,7 +51,7 @@ class BroadcastClause(JoinClause):
         return Everywhere(self._key(), ttl_us, self._in_time)
 
     def _key(self) -> tuple[Computed, ...] | None:
-        """What makes one row of the right input take the place of another."""
+        """Return the key by which a row of the right input replaces another; None if none does."""
         keep, kind = self.broadcast.keep, self.right.kind
         changes = kind.key if isinstance(kind, Upsert) else None
         if keep is None or keep.key is None:
@@ -65,7 +65,7 @@ class BroadcastClause(JoinClause):
         key = KeyedClauses(self.step, rows, self.report).key(keep.key)
         if changes is not None and {each.name for each in key} != {*changes}:
             message = f'"{self.right.name}" is a stream of changes by {", ".join(changes)}'
-            hint = "leave out keep: key: its own is taken"
+            hint = "leave out keep: key: the key of the stream is used"
             self.report.add(f"broadcast: {message}", keep.key[0].name.locate(), hint)
         return key
 

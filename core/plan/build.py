@@ -1,4 +1,4 @@
-"""From a document to a plan: names found, columns typed, everything wrong reported at once."""
+"""The build of a plan from a document: names are resolved, columns typed, all errors reported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from headrace.core.problems import Problem, nearest, sort_problems
 
 
 def build(loaded: Loaded) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
-    """The plan when nothing is wrong, and every problem of the file either way."""
+    """Return the plan if there is no error, and every problem of the file in any case."""
     builder = Builder(loaded)
     parts = builder.parts()
     problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
@@ -61,7 +61,7 @@ def build(loaded: Loaded) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
 
 
 class Builder:
-    """One pass over a document; `known` has the columns of every stream seen so far."""
+    """A single pass over a document; `known` has the columns of every stream seen so far."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -71,11 +71,11 @@ class Builder:
         self.streams: dict[str, nodes.Stream] = {}
         self.circular: list[tuple[str, ...]] = []
         self.meant: set[str] = set()
-        """Streams that somebody means to read, but misspelt."""
+        """Streams that a misspelt name probably refers to; they count as read."""
         self.owners = self._owners()
 
     def parts(self) -> tuple[nodes.PlanPart, ...]:
-        """Sources, steps in an order in which inputs come first, sinks."""
+        """Return the sources, the steps in topological order, and the sinks."""
         self._check_circles()
         self._check_sinks()
         self._check_places()
@@ -92,7 +92,7 @@ class Builder:
         return parts
 
     def _owners(self) -> Mapping[str, str]:
-        """The part that each stream comes out of; a name that two parts give is reported."""
+        """Return the part that produces each stream; report names that two parts define."""
         owners: dict[str, str] = {}
         for part, stream in declared(self.pipeline):
             self.report.about = _subject(part)
@@ -110,7 +110,7 @@ class Builder:
         return frozenset((*pipeline.sources, *pipeline.steps, *pipeline.sinks))
 
     def _check_sinks(self) -> None:
-        """A sink's name is its own: state, figures and messages are filed under names."""
+        """Check that no sink shares its name: state, metrics and messages refer to names."""
         for sink in self.pipeline.sinks.values():
             if sink.name in self.pipeline.sources or sink.name in self.pipeline.steps:
                 self.report.about = _subject(sink)
@@ -119,7 +119,7 @@ class Builder:
                 self.report.add(message, sink.name.locate(), "give the sink another name")
 
     def _check_places(self) -> None:
-        """Two sinks cannot write into one folder, nor two sources read one standard input."""
+        """Check that no two sinks write into one folder, and no two sources read standard input."""
         taken: dict[tuple[str, str], str] = {}
         ends: list[Source | Sink] = [*self.pipeline.sources.values()]
         for end in (*ends, *self.pipeline.sinks.values()):
@@ -136,7 +136,7 @@ class Builder:
                 self.report.add(message, end.name.locate(), hint)
 
     def _below(self, step: Step) -> list[str]:
-        """The steps that a step reads from."""
+        """Return the parts that a step reads from."""
         return [self.owners[name] for name in step.reads if name in self.owners]
 
     def _check_circles(self) -> None:
@@ -147,7 +147,7 @@ class Builder:
             step = self.pipeline.steps[circle[0]]
             self.report.about = _subject(step)
             shown = " from ".join((*circle, circle[0]))
-            message = f"steps read each other in a circle: {shown}"
+            message = f"steps read each other in a cycle: {shown}"
             self.report.add(message, step.keys_at["from"].locate(), "start from a source")
 
     def _source(self, source: Source) -> nodes.Source:
@@ -167,7 +167,8 @@ class Builder:
         self.report.about = _subject(step)
         self._check_parallelism(step)
         inputs = [(name, self._input(name)) for name in step.reads]
-        of_time = step.reads[:1] if step.broadcast else step.reads  # rows keep theirs beside rules
+        # With a broadcast, rows keep the event time of the first input.
+        of_time = step.reads[:1] if step.broadcast else step.reads
         timed = all(self.streams[n].timed for n in of_time if n in self.streams)
         known, begins = self._began(step, inputs)
         operations = Operations(step, known, timed, self.report, begins)
@@ -192,7 +193,7 @@ class Builder:
     def _began(
         self, step: Step, inputs: Sequence[tuple[Text, Known]]
     ) -> tuple[Known, tuple[nodes.Operation, ...]]:
-        """What is known of the rows that come, and the operation that puts two inputs together."""
+        """Return the columns of the input rows, and the operation that combines two inputs."""
         rules = step.broadcast
         if step.connect is not None or (rules is not None and (step.process or rules.on is None)):
             names = (str(name or came[0]) for name, came in zip(called(step), inputs, strict=True))
@@ -203,14 +204,14 @@ class Builder:
         return united_columns(inputs, self.report), ()
 
     def _of_input(self, came: tuple[Text, Known]) -> tuple[Known, bool]:
-        """What is known of an input, and whether its rows have an event time."""
+        """Return the known columns of an input, and whether its rows have an event time."""
         name, known = came
         return known, name not in self.streams or self.streams[name].timed
 
     def _joined(
         self, step: Step, inputs: Sequence[tuple[Text, Known]]
     ) -> tuple[Known, tuple[nodes.Operation, ...]]:
-        """What comes out of a join, and the join itself if it is sound."""
+        """Return the output columns of a join, and the join itself if it is valid."""
         kinds = (self.streams[n].kind if n in self.streams else nodes.Append() for n, _ in inputs)
         left, right = (
             Joined(str(name or came[0]), kind, *self._of_input(came))
@@ -227,28 +228,28 @@ class Builder:
     def _kind(
         self, step: Step, operations: tuple[nodes.Operation, ...]
     ) -> tuple[nodes.Kind, tuple[nodes.Operation, ...]]:
-        """The kind of what comes out, and the operations, which know then what comes to them.
+        """Return the kind of the output, and the operations with the kinds of their inputs.
 
-        An operation that does not take what comes is reported.
+        An operation that does not accept its input is reported.
         """
         inputs = tuple(self.streams[n].kind for n in step.reads if n in self.streams)
-        told: list[nodes.Operation] = []
+        typed: list[nodes.Operation] = []
         try:
             match operations:
                 case (nodes.Join() as join, *_) if len(inputs) == 2:
                     kind = joined(join, *inputs)
-                    told.append(join)
+                    typed.append(join)
                 case _ if step.join or step.broadcast or step.connect:
                     return nodes.Append(), operations
                 case _:
                     kind = united(inputs)
-            for operation in operations[len(told) :]:
-                told.append(reading(operation, kind))
+            for operation in operations[len(typed) :]:
+                typed.append(reading(operation, kind))
                 kind = after(operation, kind)
         except Refused as refused:
             self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
             return nodes.Append(), operations
-        return kind, tuple(told)
+        return kind, tuple(typed)
 
     def _check_parallelism(self, part: Step | Sink) -> None:
         groups = self.pipeline.settings.key_groups
@@ -273,14 +274,14 @@ class Builder:
         return sink_part(sink, kind, self.pipeline.settings.parallelism)
 
     def _unrepeatable(self) -> Iterator[str]:
-        """The sources that cannot be read again from a position."""
+        """Yield the sources that cannot be read again from a position."""
         for name, source in self.pipeline.sources.items():
             side = source.connector.source
             if side is not None and not side.replays:
                 yield name
 
     def _input(self, name: Text) -> Known:
-        """What is known of the stream of that name; a name of nothing is reported."""
+        """Return the known columns of a stream; report a name that no stream has."""
         if name in self.known:
             return self.known[name]
         owner = name.partition(".")[0]
@@ -292,9 +293,9 @@ class Builder:
         return UNKNOWN
 
     def _check_readers(self) -> None:
-        """A stream that nobody reads is lost; with a part broken, nobody can tell.
+        """Report streams without a reader; with a broken part, readers are not known.
 
-        A step that does nothing is refused for that, and needs no reader.
+        A step that does nothing is rejected already, and needs no reader.
         """
         if self.loaded.broken or self.loaded.names_lost or self.circular:
             return
@@ -320,5 +321,5 @@ class Builder:
 
 
 def _subject(part: Source | Step | Sink) -> str:
-    """What a problem of that part is about: `step "totals"`."""
+    """Return the subject of a problem of that part: `step "totals"`."""
     return f'{type(part).__name__.lower()} "{part.name}"'

@@ -1,8 +1,9 @@
-"""What is written in a pipeline, in one way for all the ways of writing the same.
+"""The canonical text of a pipeline's clauses: the same for all ways of writing the same.
 
-A checkpoint has these texts, so that a pipeline that was changed can be told from one that was only
-written differently: in spaces, the case of keywords, parentheses, other names of a function, and
-`60s` for `1m`. An expression is printed from its tree; one with a secret shows none of it.
+A checkpoint stores these texts, so that a changed pipeline is distinguished from one that is only
+written differently: in spaces, the case of keywords, parentheses, aliases of a function, or `60s`
+for `1m`. An expression is printed from its tree; a secret in it is masked. Changing a text that is
+produced here makes existing checkpoints incompatible.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ from headrace.core.types import quoted
 
 
 def canonical(text: str) -> str:
-    """An expression.
+    """Return an expression in canonical form.
 
     >>> canonical("UCASE( a )||'x'"), canonical("price*2 > (1)")
     ("(upper(a) || 'x')", '((price * 2) > 1)')
     """
     try:
         return identity(_plain(parse(text)))
-    except ExpressionError:  # a secret is shown as what is no expression
+    except ExpressionError:  # a masked secret is not an expression
         return text
 
 
 def _plain(node: syntax.Node) -> syntax.Node:
-    """The tree with each function under its own name."""
+    """Return the tree with each function under its main name."""
     match node:
         case syntax.Call():
             row = TABLE.get(node.name)
@@ -69,14 +70,14 @@ def _plain(node: syntax.Node) -> syntax.Node:
 
 
 def column_text(column: nodes.Computed) -> str:
-    """What a column is made of."""
+    """Return the canonical text of a column."""
     if column.text:
         return canonical(column.text)
     return quoted(column.value.name) if isinstance(column.value, Column) else column.name
 
 
 def aggregated_text(column: nodes.Aggregated) -> str:
-    """What an aggregate is; of a user's class the name of its call says it."""
+    """Return the canonical text of an aggregate; of a user-defined one, the name of its call."""
     users = of_users(column.expression.calls)
     if users and MASK not in column.text:
         return users[0].name.removeprefix("__")
@@ -84,15 +85,15 @@ def aggregated_text(column: nodes.Aggregated) -> str:
 
 
 def apply_text(operation: nodes.Apply) -> str:
-    """Which function makes rows of a window's."""
+    """Return the canonical text of a function over the rows of a window."""
     return f"apply {operation.code} to {', '.join(map(quoted, operation.of.names))}"
 
 
 def window_text(window: Window) -> str:
-    """Which rows are put together, and how much of them is kept.
+    """Return the canonical text of a window: how rows are grouped, and what is stored of them.
 
-    A number of rows after which a window fires is part of it, but for sessions, because what is
-    kept then counts up to that number.
+    It includes the number of rows after which a window fires, because the state then counts up to
+    that number; except for sessions, which always count their rows.
     """
     parts = [shape_said(window.shape)]
     if window.processing:
@@ -110,7 +111,7 @@ def window_text(window: Window) -> str:
 
 
 def ranking_text(ranking: nodes.Ranking) -> str:
-    """What `top` ranks by."""
+    """Return the canonical text of a ranking of `top`."""
     end = ordering(ranking.text)[0]
     end_first = "desc" if ranking.descending else "asc"
     nulls = "last" if ranking.nulls_last else "first"
@@ -118,12 +119,12 @@ def ranking_text(ranking: nodes.Ranking) -> str:
 
 
 def dedup_text(operation: nodes.Dedup) -> str:
-    """Which row of a key stays."""
+    """Return the canonical text of a dedup: which row of a key it keeps."""
     return f"dedup, keep {operation.keep}{' by event time' if operation.in_time else ''}"
 
 
 def join_text(join: nodes.Join) -> str:
-    """Which rows meet, and how long they are kept for that; a window is said before."""
+    """Return the canonical text of a join: which rows match, without the text of its window."""
     if isinstance(join.matching, Connected):
         clause = "broadcast" if join.matching.everywhere else "connect"
         return f"{clause}, {process_text(join.matching.body)}"
@@ -151,7 +152,7 @@ def _matching(matching: Matching) -> str:
 
 
 def origin(part: nodes.PlanPart) -> str:
-    """Where a source reads or a sink writes, and in which format: what positions are of."""
+    """Return the location and format of a source or sink, to which its stored positions refer."""
     if isinstance(part, nodes.Step):
         return ""
     keys = part.options.written()
@@ -162,7 +163,7 @@ def origin(part: nodes.PlanPart) -> str:
 
 
 def clauses(part: nodes.PlanPart) -> tuple[list[str], list[str]]:
-    """What a part does to rows, clause by clause: before they come to what it keeps, and then."""
+    """Return the clauses of a part: those before its stateful operation, and those from it on."""
     if isinstance(part, nodes.Source):
         return list(_source(part)), []
     if isinstance(part, nodes.Sink):
@@ -217,7 +218,7 @@ def _operation(operation: nodes.Operation) -> Iterator[str]:
 
 
 def _keys(join: nodes.Join) -> Iterator[str]:
-    """The keys of both inputs, or of the one that has any."""
+    """Yield the keys of both inputs, or of the only one that has a key."""
     left, right = (list(map(column_text, key)) for key in join.keys)
     if not right:
         yield from (f"key {text}" for text in left)
@@ -234,7 +235,7 @@ def _lookup(lookup: nodes.Lookup) -> Iterator[str]:
 
 
 def process_text(body: nodes.Body) -> str:
-    """In which order a user's class is handed rows."""
+    """Return the canonical text of the order in which a user-defined class receives rows."""
     return f"process in the order of {'event time' if body.in_time else 'arrival'}"
 
 

@@ -1,9 +1,9 @@
-"""What becomes of a stream of upserts: which operations take one, and what they leave of its key.
+"""The propagation of changelog streams (upserts): which operations accept them, and the output key.
 
-A row that `where` holds back becomes a delete of its key, so filters take upserts as they are. A
-projection must hand the key on, each column of it unchanged. `top` and `aggregate` without a window
-keep the rows as they are; they are dealt out by a key of their own, so a row must not move from one
-group to another, where another subtask may be. Everything else refuses upserts.
+A row that `where` rejects becomes a delete of its key, so that filters accept upserts as they are.
+A projection must keep every column of the key unchanged. `top` and `aggregate` without a window
+store the current rows, which are partitioned by the operation's own key: a change must not move a
+row to another group, which may belong to another subtask. All other operations reject upserts.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from headrace.core.plan.nodes import (
 from headrace.core.plan.windows import Session, Window
 from headrace.core.types import BIGINT, DATE, DOUBLE, FLOAT, INT, TIMESTAMP
 
-VERSIONS = "read the facts themselves: of changes that come together only the last is seen"
+VERSIONS = "read the stream before the changes: of changes in one batch only the last is seen"
 
 
 class Refused(Exception):
-    """An operation does not take this kind of stream: why, what to do, and which clause it is."""
+    """An error: an operation does not accept this kind of stream; with a hint, and its clause."""
 
     def __init__(self, message: str, hint: str = "", clause: str = "from") -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class Refused(Exception):
 
 
 def after(operation: Operation, kind: Kind) -> Kind:
-    """The kind of the stream behind an operation; Refused where it does not take what comes."""
+    """Return the kind of an operation's output. Raises ChangelogNotSupported."""
     if isinstance(kind, Append):
         return _made_by(operation) if isinstance(operation, Keyed) else kind
     if isinstance(operation, Filter):
@@ -65,7 +65,7 @@ def after(operation: Operation, kind: Kind) -> Kind:
         lost = ", ".join(name for name in kind.key if name not in kept)
         if lost:
             message = f"{operation.clause} must keep the key of the changes: {lost}"
-            hint = "a change is told from another by its key"
+            hint = "changes are identified by their key"
             raise Refused(message, hint, operation.clause)
         fixed = frozenset(c.name for c in operation.columns if _is_fixed(c.value, kind))
         return replace(kind, key=tuple(kept[name] for name in kind.key), fixed=fixed)
@@ -76,7 +76,7 @@ def after(operation: Operation, kind: Kind) -> Kind:
 
 
 def reading(operation: Operation, kind: Kind) -> Operation:
-    """The operation, knowing what the changes that come to it are known by."""
+    """Return the operation with the key of the changes that it reads, if it reads changes."""
     if isinstance(operation, Aggregate | Top) and isinstance(kind, Upsert):
         return replace(operation, changes=kind.key)
     return operation
@@ -89,11 +89,11 @@ def _is_fixed(value: Typed, kind: Upsert) -> bool:
 
 
 def _made_of_changes(operation: Aggregate | Top, kind: Upsert) -> Kind:
-    """What is made of rows that are replaced, none of which may change its group."""
+    """Return the kind of an aggregation of changes; no change may move a row to another group."""
     clause = type(operation).__name__.lower()
     if operation.window is not None:
         message = f"{clause} with a window does not take {_said(kind)}"
-        hint = "without window it goes by the rows as they are now"
+        hint = "without window it uses the current rows"
         raise Refused(message, hint, "window")
     if operation.ttl is not None:
         message = f"ttl does not go with {_said(kind)}: a row stays until a change deletes it"
@@ -104,7 +104,7 @@ def _made_of_changes(operation: Aggregate | Top, kind: Upsert) -> Kind:
                 f'{clause} of {_said(kind)}: a change may move a row to another "{column.name}"'
             )
             parts = ", ".join(kind.key)
-            hint = f"the key may be made of {parts}: what a row keeps belongs to the changes' key"
+            hint = f"compute the key from {parts} only: other columns of a row may change"
             hint = hint if parts else "leave out key"
             raise Refused(message, hint, "key")
     names = tuple(column.name for column in operation.key)
@@ -112,13 +112,13 @@ def _made_of_changes(operation: Aggregate | Top, kind: Upsert) -> Kind:
 
 
 def _handed_on(project: Project) -> dict[str, str]:
-    """The columns that a projection leaves as they are, with the names that they have behind it."""
+    """Return the columns that a projection keeps unchanged, with their output names."""
     same = [(c.value.name, c.name) for c in project.columns if isinstance(c.value, Column)]
     return dict(sorted(same, key=lambda names: names[0] == names[1]))
 
 
 def joined(join: Join, left: Kind, right: Kind) -> Kind:
-    """The kind of the stream behind a join; Refused where it does not take what comes."""
+    """Return the kind of a join's output. Raises ChangelogNotSupported."""
     for side, kind in ((join.left, left), (join.right, right)):
         if isinstance(kind, Upsert) and isinstance(join.matching, Connected):
             clause = "broadcast" if join.matching.everywhere else "connect"
@@ -130,15 +130,15 @@ def joined(join: Join, left: Kind, right: Kind) -> Kind:
             facts, changes = ("left", right) if isinstance(right, Upsert) else ("right", left)
             assert isinstance(changes, Upsert)
             message = f"a join of facts ({facts}) and {_said(changes)} has no key of its own"
-            hint = "as_of: true takes the row of the right that holds at the time of the left one"
+            hint = "as_of: true takes the right row that is valid at the time of the left row"
             raise Refused(message, hint, "join")
         return Append()
-    assert isinstance(left, Upsert) and isinstance(right, Upsert), "else nothing changes"
+    assert isinstance(left, Upsert) and isinstance(right, Upsert), "both inputs are changelogs"
     return Upsert(_key_of(join, left, right), deletes=True)
 
 
 def _check_side(join: Join, side: Side, kind: Upsert, *, is_left: bool) -> None:
-    """Whether a join can take changes on a side: a row must stay where its key takes it."""
+    """Check that a join accepts changes on a side: a change must not move a row to another key."""
     match join.matching:
         case SameWindow() | Within(least_us=int()):
             raise Refused(f"a join in time does not take {_said(kind)}", clause="join")
@@ -153,13 +153,13 @@ def _check_side(join: Join, side: Side, kind: Upsert, *, is_left: bool) -> None:
             return
     by = {name for column in side.key for name in columns(column.value)}
     if not by <= set(kind.key):
-        message = f'"{side.name}" is {_said(kind)}, and is joined by something else'
+        message = f'"{side.name}" is {_said(kind)}, but is joined by other columns'
         hint = f"join it by columns of its key: {', '.join(kind.key)}"
         raise Refused(message, hint, "join")
 
 
 def _key_of(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]:
-    """What tells the rows of a join of changes apart: both keys, but for what is equal anyway."""
+    """Return the key of a changelog join's rows: both keys, without columns that are equal."""
     equal = [
         (one_as, other_as)
         for one, other in zip(join.left.key, join.right.key, strict=True)
@@ -172,17 +172,17 @@ def _key_of(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]:
         theirs = tuple(name for name in theirs if name not in {other for _, other in equal})
     elif join.type == "right":
         mine = tuple(name for name in mine if name not in {one for one, _ in equal})
-    # What is equal anyway may be gone, where nothing reads it.
+    # Pushdown may have removed an equal column that nothing reads.
     of_left, of_right = _names(join.left), _names(join.right)
     return (*(of_left[name] for name in mine), *(of_right[name] for name in theirs))
 
 
 WIDER = {(INT, BIGINT), (INT, DOUBLE), (FLOAT, DOUBLE), (DATE, TIMESTAMP)}
-"""Types of which the second has a value of its own for each of the first."""
+"""Pairs of types: the second represents every value of the first distinctly."""
 
 
 def _as_it_is(value: Typed) -> str:
-    """The column that a value is, perhaps as a wider type; "" if it is none."""
+    """Return the column that a value is, possibly cast to a wider type; "" if it is none."""
     match value:
         case Column(name=name):
             return name
@@ -195,18 +195,18 @@ def _as_it_is(value: Typed) -> str:
 
 
 def _names(side: Side) -> dict[str, str]:
-    """The columns of an input, with the names that they have behind the join."""
+    """Return the columns of an input, with their names in the join's output."""
     return {c.value.name: c.name for c in side.columns if isinstance(c.value, Column)}
 
 
 def _made_by(operation: Keyed) -> Kind:
-    """What a keyed operation makes of facts."""
+    """Return the kind of a keyed operation's output over append-only rows."""
     names = tuple(column.name for column in operation.key)
     match operation:
         case Aggregate(window=None):
             return Upsert(names, deletes=operation.having is not None)
         case Aggregate(window=Window() as window) if window.fires_again:
-            # A session that goes on is another window: the row of the old one is deleted.
+            # An extended session is another window: the row of the old one is deleted.
             deletes = operation.having is not None or isinstance(window.shape, Session)
             return Upsert((*names, *BOUNDS) if window.bounded else names, deletes)
         case Applied(window=window) if window.fires_again:
@@ -224,7 +224,7 @@ def _said(kind: Upsert) -> str:
 
 
 def united(kinds: tuple[Kind, ...]) -> Kind:
-    """The kind of a union: changes of one key may come by one way only."""
+    """Return the kind of a union: all changes of a key must come from one input."""
     changes = [kind for kind in kinds if isinstance(kind, Upsert)]
     if changes and len(kinds) > 1:
         raise Refused(f"a union does not take {_said(changes[0])}")

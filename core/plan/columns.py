@@ -1,8 +1,8 @@
 """The columns of a stream while the plan is built, and the expressions over them.
 
-A file is checked whole although parts of it are wrong: a column whose expression could not be typed
-is `broken`, a stream whose step could not be understood is `open` (it may have any column). What
-touches those is left unchecked, so that one mistake is told once.
+The whole file is checked even if parts of it are wrong: a column whose expression could not be
+typed is `broken`, and a stream whose step is invalid is `open` (it may have any column).
+Expressions over these are not checked, so that one error is reported once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a stream's columns."""
+    """The known columns of a stream."""
 
     schema: Schema
     broken: frozenset[str] = frozenset()
     open: bool = False
     tables: Tables = field(default_factory=lambda: NO_TABLES)
-    """Of the two inputs of a step: how a column of each is called here."""
+    """For each of the two inputs of a step, the names of its columns in this stream."""
 
     def may_have(self, name: str) -> bool:
         """Whether a column of that name may be there though the schema has none."""
@@ -40,7 +40,7 @@ class Known:
 
     @property
     def whole(self) -> bool:
-        """Whether the schema is all there is to know."""
+        """Whether the schema is complete."""
         return not self.open and not self.broken
 
 
@@ -49,28 +49,28 @@ UNKNOWN = Known(Schema(()), open=True)
 
 @dataclass(slots=True)
 class Report:
-    """Where the building of a plan writes down what is wrong; `about` is the part being built."""
+    """The problems found while a plan is built; `about` is the part being built."""
 
     problems: list[Problem] = field(default_factory=list)
     about: str = ""
     folder: Path = Path()
-    """Where the files stand that the pipeline names."""
+    """The folder of the files that the pipeline names."""
 
     def add(
         self, message: str, place: Place | None, hint: str = "", severity: Severity = "error"
     ) -> None:
-        """Note a problem of the current part."""
+        """Add a problem of the current part."""
         self.problems.append(Problem(message, place, hint, self.about, severity))
 
     def warn(self, message: str, place: Place | None, hint: str = "") -> None:
-        """Note what is allowed but probably not meant."""
+        """Add a warning: something is allowed, but probably not meant."""
         self.add(message, place, hint, "warning")
 
 
 def type_text(text: Text, known: Known, report: Report, end: int | None = None) -> Typed | None:
-    """The typed expression, or None when it is wrong (reported) or over what is not known.
+    """Return the typed expression; None if it is invalid (reported) or uses unknown columns.
 
-    With `end`, the expression is what stands before that character.
+    With `end`, the expression is the text before that character.
     """
     try:
         tree = parse(text.reveal()[:end])
@@ -91,7 +91,7 @@ def _unknowable(tree: Node, known: Known) -> bool:
 
 
 def _certainly_unknown(tree: Node, known: Known) -> tuple[ExpressionError, ...]:
-    """Columns that are not there whatever the broken ones may turn out to be."""
+    """Return the errors of columns that do not exist, whatever the broken columns are."""
     if known.open:
         return ()
     resolver = Resolver(known.schema, known.tables)
@@ -112,12 +112,12 @@ def _report(text: Text, errors: tuple[ExpressionError, ...], report: Report) -> 
 
 
 def condition(text: Text, known: Known, report: Report) -> Typed | None:
-    """A typed expression that must be true or false."""
+    """Return a typed expression that must be boolean; None if it is not, which is reported."""
     typed = type_text(text, known, report)
     if typed is None or typed.type == BOOLEAN:
         return typed
     if typed.type == NULL:
-        report.add("the condition is always null, so that no row passes", text.locate())
+        report.add("the condition is always null, so no row passes", text.locate())
         return None
     shown = typed.span.start, typed.span.end
     report.add(f"wanted a condition (boolean), got {typed.type}", text.locate(*shown), "compare it")
@@ -125,8 +125,8 @@ def condition(text: Text, known: Known, report: Report) -> Typed | None:
 
 
 def aggregate(text: Text, known: Known, keys: Known, report: Report) -> AggregateExpression | None:
-    """A typed expression over groups of rows, that can be a column; `keys` are the group's."""
-    # Aggregates are many, and a pipeline without them need not load them.
+    """Return a typed expression over groups of rows, for a column; `keys` are the group's."""
+    # Loading all aggregates takes time, which a pipeline without aggregates need not spend.
     from headrace.core.aggregates import type_aggregates
 
     try:
@@ -147,14 +147,14 @@ def aggregate(text: Text, known: Known, keys: Known, report: Report) -> Aggregat
 
 
 def output(text: Text, known: Known, report: Report, end: int | None = None) -> Typed | None:
-    """A typed expression that can be a column."""
+    """Return a typed expression that can be a column."""
     typed = type_text(text, known, report, end)
     return typed if typed and _is_column(typed.type, text, report) else None
 
 
 def _is_column(type: Type, text: Text, report: Report) -> bool:
     if _holds(type, NULL):
-        hint = "say which null: cast(null as string)"
+        hint = "give it a type: cast(null as string)"
         report.add("a column needs a type, and null has none", text.locate(), hint)
         return False
     if type in INTERVALS:
@@ -174,6 +174,6 @@ def _holds(type: Type, part: Type) -> bool:
 
 
 def known_of(columns: list[tuple[str, Typed | None]]) -> Known:
-    """What is known of a stream of these columns; those without a type are broken."""
+    """Return the known columns of a stream; columns without a type are broken."""
     typed = [Field(name, t.type, t.nullable) for name, t in columns if t is not None]
     return Known(Schema(tuple(typed)), frozenset(name for name, t in columns if t is None))

@@ -1,6 +1,6 @@
-"""The parts of a plan in words: one line for what a part is, one for each thing it does.
+"""Descriptions of the parts of a plan in words: one line for each clause.
 
-`explain` lays these lines out; nothing here knows how they are shown.
+`explain` arranges these lines; this module does not depend on the output format.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from headrace.core.plan.wording import said
 
 
 def kind(part: nodes.PlanPart) -> str:
-    """What sort of part it is.
+    """Return the kind of a part: source, step or sink.
 
     >>> kind(Step("a", (), (), "fail", (), 1))
     'step'
@@ -50,12 +50,12 @@ def kind(part: nodes.PlanPart) -> str:
 
 
 def outside(part: Source | Sink) -> str:
-    """The connector and the format: `files, json`."""
+    """Return the connector and the format: `files, json`."""
     return part.connector if part.format is None else f"{part.connector}, {part.format}"
 
 
 def lines(part: nodes.PlanPart) -> Iterator[str]:
-    """What the part does, a line each, in the order in which it does it."""
+    """Yield the clauses of a part, one per line, in the order in which they apply."""
     match part:
         case Source():
             yield from _source(part)

@@ -1,18 +1,17 @@
-"""Joins in words, a line for each thing they do."""
+"""Descriptions of joins in words, one line for each clause."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 from headrace.core.plan import nodes
 from headrace.core.plan.describe_keyed import body_lines, window_said
 from headrace.core.plan.matching import AsOf, Changing, Connected, Everywhere, SameWindow, Within
-from headrace.core.plan.wording import duration_said
+from headrace.core.plan.wording import us_said
 
 
 def join_lines(join: nodes.Join) -> Iterator[str]:
-    """What the join does."""
+    """Yield the clauses of a join, one per line."""
     if isinstance(join.matching, Everywhere):
         yield f"from {join.left.name}"
         yield f"broadcast of {join.right.name}, {join.type} join on {join.text}"
@@ -43,41 +42,37 @@ def _late(join: nodes.Join) -> Iterator[str]:
 
 
 def matching_said(join: nodes.Join) -> str:
-    """Which rows are looked at together, beside their keys; "" where all are."""
+    """Describe which rows with equal keys match; "" if all do."""
     match join.matching:
         case Within(least_us=None):
-            return "rows are kept for ever"
+            return "rows are stored forever"
         case Within(least_us=int(least), most_us=int(most), processing=processing):
             clock = " by the wall clock" if processing else ""
             sides = f"{join.right.name} from {signed(least)} to {signed(most)} later"
             return f"{sides}{clock}"
         case AsOf(ttl_us):
-            forgets = f", none older than {_length(ttl_us)}" if ttl_us is not None else ""
-            return f"as of: the latest {join.right.name} that is not later{forgets}"
+            limit = f", none older than {us_said(ttl_us)}" if ttl_us is not None else ""
+            return f"as of: the latest {join.right.name} that is not later{limit}"
         case Changing(ttl):
-            forgets = ""
+            expiry = ""
             if ttl is not None:
                 clock = " by the wall clock" if ttl.processing else ""
-                forgets = f", ttl {_length(ttl.after_us)}{clock}"
-            return f"what is there now{forgets}"
+                expiry = f", ttl {us_said(ttl.after_us)}{clock}"
+            return f"current rows of both inputs{expiry}"
     return ""
 
 
 def _holding(matching: Everywhere) -> str:
-    """Which rows of the right input a row meets."""
+    """Describe the rows of the right input that a row is matched with."""
     which = "all"
     if matching.key is not None:
         names = ", ".join(each.text or each.name for each in matching.key)
         which = f"the latest of each {names}" if names else "the latest"
     if matching.ttl_us is not None:
-        which += f", for {_length(matching.ttl_us)}"
-    return f"{which}, {'at the time of the row' if matching.in_time else 'as they come'}"
+        which += f", for {us_said(matching.ttl_us)}"
+    return f"{which}, {'at the time of the row' if matching.in_time else 'by arrival'}"
 
 
 def signed(us: int) -> str:
-    """How much later, or with a minus how much earlier."""
-    return f"-{_length(-us)}" if us < 0 else _length(us)
-
-
-def _length(us: int) -> str:
-    return duration_said(timedelta(microseconds=us))
+    """Return a duration in microseconds in its largest unit, with a minus if it is negative."""
+    return f"-{us_said(-us)}" if us < 0 else us_said(us)

@@ -1,9 +1,8 @@
-"""Keyed operations in words, a line for each clause."""
+"""Descriptions of keyed operations in words, one line for each clause."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
 
 from headrace.core.plan.nodes import (
     Aggregate,
@@ -29,17 +28,17 @@ from headrace.core.plan.windows import (
     Tumble,
     Window,
 )
-from headrace.core.plan.wording import changes_said, duration_said
+from headrace.core.plan.wording import changes_said, us_said
 
 
 def keyed_lines(operation: Keyed) -> Iterator[str]:
-    """What the operation does."""
+    """Yield the clauses of an operation, one per line."""
     match operation:
         case Dedup(key, keep, ttl):
             order = " by event time" if operation.in_time else ""
-            forgets = f", {_ttl(ttl)}" if ttl else ""
+            expiry = f", {_ttl(ttl)}" if ttl else ""
             late = f", late rows to {operation.late_to}" if operation.late_to else ""
-            yield f"dedup by {_key(key)}, keep {keep}{order}{forgets}{late}"
+            yield f"dedup by {_key(key)}, keep {keep}{order}{expiry}{late}"
         case Process():
             yield f"key {_key(operation.key)}"
             late = f", late rows to {operation.late_to}" if operation.late_to else ""
@@ -63,7 +62,7 @@ def keyed_lines(operation: Keyed) -> Iterator[str]:
 
 
 def body_lines(body: Body, late: str) -> Iterator[str]:
-    """A user's class, and what it puts out beside its rows."""
+    """Yield the description of a user-defined class, and of its named outputs."""
     order = "event time" if body.in_time else "arrival"
     yield f"process {body.file}:{body.name}, rows in the order of {order}{late}"
     for name, schema in body.outputs:
@@ -75,7 +74,7 @@ def _key(key: Iterable[Computed]) -> str:
 
 
 def window_said(window: Window) -> str:
-    """Which rows are put together, and what becomes of late ones."""
+    """Describe a window: how rows are grouped, when it fires, and where late rows go."""
     return ", ".join(_window(window))
 
 
@@ -84,30 +83,30 @@ def _window(window: Window) -> Iterator[str]:
     if window.processing:
         yield "by the wall clock"
     if window.lateness_us:
-        yield f"lateness {_length(window.lateness_us)}"
+        yield f"lateness {us_said(window.lateness_us)}"
     if window.late_to:
         yield f"late rows to {window.late_to}"
     if window.trigger:
         yield f"fires {_trigger(window.trigger)}"
         if not window.accumulate:
-            yield "and then forgets what it fired"
+            yield "and then discards the fired rows"
     elif not window.accumulate:
-        yield "forgets what it fired"
+        yield "discards fired rows"
     if window.evict:
         yield f"sees {evict_said(window.evict)}"
 
 
 def shape_said(shape: Shape) -> str:
-    """Which windows there are."""
+    """Describe the shape of a window; checkpoints store this text."""
     match shape:
         case Tumble(size, offset):
-            return f"tumble {_length(size)}{_offset(offset)}"
+            return f"tumble {us_said(size)}{_offset(offset)}"
         case Slide(size, every, offset):
-            return f"slide {_length(size)} every {_length(every)}{_offset(offset)}"
+            return f"slide {us_said(size)} every {us_said(every)}{_offset(offset)}"
         case Cumulate(size, every, offset):
-            return f"cumulate {_length(size)} every {_length(every)}{_offset(offset)}"
+            return f"cumulate {us_said(size)} every {us_said(every)}{_offset(offset)}"
         case Session(gap):
-            return f"session {_length(gap)}"
+            return f"session {us_said(gap)}"
         case Count(rows, every):
             return f"count {rows}" + (f" every {every}" if every != rows else "")
         case Global():
@@ -115,7 +114,7 @@ def shape_said(shape: Shape) -> str:
 
 
 def _offset(offset_us: int) -> str:
-    return f" offset {_length(offset_us)}" if offset_us else ""
+    return f" offset {us_said(offset_us)}" if offset_us else ""
 
 
 def _trigger(trigger: Trigger) -> str:
@@ -123,31 +122,27 @@ def _trigger(trigger: Trigger) -> str:
         return f"when {trigger.code} says so, by {', '.join(trigger.of.names)}"
     if trigger.every_us is None:
         return f"every {trigger.count} rows"
-    return f"every {_length(trigger.every_us)}" + (_CLOCK if trigger.processing else "")
+    return f"every {us_said(trigger.every_us)}" + (_CLOCK if trigger.processing else "")
 
 
 def evict_said(evict: Evict) -> str:
-    """Which rows of a window are seen."""
+    """Describe the rows of a window that are used; checkpoints store this text."""
     if evict.code is not None and evict.of is not None:
         return f"what {evict.code} keeps, by {', '.join(evict.of.names)}"
     if evict.within_us is None:
         return f"the last {evict.last} rows"
-    return f"the last {_length(evict.within_us)}"
+    return f"the last {us_said(evict.within_us)}"
 
 
 def _ttl(ttl: Ttl) -> str:
-    return f"ttl {_length(ttl.after_us)}{_CLOCK if ttl.processing else ''}"
+    return f"ttl {us_said(ttl.after_us)}{_CLOCK if ttl.processing else ''}"
 
 
 _CLOCK = " by the wall clock"
 
 
-def _length(us: int) -> str:
-    return duration_said(timedelta(microseconds=us))
-
-
 def kept_lines(kept: Kept) -> Iterator[str]:
-    """What a step keeps, and where."""
+    """Yield the states of a step, and the subtasks that own them."""
     for state in kept.states:
         if state.shape == "entries":
             columns = ", ".join(name for name, _ in state.columns)

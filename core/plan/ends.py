@@ -1,4 +1,4 @@
-"""Sources and sinks of the plan: what columns come in, and whether what goes out can be written."""
+"""Sources and sinks of the plan: the columns of sources, and the checks of sinks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from headrace.core.types import (
 )
 
 RAW = Schema((Field("value", STRING, nullable=False),))
-"""The columns of `format: raw` where none are declared: the record as it came."""
+"""The columns of `format: raw` if none are declared: the whole record."""
 
 DEAD_LETTERS = Schema(
     (
@@ -42,12 +42,12 @@ DEAD_LETTERS = Schema(
 
 
 def source_columns(source: Source, report: Report) -> Known:
-    """The columns that a source brings; what is wrong with them is reported."""
+    """Return the columns of a source, and report the errors in them."""
     side = source.connector.source
     assert side is not None, "the document checked it"
     if not side.declares_columns and source.columns is not None:
-        message = f"{source.connector.name} brings its own columns"
-        report.add(message, source.keys_at["schema"].locate(), "leave schema: away")
+        message = f"{source.connector.name} defines its own columns"
+        report.add(message, source.keys_at["schema"].locate(), "remove schema:")
     if side.columns is not None:
         return Known(side.columns(source.options))
     for option in side.expressions:
@@ -66,7 +66,7 @@ def _declared(source: Source, report: Report) -> Known:
     raw = format_of(source)
     if source.columns is None:
         if raw and raw.name == "raw":
-            return _with_beside(Known(RAW), source, report)
+            return _with_additional(Known(RAW), source, report)
         hint = "headrace schema --of FILE guesses one from a data file"
         report.add('missing key "schema"', source.name.locate(), hint)
         return UNKNOWN
@@ -78,11 +78,11 @@ def _declared(source: Source, report: Report) -> Known:
     if raw and raw.name == "csv":
         for field, text in zip(source.columns.schema, source.columns.types, strict=True):
             _check_csv(field, text.locate(), report)
-    return _with_beside(Known(source.columns.schema, broken), source, report)
+    return _with_additional(Known(source.columns.schema, broken), source, report)
 
 
-def _with_beside(known: Known, source: Source, report: Report) -> Known:
-    """With the columns that the connector has beside those of the records."""
+def _with_additional(known: Known, source: Source, report: Report) -> Known:
+    """Return the columns of the records and the connector's additional columns."""
     side = source.connector.source
     assert side is not None, "the document checked it"
     if side.beside is None:
@@ -90,7 +90,7 @@ def _with_beside(known: Known, source: Source, report: Report) -> Known:
     fields = list(known.schema)
     for name, field in side.beside.columns(source.options):
         if known.schema.get(field.name) is not None or field.name in known.broken:
-            of = "schema declares it" if source.columns else "it is the record's"
+            of = "schema declares it" if source.columns else "it is the record"
             message = f'{side.beside.option}: there is a column "{name}" already'
             report.add(message, name.locate(), f"{of}: choose another name")
         else:
@@ -99,7 +99,7 @@ def _with_beside(known: Known, source: Source, report: Report) -> Known:
 
 
 def _check_csv(field: Field, place: Place | None, report: Report) -> None:
-    """CSV has no notation for arrays and structs."""
+    """Check that CSV has a notation for a column; it has none for arrays and structs."""
     if isinstance(field.type, Array | Struct):
         message = f'csv cannot hold "{field.name}" of type {field.type}'
         report.add(message, place, "format: json can")
@@ -110,7 +110,7 @@ def _is_raw(schema: Schema) -> bool:
 
 
 def format_of(end: Source | Sink) -> nodes.Format | None:
-    """The format of a source or sink, where its connector has any."""
+    """Return the format of a source or sink, if its connector has formats."""
     side = end.connector.source if isinstance(end, Source) else end.connector.sink
     if side is None or not side.formats:
         return None
@@ -120,7 +120,7 @@ def format_of(end: Source | Sink) -> nodes.Format | None:
 
 
 def check_event_time(source: Source, known: Known, report: Report) -> None:
-    """The event time is a timestamp column, and a watermark needs one."""
+    """Check that the event time is a timestamp column, and that a watermark has an event time."""
     name = source.event_time
     if name is None:
         if source.watermark is not None:
@@ -131,9 +131,9 @@ def check_event_time(source: Source, known: Known, report: Report) -> None:
     if field and field.type != TIMESTAMP:
         hint = ""
         if field.type in (BIGINT, INT):
-            hint = "declare it as timestamp and say json: {epoch: ms}"
+            hint = "declare it as timestamp and set json: {epoch: ms}"
         if field.type == STRING:
-            hint = "declare it as timestamp in schema: ISO-8601 text is read as one"
+            hint = "declare it as timestamp in schema: ISO 8601 text is read as one"
         report.add(
             f'event_time: wanted a timestamp, got "{name}" of type {field.type}',
             name.locate(),
@@ -157,7 +157,7 @@ def _column(name: Text, known: Known, key: str, report: Report) -> Field | None:
 
 
 def check_sink(sink: Sink, known: Known, outgoing: Outgoing, report: Report) -> None:
-    """What goes out can be written in the format, and the options' columns are there."""
+    """Check that a sink's format can hold its rows, and that the columns of its options exist."""
     side = sink.connector.sink
     assert side is not None, "the document checked it"
     for option in side.expressions:
@@ -177,7 +177,7 @@ def check_sink(sink: Sink, known: Known, outgoing: Outgoing, report: Report) -> 
 
 
 def _texts(value: object) -> Iterator[Text]:
-    """The expressions in an option's value."""
+    """Yield the expressions in an option's value."""
     match value:
         case Text():
             yield value
@@ -207,15 +207,15 @@ def _check_format(sink: Sink, known: Known, report: Report) -> None:
         for field in written:
             _check_csv(field, place, report)
     if format.name == "parquet" and getattr(sink.options, "compression", "none") != "none":
-        message = "compression is for text, and parquet is compressed inside"
-        report.add(message, place, "leave compression: away")
+        message = "compression is for text, and parquet has its own compression"
+        report.add(message, place, "remove compression:")
     if format.name == "raw" and known.whole and len(written) and not _is_raw(written):
         message = f"raw writes one column of text or bytes, got {written}"
-        report.add(message, place, "select the one column in a step before")
+        report.add(message, place, "select the one column in an earlier step")
 
 
 def source_part(source: Source, known: Known, parallelism: int) -> nodes.Source:
-    """The plan's node of a source; which columns it decodes is decided later."""
+    """Return the plan's node of a source; pushdown later selects the columns to decode."""
     timed = source.event_time is not None
     rows = nodes.Stream(str(source.name), known.schema, nodes.Append(), timed)
     to = source.on_error.to
@@ -241,7 +241,7 @@ def _declared_fields(source: Source) -> tuple[Field, ...]:
 
 
 def sink_part(sink: Sink, kind: nodes.Kind, parallelism: int) -> nodes.Sink:
-    """The plan's node of a sink."""
+    """Return the plan's node of a sink."""
     return nodes.Sink(
         name=str(sink.name),
         input=str(sink.from_),

@@ -1,4 +1,4 @@
-"""`headrace explain`: the plan as text to read, as a graph to draw, as JSON to work with."""
+"""The output of `headrace explain`: the plan as text, as a graph for Mermaid or DOT, or as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.core.plan.states import Kept, kept_by
 
 
 def explain(plan: Plan, format: str = "text") -> str:
-    """The plan in one of FORMATS, ending in a newline."""
+    """Return the plan in one of FORMATS, ending in a newline."""
     return FORMATS[format](plan)
 
 
@@ -88,7 +88,7 @@ def _mermaid(plan: Plan) -> str:
 
 
 def _mermaid_text(text: str) -> str:
-    """Text inside a quoted label: Mermaid's entities for what would end it or be markup."""
+    """Return text for a quoted label: Mermaid's entities replace quotes and markup."""
     entities = {'"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", "&": "#amp;"}
     return "".join(entities.get(character, character) for character in text)
 
@@ -109,7 +109,7 @@ def _dot(plan: Plan) -> str:
 
 
 def _dot_text(*lines: str) -> str:
-    """Lines as a quoted string of DOT, in which only quotes and backslashes are special."""
+    """Return lines as a quoted string of DOT, in which only quotes and backslashes are special."""
     escaped = (line.replace("\\", "\\\\").replace('"', '\\"') for line in lines)
     return '"' + "\\n".join(escaped) + '"'
 
@@ -120,9 +120,9 @@ def _edge_label(edge: Edge) -> str:
 
 
 def _label(plan: Plan, part: PlanPart) -> list[str]:
-    """Name, work and state of a part, a line each."""
-    work = [line for line in describe.lines(part) if not line.startswith("from ")]
-    return [f"{describe.kind(part)} {part.name}", *work, *_kept(plan, part)]
+    """Return the name, the clauses and the states of a part, one per line."""
+    clauses = [line for line in describe.lines(part) if not line.startswith("from ")]
+    return [f"{describe.kind(part)} {part.name}", *clauses, *_kept(plan, part)]
 
 
 def _json(plan: Plan) -> str:

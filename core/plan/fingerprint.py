@@ -1,33 +1,34 @@
-"""What the state of a step means, as plain data that can be compared and shown.
+"""Fingerprints: the meaning of a step's state, as plain data that can be compared and shown.
 
-A checkpoint has it, and a state is restored only where it means the same.
+A checkpoint stores the fingerprints, and a state is restored only if its meaning is the same.
 
-    {"key": [["auction", "bigint"]],                   by place: a column's name is no matter
+    {"key": [["auction", "bigint"]],                   by position: column names do not matter
      "window": "window tumble 10s", "does": "aggregate",
      "calls": {"sum(price)": {"of": ["double"], "keeps": [["sum", "double"], ["count", "bigint"]]}},
      "aggregates": {"total": ["sum(price)"]},
-     "columns": {},                                    of rows that are kept as they came
+     "columns": {},                                    of rows that are stored unchanged
      "states": ["windows"], "lateness_us": 0, "ttl": "", "having": false}
 
-A join has the columns of both inputs, `"columns": {"orders.id": "bigint"}`, and beside them how
-they are called inside, because one that both have is called otherwise there:
+A join has the columns of both inputs, `"columns": {"orders.id": "bigint"}`, and also their names in
+the state, because a column that both inputs have gets another name there:
 
-    "laid_out": [["id"], ["order", "paid"], true]     of left, right; have rows their place
+    "laid_out": [["id"], ["order", "paid"], true]     left, right; whether rows have a row order
 
-Aggregates are kept by call: `total: sum(price) / count(*)` keeps a sum and a count, whatever it is
-called and whatever else is made of them. Not part of it, because no state depends on it, is:
+Aggregates are stored by call: `total: sum(price) / count(*)` stores a sum and a count, whatever the
+names and the other uses of these calls. These clauses are not part of a fingerprint, because no
+state depends on them:
 
-    select, what reads it    they come behind
-    having                   its condition; whether there is one is kept, for a running aggregate
-                             remembers which of its rows were put out
-    late_to                  late rows are counted, whoever reads them
-    ttl                      how long: what is remembered has its end with it, and a row that comes
-                             renews it. Whether it is by event time or by the wall clock counts
-    trigger: every           the windows that changed since it fired are kept; without them it only
-                             fires later. Sessions that were put out are a state of their own
+    select, readers          they apply after the state
+    having                   only its condition; whether there is one is included, because a running
+                             aggregate stores which of its rows were emitted
+    late_to                  late rows are counted with and without a reader
+    ttl                      only its length: an entry has its expiry with it, and a new row renews
+                             it. Event time or wall clock is included
+    trigger: every           the windows that changed since it fired are stored; without them it
+                             only fires later. Emitted sessions are a state of their own
     trigger: count           of sessions, which always count their rows
-    lateness                 a shorter one: what is kept for too long is dropped. But nothing is
-                             left of windows that a longer one would still want
+    lateness                 only if it gets shorter: state that is too old is dropped. A longer
+                             lateness would need windows that have been dropped already
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall
 
 IN_STATE = ("calls", "columns", "states", "having", "ttl")
-"""What of it says how a state is laid out."""
+"""The entries of a fingerprint that define the columns of the state."""
 
 
 def fingerprints(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
-    """By step, for those that keep anything."""
+    """Return the fingerprints of all steps that have state, by step."""
     return {part.name: _of(part, plan) for part in plan if kept_by(part, plan.key_groups)}
 
 
@@ -90,7 +91,7 @@ def _of(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
 
 
 def _shown(keyed: nodes.Keyed) -> dict[str, list[str]]:
-    """The columns of a row that was put out, and is kept so that it can be deleted as it was."""
+    """Return the columns of an emitted row, which is stored so that it can be retracted."""
     if not isinstance(keyed, nodes.Aggregate) or keyed.changes is None:
         return {}
     return {"shows": [*(each.name for each in keyed.key), *(each.name for each in keyed.columns)]}
@@ -116,14 +117,17 @@ def _of_join(join: nodes.Join, ordered: bool) -> dict[str, Any]:
 
 
 def _columns_of(side: nodes.Side) -> Iterator[tuple[str, str]]:
-    """What is kept of an input, named by it: behind the join a name depends on the other's."""
+    """Yield the stored columns of an input, prefixed with its name.
+
+    The name of a column in the join's output depends on the other input.
+    """
     for each in side.columns:
         name = each.value.name if isinstance(each.value, Column) else each.name
         yield f"{side.name}.{name}", str(each.value.type)
 
 
 def _ttl_of_join(join: nodes.Join) -> str:
-    """By which time rows are forgotten, where it is no matter after how long."""
+    """Return the time by which rows expire, for joins whose ttl may have any length."""
     match join.matching:
         case AsOf(ttl_us=int()):
             return "event time"
@@ -147,7 +151,7 @@ def _does(keyed: nodes.Keyed) -> str:
 
 
 def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str, Any]:
-    """Which calls, or states of a class, or columns of rows, are kept."""
+    """Return the aggregate calls, the states of a class, or the columns of rows in the state."""
     if isinstance(keyed, nodes.Process):
         return states_of(keyed.body, keyed.columns)
     if isinstance(keyed, nodes.Top | nodes.Dedup):
@@ -170,7 +174,7 @@ def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str
 
 
 def states_of(body: nodes.Body, rows: Iterable[Field]) -> dict[str, Any]:
-    """What a user's class keeps, and the columns of the rows that wait for it."""
+    """Return the states of a user-defined class, and the columns of the rows that wait for it."""
     states = {
         name: {
             "of": [f"{'shared ' if said.shared else ''}{said.kind}", *map(str, said.types)],
@@ -187,7 +191,7 @@ def states_of(body: nodes.Body, rows: Iterable[Field]) -> dict[str, Any]:
 
 
 def kept_of_rows(step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.Plan) -> Schema:
-    """The columns of the rows that an operation keeps as they came."""
+    """Return the columns of the rows that an operation stores unchanged."""
     schema = plan.streams[inputs(step)[0]].schema
     for operation in step.operations[: step.operations.index(keyed)]:
         match operation:
@@ -204,7 +208,7 @@ def kept_of_rows(step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.P
 
 
 def is_laid_out_anew(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether a state is kept in other columns, or in another order of them."""
+    """Whether a state has other columns, or another order of columns."""
     if any(was.get(key) != now.get(key) for key in ("laid_out", "shows")):
         return True
     return any(
@@ -216,7 +220,7 @@ def is_laid_out_anew(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def said(kept: Mapping[str, Any]) -> str:
-    """What a state means, in a line."""
+    """Return the meaning of a state as one line."""
     key = ", ".join(f"{text} {type}" for text, type in kept["key"])
     calls = [call_said(text, call) for text, call in kept["calls"].items()]
     columns = [f"{quoted(name)} {type}" for name, type in kept["columns"].items()]
@@ -231,7 +235,7 @@ def said(kept: Mapping[str, Any]) -> str:
 
 
 def call_said(text: str, call: Mapping[str, Any]) -> str:
-    """A call with the types of what it is of.
+    """Return a call with the types of its arguments.
 
     >>> call_said("sum(price)", {"of": ["double"]}), call_said("count(*)", {"of": []})
     ('sum(price) of double', 'count(*)')
@@ -240,7 +244,7 @@ def call_said(text: str, call: Mapping[str, Any]) -> str:
 
 
 def ttl_said(call: Mapping[str, Any]) -> str:
-    """By which time a state of a class is forgotten.
+    """Return the time by which a state of a class expires, as a suffix.
 
     >>> ttl_said({"keeps": [["value", "bigint"], ["until", "bigint"], ["by", "the wall clock"]]})
     ' with ttl by the wall clock'

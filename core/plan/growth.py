@@ -1,7 +1,7 @@
-"""Warnings about state over inputs that do not end, and about windows that wait for them.
+"""Warnings about unbounded state over endless inputs, and about windows that wait for files.
 
-Nothing here is wrong: a key may have few values, and files may be few. But state that is never
-forgotten fills any machine, and who wrote the pipeline should have meant it.
+These pipelines are valid: a key may have few values, and there may be few files. But state that
+never expires can fill any machine, and should be intended.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from headrace.core.plan.nodes import (
 )
 from headrace.core.plan.windows import Global, Window
 
-BEHIND = "forgets a key that long after its last row"
+BEHIND = "drops a key that long after its last row"
 
 
 def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
-    """Note which steps keep more and more as long as rows come."""
+    """Warn of steps whose state grows as long as rows arrive."""
     parts = tuple(parts)
     timed = {
         s.name for part in parts if not isinstance(part, Sink) for s in part.outputs if s.timed
@@ -61,7 +61,7 @@ def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report
 
 
 def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
-    """Note which sources hold back windows with what they have not read yet."""
+    """Warn of sources whose unread files hold windows back."""
     parts = tuple(parts)
     waiting: dict[str, list[str]] = {name: [] for name in pipeline.sources}
     windows: dict[str, bool] = {}
@@ -116,27 +116,28 @@ def _clause(join: Join) -> str:
 
 
 def _join_grows(join: Join) -> tuple[str, str] | None:
-    """Message and hint, where a join keeps more and more as long as rows come."""
+    """Return a message and a hint, if the state of a join grows as long as rows arrive."""
     match join.matching:
         case Within(least_us=None):
-            hint = "ttl: 1h forgets rows so long after their time"
-            return "the rows of both inputs are remembered for ever", hint
+            hint = "ttl: 1h drops rows that long after their event time"
+            return "the rows of both inputs are stored forever", hint
         case AsOf(ttl_us=None):
-            message = f'the latest row of "{join.right.name}" is remembered of every key'
-            return message, "ttl: 1d forgets rows that are so old"
+            message = f'the latest row of "{join.right.name}" is stored forever for every key'
+            return message, "ttl: 1d drops older rows"
         case Everywhere(key=None, ttl_us=None):
             hint = (
-                "keep: {key: ...} says which row replaces which, keep: {ttl: 1d} how long one holds"
+                "keep: {key: ...} says which row replaces which, "
+                "keep: {ttl: 1d} how long a row is valid"
             )
-            return f'every row of "{join.right.name}" is remembered for ever', hint
+            return f'every row of "{join.right.name}" is stored forever', hint
         case Connected(body) if kept := _kept_for_ever(body):
-            message = f'"{kept}" of every key is remembered for ever'
+            message = f'"{kept}" of every key is stored forever'
             return message, 'it has no ttl, as in value("bigint", ttl="1h")'
         case Changing(ttl=None):
-            hint = "ttl: 1d forgets keys that long after their last row"
-            return "the rows of both inputs are remembered for ever", hint
+            hint = "ttl: 1d drops keys that long after their last row"
+            return "the rows of both inputs are stored forever", hint
         case SameWindow(Window(shape=Global())):
-            return "a global window fires at the end, and its input has none", ""
+            return "a global window fires at the end, but its input has no end", ""
     return None
 
 
@@ -157,7 +158,7 @@ def _holding_back(pipeline: Pipeline) -> set[str]:
 
 
 def reached(parts: Iterable[PlanPart], sources: set[str]) -> Mapping[str, str]:
-    """The streams that rows of these sources get to, each with one of the sources."""
+    """Return the streams that rows of these sources reach, each with one of the sources."""
     found: dict[str, str] = {}
     for part in parts:
         if isinstance(part, Sink):
@@ -171,8 +172,8 @@ def reached(parts: Iterable[PlanPart], sources: set[str]) -> Mapping[str, str]:
 
 
 def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
-    """Clause, message and hint, where state grows as long as rows come."""
-    message = f"every {_named(keyed)} is remembered for ever"
+    """Return a clause, a message and a hint, if state grows as long as rows arrive."""
+    message = f"every {_named(keyed)} is stored forever"
     match keyed:
         case Process(body=body) if kept := _kept_for_ever(body):
             return "process", message, f'"{kept}" has no ttl, as in value("bigint", ttl="1h")'
@@ -182,7 +183,7 @@ def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
         case Aggregate(changes=tuple()) | Top(changes=tuple()):
             clause = "top" if isinstance(keyed, Top) else "aggregate"
             by = ", ".join(keyed.changes or ())
-            return clause, f"the row of every {by} is kept until a change deletes it", ""
+            return clause, f"the row of every {by} is stored until a change deletes it", ""
         case (
             Aggregate(window=None, ttl=None, key=(_, *_)) | Top(window=None, ttl=None, key=(_, *_))
         ):
@@ -195,18 +196,18 @@ def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
             | Top(window=Window(shape=Global(), trigger=None))
         ):
             hint = "add a trigger, as in {global: true, trigger: {every: 1m}}"
-            return "window", "a global window fires at the end, and its input has none", hint
+            return "window", "a global window fires at the end, but its input has no end", hint
         case (
             Aggregate(window=Window(shape=Global(), accumulate=True), key=(_, *_))
             | Apply(window=Window(shape=Global(), accumulate=True), key=(_, *_))
         ):
-            hint = "accumulate: false forgets what was fired"
+            hint = "accumulate: false discards fired rows"
             return "window", message, hint
     return None
 
 
 def _kept_for_ever(body: Body) -> str | None:
-    """A state of a class that nobody forgets; one with timers may clear what it keeps."""
+    """Return a state of a class that never expires; a class with timers may clear its states."""
     states = () if body.timers else body.states
     return next((n for n, said in states if said.ttl_us is None and not said.shared), None)
 

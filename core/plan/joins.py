@@ -1,7 +1,7 @@
-"""The join of a step: keys found in `on`, columns of both sides named, typed over its inputs.
+"""The join of a step: its keys from `on`, the names of its output columns, and their types.
 
-Behind a join a column that one side has keeps its name, and one that both have is called
-`left_name.column`, which nobody can write as a column: it has to get a name in `select`.
+In the output of a join, a column of one side keeps its name, and a column of both sides is called
+`left_name.column`. No column can be declared with such a name: `select` must rename it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EQUAL = "wanted an equality between the inputs, such as {}.id = {}.id"
 
 
 class JoinClause:
-    """Builds the join of a step; `known` has the columns that come out of it."""
+    """The builder of a step's join; `known` has its output columns."""
 
     clause = "join"
     needs_pairs = True
@@ -53,22 +53,22 @@ class JoinClause:
 
     @property
     def on(self) -> Text:
-        """Which rows meet."""
+        """The join condition."""
         assert self.written.on is not None, "a broadcast without it is for a class"
         return self.written.on
 
     @property
     def alone(self) -> bool:
-        """Whether left rows go out alone."""
+        """Whether the output has only left rows."""
         return self.written.type in ("semi", "anti")
 
     @property
     def timed(self) -> bool:
-        """Whether what comes out has an event time."""
+        """Whether output rows have an event time."""
         return self.left.timed and self.right.timed
 
     def build(self) -> Join | None:
-        """The join, if it is sound."""
+        """Return the join, if it is valid."""
         if not self._named() or not (self.left.known.whole and self.right.known.whole):
             return None
         self._check_time()
@@ -79,7 +79,7 @@ class JoinClause:
             return None
         if not found.pairs and self.needs_pairs:
             message = EQUAL.format(self.left.name, self.right.name)
-            self.report.add(message, self.on.locate(), "rows meet by what is equal")
+            self.report.add(message, self.on.locate(), "rows are joined by equal values")
             return None
         outside = self._renamed(tables)
         only = None if found.rest is None else substituted(found.rest, outside)
@@ -95,12 +95,12 @@ class JoinClause:
         )
 
     def _named(self) -> bool:
-        """Whether both inputs have a name of their own, that can stand before a dot."""
+        """Whether both inputs have distinct names that can be used before a dot."""
         sound = True
         for (key, of), side in zip(self._inputs(), (self.right, self.left), strict=False):
             if not side.name.isidentifier():
                 hint = f"give it another name: {key}: {{from: {of}, as: {key}_rows}}"
-                message = f'{self.clause}.{key}: "{side.name}" cannot stand before a dot'
+                message = f'{self.clause}.{key}: "{side.name}" cannot be used before a dot'
                 self.report.add(message, of.locate(), hint)
                 sound = False
         if sound and self.left.name == self.right.name:
@@ -112,13 +112,13 @@ class JoinClause:
         return sound
 
     def _inputs(self) -> tuple[tuple[str, Text], ...]:
-        """The inputs that may be called otherwise, under their keys, the right one first."""
-        assert isinstance(self.written, document.Join), "others say it themselves"
+        """Return the inputs that can be renamed, with their keys, the right one first."""
+        assert isinstance(self.written, document.Join), "subclasses override this"
         return ("right", self.written.right.from_), ("left", self.written.left.from_)
 
     def _check_time(self) -> None:
-        """Whatever goes by event time needs it on both sides."""
-        assert isinstance(self.written, document.Join), "others say it themselves"
+        """Check that both sides have an event time, if the join goes by event time."""
+        assert isinstance(self.written, document.Join), "subclasses override this"
         if self.timed:
             return
         given = "as_of" if self.written.as_of else "within" if self.written.within else ""
@@ -128,12 +128,12 @@ class JoinClause:
         if given:
             key, untimed = ("right", self.right) if self.left.timed else ("left", self.left)
             at = self.step.keys_at["window" if given == "window" else "join"]
-            message = f'{given} goes by event time, and the {key} input "{untimed.name}" has none'
+            message = f'{given} goes by event time, but the {key} input "{untimed.name}" has none'
             other = ", or ttl: {after: ..., time: processing}" if given == "ttl" else ""
             self.report.add(f"join: {message}", at.locate(), f"set event_time in its source{other}")
 
     def _tables(self) -> Mapping[str, Mapping[str, str]]:
-        """Of each input, how its columns are called behind the join."""
+        """Return the names of each input's columns in the output of the join."""
         mine, theirs = self.left.known.schema.names, self.right.known.schema.names
         if self.alone:
             return {
@@ -148,7 +148,7 @@ class JoinClause:
         }
 
     def _columns(self, tables: Mapping[str, Mapping[str, str]]) -> Known:
-        """What comes out: both sides, null where there may be none, and the window's bounds."""
+        """Return the output columns: both sides, nullable if padded, and the window's bounds."""
         kind = self.written.type
         sides = [(self.left, kind in ("right", "full"))]
         if not self.alone:
@@ -164,10 +164,10 @@ class JoinClause:
             if taken:
                 message = f'"{taken}" is a column of the window'
                 at = self.step.keys_at["window"].locate()
-                self.report.add(message, at, "rename the input's in a step before")
+                self.report.add(message, at, "rename the input's column in an earlier step")
             fields = [f for f in fields if f.name not in BOUNDS]
             fields += [Field(name, TIMESTAMP, nullable=False) for name in BOUNDS]
-        # Of the right side of a semi or anti join nothing comes out, and its name is known.
+        # A semi or anti join emits no right columns, but the right side's name is still known.
         shown = {side.name: tables[side.name] for side, _ in sides}
         shown.setdefault(self.right.name, {})
         return Known(Schema(tuple(fields)), tables=shown)
@@ -197,7 +197,7 @@ class JoinClause:
         return Side(side.name, tuple(key), kept)
 
     def _renamed(self, tables: Mapping[str, Mapping[str, str]]) -> Mapping[str, Typed]:
-        """The columns of `on` as those behind the join."""
+        """Return the columns of `on` as columns of the join's output."""
         return {
             f"{side.name}.{f.name}": Column(f.type, f.nullable, NOWHERE, tables[side.name][f.name])
             for side in (self.left, self.right)
@@ -206,7 +206,7 @@ class JoinClause:
 
     def _matching(self) -> Matching:
         written = self.written
-        assert isinstance(written, document.Join), "others say it themselves"
+        assert isinstance(written, document.Join), "subclasses override this"
         if self.step.window is not None:
             return SameWindow(window_of(self.step.window))
         ttl = None
@@ -224,7 +224,7 @@ class JoinClause:
         return Within()
 
     def _late_to(self) -> tuple[str | None, str | None]:
-        assert isinstance(self.written, document.Join), "others say it themselves"
+        assert isinstance(self.written, document.Join), "subclasses override this"
         late = self.written.late_to
         if late is None:
             return None, None
@@ -232,7 +232,7 @@ class JoinClause:
 
 
 def unresolved(known: Known, step: Step, report: Report) -> None:
-    """Columns of both inputs have to get a name of their own before they go on."""
+    """Report columns of both inputs that `select` does not rename."""
     both = [
         (table, column)
         for table, columns_ in known.tables.items()
@@ -243,8 +243,8 @@ def unresolved(known: Known, step: Step, report: Report) -> None:
         names = list(dict.fromkeys(column for _, column in both))
         shown = ", ".join(f'"{name}"' for name in names)
         table = both[0][0]
-        stand = "stands" if len(names) == 1 else "stand"
+        verb = "is" if len(names) == 1 else "are"
         clause = "join" if step.join is not None else "broadcast"
-        message = f"{clause}: {shown} {stand} in both inputs"
-        hint = f"say which in select: {{{names[0]}: {table}.{names[0]}, ...}}"
+        message = f"{clause}: {shown} {verb} in both inputs"
+        hint = f"choose one in select: {{{names[0]}: {table}.{names[0]}, ...}}"
         report.add(message, step.keys_at[clause].locate(), hint)

@@ -1,4 +1,4 @@
-"""What stands under `on`: what is equal between two inputs, and what else must be true."""
+"""The condition `on` of a join: equalities between the inputs, and the rest of the condition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.core.types import Array, Field, Schema, Struct
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """An input of a join: how it is called, of what kind it is, what is known of it."""
+    """An input of a join: its name, its kind, and its known columns."""
 
     name: str
     kind: Kind
@@ -27,16 +27,16 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Over columns that are called `input.column`."""
+    """The parts of a join condition, over columns that are called `input.column`."""
 
     pairs: tuple[tuple[Typed, Typed], ...]
-    """The values of left and right that must be equal."""
+    """Pairs of a left and a right value that must be equal."""
     rest: Typed | None
-    """What else must be true."""
+    """The rest of the condition."""
 
 
 def read_on(text: Text, left: Joined, right: Joined, report: Report) -> Conditions | None:
-    """The conditions, or None where they are wrong, which is reported."""
+    """Return the conditions; None if they are invalid, which is reported."""
     typed = condition(text, _both(left, right), report)
     if typed is None:
         return None
@@ -58,7 +58,7 @@ def read_on(text: Text, left: Joined, right: Joined, report: Report) -> Conditio
 
 
 def _both(left: Joined, right: Joined) -> Known:
-    """The columns of both inputs."""
+    """Return the columns of both inputs."""
     fields = (
         Field(f"{side.name}.{field.name}", field.type, field.nullable)
         for side in (left, right)
@@ -72,7 +72,7 @@ def _both(left: Joined, right: Joined) -> Known:
 
 
 def _pair(typed: Typed, left: Joined, right: Joined) -> tuple[Typed, Typed] | None:
-    """The values of left and right that an equality is of, if it is of one each."""
+    """Return the left and the right value of an equality between the inputs; None for others."""
     if not (isinstance(typed, Apply) and typed.function in ("=", "==")):
         return None
     one, other = typed.arguments
@@ -89,7 +89,7 @@ def _is_of(typed: Typed, side: Joined) -> bool:
 
 
 def _conjuncts(typed: Typed) -> Iterator[Typed]:
-    """What must all be true, each by itself."""
+    """Yield the operands of a conjunction."""
     if isinstance(typed, Apply) and typed.function == "and":
         for argument in typed.arguments:
             yield from _conjuncts(argument)

@@ -1,4 +1,4 @@
-"""The keyed operation of a step: key, window, aggregates, rankings, typed over its rows."""
+"""The keyed operation of a step: its key, window, aggregates and rankings, typed over its rows."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
 
 NOWHERE = Span(0, 0)
-NOW = "the processing time has no place in"
-BEFORE = "compute it with `with` in a step before"
+NOW = "the processing time cannot be used in"
+BEFORE = "compute it using `with` in an earlier step"
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What comes to a keyed operation: the columns, whether rows have a time, what is before."""
+    """The input of a keyed operation: its columns, whether it is timed, and earlier operations."""
 
     known: Known
     timed: bool
@@ -63,7 +63,7 @@ class Rows:
 
 
 class KeyedClauses:
-    """Builds the keyed operation of a step, and tells what columns come out of it."""
+    """The builder of a step's keyed operation; `known` has its output columns after `build`."""
 
     def __init__(self, step: Step, rows: Rows, report: Report) -> None:
         self.step = step
@@ -72,7 +72,7 @@ class KeyedClauses:
         self.report = report
 
     def build(self) -> Keyed | None:
-        """The operation, if the step has one; `known` is then what comes out."""
+        """Return the operation, if the step has one, and set `known` to its output columns."""
         if self.step.aggregate is not None:
             return self._aggregate(self.step.aggregate)
         if self.step.apply is not None:
@@ -86,7 +86,7 @@ class KeyedClauses:
         return None
 
     def own_key(self) -> tuple[Computed, ...]:
-        """The key of the step, over its rows."""
+        """Return the key of the step, over its rows."""
         return self.key(self.step.key or ())
 
     def _process(self, written: document_process.Process) -> Process:
@@ -143,7 +143,7 @@ class KeyedClauses:
         return Apply(_computed(key, self.step.key), window, code, of, written.returns.schema)
 
     def _aggregated(self, written: Assignment, keys: Known) -> Aggregated | None:
-        """A column of the result; None if it is wrong."""
+        """Return a column of the result; None if it is invalid."""
         if isinstance(written, document.UserAssignment):
             found = user_aggregate(written.python, self.known, self.report)
             typed, text = found or (None, "")
@@ -165,7 +165,7 @@ class KeyedClauses:
         if text is None or typed is None:
             return None
         if _reads_clock(typed):
-            self.report.add(f"{NOW} having", text.locate(), "where in a step behind may read it")
+            self.report.add(f"{NOW} having", text.locate(), "where in a later step may read it")
         return Filter(typed, text.shown)
 
     def _check_bounds(self, bounds: Iterable[str]) -> None:
@@ -191,7 +191,7 @@ class KeyedClauses:
         if RANK in self.known.schema:
             message = f'there is a column "{RANK}" already'
             place = self.step.keys_at["top"].locate()
-            self.report.add(message, place, "rename it in a step before")
+            self.report.add(message, place, "rename it in an earlier step")
         rank = Field(RANK, INT, nullable=False)
         schema = Schema((*(f for f in self.known.schema if f.name != RANK), rank))
         self.known = Known(schema, self.known.broken - {RANK}, self.known.open)
@@ -222,7 +222,7 @@ class KeyedClauses:
             ttl = document.Ttl.model_construct(after=written.ttl, time=written.time)
         in_time = written.order == "event_time"
         if in_time and not self.rows.timed:
-            message = "dedup: order: event_time needs an event time, and its input has none"
+            message = "dedup: order: event_time needs an event time, but its input has none"
             at = self.step.keys_at["dedup"].locate()
             self.report.add(message, at, "set event_time in the source, or leave out order")
         late_to = str(written.late_to) if written.late_to is not None else None
@@ -232,15 +232,15 @@ class KeyedClauses:
     def _check_kept(
         self, written: Iterable[Assignment], what: str, key: list[tuple[str, Typed | None]]
     ) -> None:
-        """The key of changes must be among the columns that come out."""
+        """Check that the key of emitted changes is among the output columns."""
         for each, (name, typed) in zip(written, key, strict=True):
             if typed and not (isinstance(typed, Column) and typed.name == name):
-                message = f'{what} hands on changes by key, and "{name}" is no column of its rows'
+                message = f'{what} emits changes by key, but "{name}" is not a column of its rows'
                 hint = f"add it: with: {{{name}: {each.expression or name}}}, and key: {name}"
                 self.report.add(message, each.name.locate(), hint)
 
     def key(self, written: Iterable[Assignment]) -> tuple[Computed, ...]:
-        """A key over the rows."""
+        """Return a key over the rows."""
         written = tuple(written)
         return _computed(self._key(written), written)
 
@@ -271,7 +271,7 @@ class KeyedClauses:
         return None
 
     def _depends_on_clock(self, typed: Typed) -> bool:
-        """Whether it reads the processing time, also through columns made in the same step."""
+        """Whether a value depends on the processing time, also through columns of the same step."""
         for operation in reversed(self.rows.before):
             if isinstance(operation, Project):
                 made = {column.name: column.value for column in operation.columns}
@@ -288,7 +288,7 @@ class KeyedClauses:
         if not self.rows.timed:
             needs = needs_time(window)
             if needs:
-                message = f"{needs} needs an event time, and its input has none"
+                message = f"{needs} needs an event time, but its input has none"
                 hint = "set event_time in the source, or time: processing"
                 self.report.add(f"window: {message}", self.step.keys_at["window"].locate(), hint)
         return window
@@ -297,7 +297,7 @@ class KeyedClauses:
         if written is None:
             return None
         if written.time == "event" and not self.rows.timed:
-            message = "ttl goes by event time, and its input has none"
+            message = "ttl goes by event time, but its input has none"
             other = "time: processing" if at == "dedup" else "ttl: {after: ..., time: processing}"
             place = self.step.keys_at[at].locate()
             self.report.add(message, place, f"set event_time in the source, or {other}")
@@ -313,7 +313,7 @@ def _reads_clock(typed: Typed) -> bool:
 
 
 def _aggregates_clock(expression: AggregateExpression) -> bool:
-    """Whether the processing time is read, inside of a call or outside."""
+    """Whether an aggregate expression reads the processing time, inside or outside of a call."""
     calls = expression.calls
     inside = (each.typed for call in calls for each in (*call.inputs, call.condition) if each)
     return any(map(_reads_clock, (expression.finish, *inside)))

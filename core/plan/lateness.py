@@ -1,8 +1,8 @@
-"""Warnings about windows over rows that were too late for a window already.
+"""Warnings about windows over rows that were already too late for a window.
 
-A stream of late rows goes on behind the watermark that has passed them. Windows by event time that
-wait no longer than those they came too late for are over as well: all of the rows are late again,
-or most of them where the windows end at other times.
+The rows of a stream of late rows are behind the watermark. Windows in event time that wait no
+longer than the earlier windows have ended as well: all of the rows are late again, or most of them
+if the windows end at other times.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from headrace.core.plan.windows import Cumulate, Session, Slide, Tumble, Window
 
 HINT = "they are late again: use window: global, time: processing or more lateness"
 
-BY_ARRIVAL = "order: arrival takes them as they come"
+BY_ARRIVAL = "order: arrival accepts them"
 
 
 def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
-    """Note which windows rows come too late for because they are a stream of late rows."""
+    """Warn of windows over streams of late rows for which the rows are late again."""
     waits: dict[str, int] = {}
-    """How long at most the windows waited for the rows of a stream, which came later."""
+    """The longest time that windows waited for the late rows of a stream, by stream."""
     for part in parts:
         if not isinstance(part, Step):
             continue
@@ -49,7 +49,7 @@ def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Re
         again = [name for name in late if _wait_us(window) <= waits[name]]
         if again:
             report.about = f'step "{part.name}"'
-            message = f'the rows of "{again[0]}" came too late for windows as long as these'
+            message = f'the rows of "{again[0]}" were too late for windows as long as these'
             report.warn(message, pipeline.steps[part.name].keys_at["window"].locate(), HINT)
         if window.late_to is not None:
             waits[window.late_to] = max(_wait_us(window), *(waits[name] for name in late), 0)
@@ -61,17 +61,17 @@ def _by_event_time(keyed: Keyed | None) -> Window | None:
 
 
 def _wait_us(window: Window) -> int:
-    """The longest time for which a row is waited for, in event time."""
+    """Return the longest time that a window waits for a row, in event time."""
     match window.shape:
         case Tumble(size_us=wait_us) | Slide(size_us=wait_us) | Cumulate(size_us=wait_us):
             return wait_us + window.lateness_us
         case Session(gap_us):
             return gap_us + window.lateness_us
-    raise AssertionError(f"{window.shape} is no window of time")
+    raise AssertionError(f"{window.shape} is not a window of time")
 
 
 def _keeps_time(step: Step) -> bool:
-    """Whether what comes out are the rows that came, as old as they were."""
+    """Whether output rows keep the event time of the input rows."""
     given = any(isinstance(each, Map) and each.event_time for each in step.operations)
     keyed = keyed_operation(step)
     return not given and (keyed is None or isinstance(keyed, Dedup))

@@ -1,12 +1,12 @@
-"""How a plan is laid out: the exchange on every edge, and which parts run as one task.
+"""The layout of a plan: the exchange of every edge, and the parts that are chained into one task.
 
-A step that keeps state by key reads rows hashed by key group, unless a single subtask writes and
-one reads. A forward edge joins other parts of one parallelism; edges between different ones are
-hashed where the rows are upserts (a key's changes must stay in order), and dealt out in turn
-(rebalance) where not. Parts joined by a forward edge are one task when the reader reads nothing
-else and nobody else reads there: rows then pass from one to the next as a function call. A step
-that waits for the wall clock, or for answers from outside, begins a task, because the head of a
-task is what can wait.
+A step with keyed state reads rows hashed by key group, unless there is a single writing subtask and
+a single reading one. Other parts of equal parallelism are connected by a forward edge. Edges
+between different parallelisms are hashed if the rows are upserts (a key's changes must stay in
+order), otherwise distributed round-robin (rebalance). Parts connected by a forward edge become one
+task if the reader has no other input and the writer no other reader: rows then pass from one to the
+next by a function call. A step that waits for the wall clock, or for answers of a lookup, begins a
+task, because only the first part of a task can wait.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOWHERE = Span(0, 0)
 
 
 def inputs(part: PlanPart) -> tuple[str, ...]:
-    """The names of the streams that a part reads."""
+    """Return the names of the streams that a part reads."""
     match part:
         case Source():
             return ()
@@ -49,7 +49,7 @@ def inputs(part: PlanPart) -> tuple[str, ...]:
 
 
 def edges(parts: Iterable[PlanPart]) -> tuple[Edge, ...]:
-    """The edges between the parts, in the order of their readers."""
+    """Return the edges between the parts, in the order of their readers."""
     parts = tuple(parts)
     writers = {s.name: part for part in parts if not isinstance(part, Sink) for s in part.outputs}
     streams = {s.name: s for part in parts if not isinstance(part, Sink) for s in part.outputs}
@@ -64,13 +64,13 @@ def edges(parts: Iterable[PlanPart]) -> tuple[Edge, ...]:
 
 
 def two_sided(part: PlanPart) -> TwoSided | None:
-    """The operation of a step that has two inputs."""
+    """Return the operation of a step that has two inputs; None for other parts."""
     first = part.operations[0] if isinstance(part, Step) and part.operations else None
     return first if isinstance(first, TwoSided) else None
 
 
 def goes_everywhere(matching: Matching) -> bool:
-    """Whether the right input goes whole to every subtask."""
+    """Whether the right input is broadcast to every subtask."""
     match matching:
         case Everywhere() | Connected(everywhere=True):
             return True
@@ -78,7 +78,7 @@ def goes_everywhere(matching: Matching) -> bool:
 
 
 def _side_edge(stream: Stream, writer: PlanPart, reader: PlanPart, side: int) -> Edge:
-    """An edge into a step with two inputs: rows that may meet come to one subtask."""
+    """Return an edge into a step with two inputs: rows that may match reach the same subtask."""
     operation = two_sided(reader)
     assert operation is not None, "it has two inputs"
     ends = (stream.name, writer.name, reader.name)
@@ -107,21 +107,21 @@ def _edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:
 
 
 def keyed_operation(part: PlanPart) -> Keyed | None:
-    """The operation of a step that keeps state by key, if it has one."""
+    """Return the operation of a step that has keyed state, if there is one."""
     if not isinstance(part, Step):
         return None
     return next((each for each in part.operations if isinstance(each, Keyed)), None)
 
 
 def lookup_operation(part: PlanPart) -> Lookup | None:
-    """The lookup of a step, if it has one."""
+    """Return the lookup of a step, if there is one."""
     if not isinstance(part, Step):
         return None
     return next((each for each in part.operations if isinstance(each, Lookup)), None)
 
 
 def _read_key(step: PlanPart, keyed: Keyed) -> tuple[Computed, ...]:
-    """The key over the columns that come to the step: what is before it is written into it."""
+    """Return the key over the step's input columns, with earlier projections substituted."""
     assert isinstance(step, Step)
     key = keyed.key
     before = step.operations[: step.operations.index(keyed)]
@@ -133,7 +133,7 @@ def _read_key(step: PlanPart, keyed: Keyed) -> tuple[Computed, ...]:
 
 
 def waits_for_clock(part: PlanPart) -> bool:
-    """Whether a step has work to do when the wall clock says so."""
+    """Whether a step has timers or windows by the wall clock."""
     join = two_sided(part)
     if join is not None and isinstance(join.matching, Connected):
         return join.matching.body.waits_for_clock
@@ -153,7 +153,7 @@ def waits_for_clock(part: PlanPart) -> bool:
 
 
 def tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task, ...]:
-    """The parts grouped into tasks, each in the order in which rows pass."""
+    """Return the tasks, each with its parts in the order in which rows pass them."""
     edges = tuple(edges)
     parts = tuple(parts)
     own = {part.name for part in parts if waits_for_clock(part) or lookup_operation(part)}

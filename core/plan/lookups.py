@@ -1,4 +1,4 @@
-"""The clause `lookup` as an operation: its key typed, its columns beside those of the rows."""
+"""The clause `lookup` as an operation: its typed key, and the columns that it adds."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ from headrace.core.types import (
 )
 
 KEYS = (*INTEGERS, BOOLEAN, DATE, TIMESTAMP, STRING)
-"""The types that a key may have, beside decimals: their values are equal everywhere or nowhere."""
+"""The types that a key may have, besides decimals: all systems agree on their equality."""
 
 
 class LookupClause:
-    """Builds the operation; `known` is what is known of the rows, behind `build` with what is
-    added."""
+    """The builder of a lookup; `known` has the columns of the rows, after `build` the output's."""
 
     def __init__(self, clause: Lookup, known: Known, report: Report) -> None:
         self.clause = clause
@@ -38,7 +37,7 @@ class LookupClause:
         self.report = report
 
     def build(self) -> Iterator[nodes.Lookup]:
-        """The operation, if it is sound; what is not is reported."""
+        """Yield the operation, if it is valid, and report its errors."""
         on = [self._key(each) for each in self.clause.on]
         add = self._added()
         sound = [key for key in on if key is not None]
@@ -90,7 +89,7 @@ class LookupClause:
         return None
 
     def _added(self) -> tuple[nodes.Found, ...]:
-        """The columns that are added; they are known from here on."""
+        """Return the added columns, and add them to `known`."""
         nulls = self.clause.on_miss.action == "null"
         found: list[nodes.Found] = []
         for each in self.clause.add:
@@ -101,13 +100,13 @@ class LookupClause:
                 continue
             field = Field(str(each.name), each.type, each.nullable)
             found.append(nodes.Found(field, str(each.column)))
-        behind = (Field(f.field.name, f.field.type, nulls or f.field.nullable) for f in found)
-        schema = Schema((*self.known.schema, *behind))
+        added = (Field(f.field.name, f.field.type, nulls or f.field.nullable) for f in found)
+        schema = Schema((*self.known.schema, *added))
         self.known = Known(schema, self.known.broken, self.known.open)
         return tuple(found)
 
     def _fits(self, lookup: nodes.Lookup) -> None:
-        """What the connector says to these columns."""
+        """Report the columns that the connector does not support."""
         side = self.clause.connector.lookup
         assert side is not None, lookup.connector
         columns = Schema(tuple(_renamed(found) for found in lookup.add))
@@ -117,14 +116,14 @@ class LookupClause:
 
 
 def _renamed(found: nodes.Found) -> Field:
-    """The column as the table calls it."""
+    """Return the column under its name in the table."""
     return Field(found.column, found.field.type, found.field.nullable)
 
 
 def _instead(type: Type, written: str) -> str:
     if type == BINARY:
-        return f"as a text it can be: hex({written})"
-    return f"cast it, as in cast({written} as bigint): one number may be written in several ways"
+        return f"convert it to text: hex({written})"
+    return f"cast it, as in cast({written} as bigint): one number may have several texts"
 
 
 def _us(length: timedelta) -> int:

@@ -1,7 +1,8 @@
-"""Sources that read what a sink of the same pipeline writes.
+"""Checks of sources that read the output of a sink of the same pipeline.
 
-Below the source, that is a circle: what is put out comes in again, at once with `watch`, and
-without it when the job is resumed. Elsewhere it is only that nobody can say how much is read.
+If the sink is downstream of the source, this is a loop: the output is read again, immediately with
+`watch`, otherwise when the job is resumed. Elsewhere it is undefined how much of the output is
+read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from headrace.core.plan.nodes import PlanPart, Sink, Source
 def check_loops(
     pipeline: Pipeline, parts: Iterable[PlanPart], folder: Path, report: Report
 ) -> None:
-    """Refuse what comes in again; warn of sources that read what others put out."""
+    """Reject loops; warn of sources that read the output of other sinks."""
     parts = tuple(parts)
     sinks = [part for part in parts if isinstance(part, Sink)]
     for source in (part for part in parts if isinstance(part, Source)):
@@ -38,6 +39,7 @@ def _check(
     place = pipeline.sinks[sink.name].keys_at[sink.connector].locate()
     message = f'the source "{source.name}" reads what is written here: {found}'
     if circle:
-        report.add(message, place, "its own output would come in again: write to another place")
+        report.add(message, place, "its own output would be read again: write somewhere else")
     else:
-        report.warn(message, place, f"how much of it is by chance: a step can read {sink.input}")
+        hint = f"how much of it is read is undefined: let a step read {sink.input}"
+        report.warn(message, place, hint)

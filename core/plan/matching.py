@@ -1,6 +1,6 @@
-"""Which rows of two inputs a join looks at together, beside the equality of their keys.
+"""The conditions in time by which a join matches rows of two inputs with equal keys.
 
-All times are microseconds.
+All times are in microseconds.
 """
 
 from __future__ import annotations
@@ -11,34 +11,35 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.core.plan.windows import Ttl, Window
 
 if TYPE_CHECKING:
-    from headrace.core.plan.nodes import Body, Computed
+    from headrace.core.plan.nodes.keyed import Body
+    from headrace.core.plan.nodes.rows import Computed
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Rows whose times are near each other: the right one's less the left one's, both ends in.
+    """An interval join: bounds, both included, of the right row's time minus the left row's time.
 
-    `ttl: 1h` is the same as from -1h to 1h. Without bounds all rows are kept for ever.
+    `ttl: 1h` is the same as from -1h to 1h. Without bounds all rows are stored forever.
     """
 
     least_us: int | None = None
     most_us: int | None = None
     processing: bool = False
-    """Whether a row's time is when it came, by the wall clock."""
+    """Whether a row's time is its arrival by the wall clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class SameWindow:
-    """Rows of one window, which is put out when it has ended."""
+    """A window join: rows of the same window, emitted when the window has ended."""
 
     window: Window
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """For each left row the right one with the latest time that is not after the left one's.
+    """An as-of join: each left row matches the latest right row that is not later than it.
 
-    With `ttl`, none that is older than that, seen from the left row.
+    With `ttl`, the right row may be at most that much older than the left row.
     """
 
     ttl_us: int | None = None
@@ -46,10 +47,9 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """Inputs whose rows replace earlier ones: what is there now, and the changes of that.
+    """A join of changelogs: the join of the current rows, and the changes of its result.
 
-    `keys` are the columns that tell the rows of each input apart, as they come; those by which
-    rows meet are among them.
+    `keys` are the columns that identify the rows of each input; they include the join key.
     """
 
     ttl: Ttl | None = None
@@ -58,23 +58,23 @@ class Changing:
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """The right input is kept whole by every subtask, and any condition says which rows meet."""
+    """A broadcast join: every subtask stores the whole right input; any condition is possible."""
 
     key: tuple[Computed, ...] | None
-    """What makes one right row take the place of another; None: nothing does."""
+    """The key by which a right row replaces another; None: rows never replace each other."""
     ttl_us: int | None = None
-    """How long a right row holds."""
+    """The time for which a right row is valid."""
     in_time: bool = True
-    """Whether rows meet what held at their time, for which they wait, or what has come by then."""
+    """Whether rows match the right rows valid at their event time, or those that have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The rows of each input are handed to a user's class, which knows what belongs together."""
+    """Two inputs of a user-defined class, which matches their rows itself."""
 
     body: Body
     everywhere: bool = False
-    """Whether the right input goes to every subtask: its rows are rules, for all keys."""
+    """Whether the right input is broadcast to every subtask: its rows are rules for all keys."""
 
 
 Matching: TypeAlias = Within | SameWindow | AsOf | Changing | Everywhere | Connected

@@ -1,6 +1,6 @@
-"""A step's clauses as operations: each reads the columns that the one before it left.
+"""The clauses of a step as operations: each reads the output columns of the one before it.
 
-The order is the one the document gives: explode, where, map, with, lookup, what is by key, select,
+The order is that of the document: explode, where, map, with, lookup, the keyed operation, select,
 drop, route.
 """
 
@@ -27,7 +27,7 @@ NOWHERE = Span(0, 0)
 
 
 class Operations:
-    """Builds one step's operations; `known` is what is known of the rows so far."""
+    """The builder of one step's operations; `known` has the columns of the rows so far."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Operations:
         report: Report,
         begins: tuple[Operation, ...] = (),
     ) -> None:
-        """`begins` is what has put the inputs together, if they are no union."""
+        """Start with the operation that combines the inputs, `begins`, if they are not a union."""
         self.step = step
         self._begins = begins
         self.known = known
@@ -46,7 +46,7 @@ class Operations:
         self.report = report
 
     def build(self) -> tuple[Operation, ...]:
-        """The operations; those that cannot be understood are left out and reported."""
+        """Return the valid operations, and report the others."""
         before = (*self._begins, *self._explode(), *self._where(), *self._map(), *self._with())
         keyed = self._keyed(before)
         return (
@@ -155,7 +155,7 @@ class Operations:
         yield Route(tuple(branches))
 
     def _plain(self, assignment: Assignment) -> str:
-        """The name of a column; in a list, `a.id` is called `id`."""
+        """Return the output name of a column; in a list, that of `a.id` is `id`."""
         table, _, column = assignment.name.partition(".")
         of_table = assignment.expression is None and column in self.known.tables.get(table, ())
         return column if of_table else str(assignment.name)
@@ -168,7 +168,7 @@ class Operations:
         return output(assignment.expression, self.known, self.report)
 
     def _column(self, name: Text) -> Typed | None:
-        """An existing column by its plain name."""
+        """Return an existing column by its plain name; report an unknown one."""
         field = self.known.schema.get(name)
         if field is not None:
             return as_it_is(field)
@@ -197,7 +197,7 @@ class Operations:
         self._becomes(columns, replaces=replaces)
 
     def _becomes(self, columns: list[tuple[str, Typed | None]], *, replaces: bool = False) -> None:
-        """The rows have these columns now; what was not known before stays so unless replaced."""
+        """Set `known` to these columns; unknown columns stay unknown unless `replaces` is set."""
         known = known_of(columns)
         if not replaces:
             left = self.known.broken - {name for name, column in columns if column}
@@ -207,5 +207,5 @@ class Operations:
 
 
 def as_it_is(field: Field) -> Column:
-    """A column handed on as it is."""
+    """Return a column unchanged."""
     return Column(field.type, field.nullable, NOWHERE, field.name)

@@ -1,4 +1,4 @@
-"""Who reads whom: names found or missed, circles, what nobody reads, and an order to build in."""
+"""The graph of streams: topological order, cycles, and references to unknown streams."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def in_order(reads: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The names so that what a name reads comes before it; a circle is cut where it is met."""
+    """Yield the names in topological order, inputs first; cycles are cut."""
     done: set[str] = set()
     for start in reads:
         pending: list[tuple[str, bool]] = [(start, False)]
@@ -31,7 +31,7 @@ def in_order(reads: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def circles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """Each circle of names that read each other, once, starting with its first in the file.
+    """Return each cycle of names that read each other, once, beginning with its first in the file.
 
     >>> circles({"a": ["b"], "b": ["a"], "c": ["a"]})
     [('a', 'b')]
@@ -58,9 +58,9 @@ def circles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
 def missing(
     name: Text, streams: Collection[str], dead_ends: Collection[str], report: Report
 ) -> tuple[str, ...]:
-    """Report a `from` that names nothing: misspelt, a sink, or a route without its output.
+    """Report a `from` without a stream: a misspelt name, a sink, or a route without its output.
 
-    The streams that were probably meant are returned: somebody means to read them.
+    Return the streams that were probably meant; these count as read.
     """
     if name in dead_ends:
         report.add(f'"{name}" is a sink: nothing comes out of it', name.locate())
@@ -78,7 +78,7 @@ def missing(
         report.add(message, name.locate(), hint or f"it has {', '.join(siblings)}")
         return (step, *siblings)
     if step != name and step in streams:
-        report.add(f'"{step}" is no route and has no outputs', name.locate(), f"write {step}")
+        report.add(f'"{step}" is not a route and has no outputs', name.locate(), f"write {step}")
         return (step,)
     near = nearest(name, streams)
     known = f"there are {', '.join(streams)}" if streams else "there are no sources"

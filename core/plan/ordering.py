@@ -1,7 +1,7 @@
-"""Which streams carry their rows' places in the order of all: those where a reader needs them.
+"""The streams whose rows carry their row order, because a reader depends on it.
 
-Walked from the readers up to the sources, which number what they read. An aggregating step places
-its rows itself, by time and key; every other step hands on the place that its rows came with.
+The plan is traversed from the readers up to the sources, which number their rows. An aggregation
+orders its output rows itself, by time and key; every other step keeps the order of its input rows.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from headrace.core.plan.nodes import (
 def with_order(
     parts: Iterable[PlanPart], needs: Callable[[Operation], bool] | None = None
 ) -> tuple[PlanPart, ...]:
-    """The parts with `ordered` set on the streams whose rows need their place.
+    """Return the parts with `ordered` set on the streams whose rows need their row order.
 
-    `needs` says it of an operation that the place of rows has to be known.
+    `needs` is true for an operation that depends on row order; by default `needs_order`.
     """
     parts = tuple(parts)
     ordered: set[str] = set()
@@ -40,16 +40,16 @@ def with_order(
 
 
 def _reads_order(step: Step, ordered: set[str], needs: Callable[[Operation], bool]) -> bool:
-    """Whether the rows that come to a step must have their place."""
+    """Whether the input rows of a step must carry their row order."""
     if any(map(needs, step.operations)):
         return True
-    places = any(isinstance(operation, Aggregate | Apply) for operation in step.operations)
-    handed_on = step.asides if places else {stream.name for stream in step.outputs}
-    return not ordered.isdisjoint(handed_on)
+    reorders = any(isinstance(operation, Aggregate | Apply) for operation in step.operations)
+    forwarded = step.asides if reorders else {stream.name for stream in step.outputs}
+    return not ordered.isdisjoint(forwarded)
 
 
 def needs_order(operation: Operation) -> bool:
-    """Whether what it makes of rows depends on their order, however they come."""
+    """Whether the result of an operation depends on the row order, not on the arrival order."""
     match operation:
         case Aggregate():
             return operation.needs_order

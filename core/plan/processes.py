@@ -1,4 +1,4 @@
-"""The clause `process` of a step as the plan has it, and the streams of its outputs."""
+"""The clause `process` as an operation of the plan, and the streams of its outputs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ NO_TIME = "set event_time in the source, or {}"
 
 
 def body_of(step: Step, written: Process, untimed: str, report: Report, rules: str = "") -> Body:
-    """The user's class; what needs an event time where rows have none is reported.
+    """Return the user-defined class; report uses of event time over rows without one.
 
-    `untimed` is how the input is called whose rows have none, `rules` that of the broadcast.
+    `untimed` is the name of the input without event time, `rules` that of such a broadcast input.
     """
     in_time = written.order == "event_time"
     place = step.keys_at["process"].locate()
     if in_time and (untimed or rules):
-        message = f"process goes by event time, and {untimed or rules} has none"
+        message = f"process goes by event time, but {untimed or rules} has none"
         report.add(message, place, NO_TIME.format("order: arrival"))
     for name, said in step.states.items() if not in_time else ():
         without = rules if said.shared else untimed
         by_time = said.ttl_us is not None or said.kind is Kind.TIMER
         if without and by_time and not said.processing:
             what = "timer" if said.kind is Kind.TIMER else "ttl of"
-            message = f'{what} "{name}" goes by event time, and {without} has none'
+            message = f'{what} "{name}" goes by event time, but {without} has none'
             report.add(message, place, NO_TIME.format('time="processing"'))
     outputs = tuple((str(name), columns.schema) for name, columns in written.outputs or ())
     function = written.python
@@ -43,19 +43,19 @@ def body_of(step: Step, written: Process, untimed: str, report: Report, rules: s
 def connected(
     step: Step, sides: Sequence[tuple[str, Known, bool]], report: Report
 ) -> tuple[Known, tuple[Operation, ...]]:
-    """What comes out of a class of two inputs, and the operation if it is sound.
+    """Return the output columns of a class of two inputs, and the operation if it is valid.
 
-    Of each input there are its name, what is known of its rows, and whether they have a time.
+    `sides` has the name of each input, its known columns, and whether it has an event time.
     """
     if step.process is None:
-        return UNKNOWN, ()  # that is said already
+        return UNKNOWN, ()  # this has been reported
     everywhere = step.broadcast is not None
-    by_left = everywhere and step.process.order == "arrival"  # a rule has no time there
+    by_left = everywhere and step.process.order == "arrival"  # rules have no time then
     timed = sides[0][2] if by_left else all(is_timed for *_, is_timed in sides)
     untimed = ["" if is_timed else f'"{name}"' for name, _, is_timed in sides]
     rules = untimed.pop() if everywhere else ""
     body = body_of(step, step.process, next(filter(None, untimed), ""), report, rules)
-    # Loaded here: it builds the other operations by key.
+    # Imported here, because keyed imports this module.
     from headrace.core.plan.keyed import KeyedClauses, Rows
 
     made = list[Side]()
@@ -76,18 +76,18 @@ def connected(
 
 
 def _check_keys(step: Step, left: Side, right: Side, report: Report) -> None:
-    """Rows of both inputs that have one key must have it in one type."""
+    """Check that the keys of both inputs have the same types."""
     for one, other in zip(left.key, right.key, strict=False):
         if one.value.type != other.value.type:
             message = (
                 f'key "{one.name}" is {one.value.type} in "{left.name}",'
-                f' and {other.value.type} in "{right.name}"'
+                f' but {other.value.type} in "{right.name}"'
             )
-            report.add(message, step.keys_at["key"].locate(), "cast one of them in a step before")
+            report.add(message, step.keys_at["key"].locate(), "cast one of them in an earlier step")
 
 
 def _late_to(step: Step) -> tuple[str | None, str | None]:
-    """The streams of late rows of the left and the right input; rules are never late."""
+    """Return the streams of late rows of the left and the right input; rules are never late."""
     if step.broadcast is not None and step.process is not None:
         late = step.process.late_to
         return late and str(late), None
@@ -98,12 +98,12 @@ def _late_to(step: Step) -> tuple[str | None, str | None]:
 
 
 def as_it_is(field: Field) -> Column:
-    """A column as it comes."""
+    """Return a column unchanged."""
     return Column(field.type, field.nullable, Span(0, 0), field.name)
 
 
 def named_outputs(step: Step, timed: bool) -> tuple[Stream, ...]:
-    """The streams of its named outputs."""
+    """Return the streams of a step's named outputs."""
     outputs = () if step.process is None else step.process.outputs or ()
     return tuple(
         Stream(f"{step.name}.{name}", columns.schema, Append(), timed) for name, columns in outputs

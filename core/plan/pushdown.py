@@ -1,9 +1,9 @@
-"""Which columns the plan needs: only those are decoded, and made by projections.
+"""Projection pushdown: only the columns that the plan needs are decoded or computed.
 
-Walked from the sinks up. A sink needs all the columns of its stream, an operation what it reads for
-what is needed behind it. A source also decodes its event time and the columns declared `not null`,
-because both are promises about every record, and what its watermark is made of; and never nothing
-at all: rows without columns have no number.
+The plan is traversed from the sinks up. A sink needs all columns of its stream, an operation those
+that it reads to produce what is needed downstream. A source also decodes its event time and the
+columns declared `not null`, which hold for every record, and the columns of its watermark. At least
+one column is always decoded, because rows without columns cannot be counted.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from headrace.core.plan.nodes import (
 from headrace.core.plan.windows import Window
 
 Wanted: TypeAlias = "set[str] | None"
-"""The columns that are needed; None: all of them."""
+"""The columns that are needed; None means all of them."""
 
 
 def push_down(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
-    """The parts with every source's `columns`, and every projection, reduced to what is needed."""
+    """Return the parts with the columns of sources and projections reduced to those needed."""
     parts = tuple(parts)
     streams = {s.name: s for part in parts if not isinstance(part, Sink) for s in part.outputs}
     needed: dict[str, set[str]] = defaultdict(set)
@@ -69,22 +69,22 @@ def push_down(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
 
 
 def _of_side(join: TwoSided, side: int, part: PlanPart, needed: Mapping[str, set[str]]) -> Wanted:
-    """The columns of one of two inputs: those that go on, its key, and all that is wanted of it
-    where it comes too late."""
+    """Return the columns needed of one of two inputs: its output columns, its key, and the columns
+    needed of its late rows."""
     of = (join.left, join.right)[side]
     late_to = join.late_to[side]
     read = (columns(each.value) for each in (*of.key, *of.columns))
-    told_apart: Iterable[str] = ()
+    identifying: Iterable[str] = ()
     match join.matching:
         case Changing(keys=keys):
-            told_apart = keys[side]
+            identifying = keys[side]
         case Everywhere(key=key) if side and key is not None:
-            told_apart = _read(key)
-    return set[str]().union(*read, told_apart, needed[late_to] if late_to else ())
+            identifying = _read(key)
+    return set[str]().union(*read, identifying, needed[late_to] if late_to else ())
 
 
 def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | None]:
-    """The step, and the columns that it needs of its inputs; None where it is all of them."""
+    """Return the reduced step, and the columns that it needs of its inputs; None means all."""
     if step.on_error not in ("fail", "skip"):
         return step, None  # a dead letter holds the whole row
     wanted: set[str] | None = set[str]().union(*(needed[output.name] for output in step.rows))
@@ -114,7 +114,7 @@ def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | 
 
 
 def _joined(join: Join, wanted: set[str]) -> Join:
-    """The join of the columns that are needed behind it, or by its own conditions."""
+    """Return the join with the columns that are needed downstream, or by its own condition."""
     if isinstance(join.matching, Connected):
         return join  # its class may look at any column
     kept = wanted | (columns(join.only.condition) if join.only else set())
@@ -126,19 +126,22 @@ def _joined(join: Join, wanted: set[str]) -> Join:
 
 
 def _looked_up(lookup: Lookup, wanted: set[str]) -> Lookup:
-    """The lookup of what is needed, and of what must not be null; never of nothing at all."""
+    """Return the lookup with the columns that are needed or not nullable, but at least one."""
     add = tuple(a for a in lookup.add if a.field.name in wanted or not a.field.nullable)
     return replace(lookup, add=add or lookup.add[:1])
 
 
 def _projection(project: Project, wanted: set[str]) -> Project:
-    """The projection onto what is needed: the rest may be made of columns that are not there."""
+    """Return the projection with the columns that are needed, but at least one.
+
+    The other columns may read columns that are no longer there.
+    """
     columns = tuple(column for column in project.columns if column.name in wanted)
     return replace(project, columns=columns or project.columns[:1])
 
 
 def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
-    """The columns read so that the wanted ones come out; None where it is all of them."""
+    """Return the input columns that an operation needs for the wanted ones; None means all."""
     match operation:
         case Filter(condition):
             return wanted | columns(condition)
@@ -167,7 +170,7 @@ def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
 
 
 def _seen(window: Window | None) -> set[str]:
-    """What users' code in a window reads."""
+    """Return the columns that user code in a window reads."""
     return {*window.handed, *window.watched} if window else set()
 
 
@@ -176,7 +179,7 @@ def _read(key: Iterable[Computed]) -> set[str]:
 
 
 def _timing(source: Source) -> set[str]:
-    """The columns that say where its time is; a user's function sees all of them."""
+    """Return the columns of a source's event time and watermark; user code reads all columns."""
     marks = source.watermark
     if marks is not None and marks.python is not None:
         return set(source.schema.names)

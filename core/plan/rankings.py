@@ -1,4 +1,4 @@
-"""What `top` ranks by, as text: an expression, and words behind it that say which end is first."""
+"""The rankings of `top` as text: an expression, then the words for direction and nulls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PLACES = ("first", "last")
 
 
 def ordering(text: str) -> tuple[int, bool, bool]:
-    """Where the expression of a ranking ends, whether it is descending, and with nulls last.
+    """Return where the expression of a ranking ends, whether it is descending, and nulls last.
 
     >>> ordering("price desc"), ordering("a + b asc nulls last"), ordering("desc")
     ((5, True, True), (5, False, True), (4, False, False))
@@ -30,7 +30,7 @@ def ordering(text: str) -> tuple[int, bool, bool]:
 
 
 def no_ranking(text: str) -> tuple[str, str] | None:
-    """What is wrong with a ranking that is not one expression, and what to do."""
+    """Return the error in a ranking that is not one expression, and a hint; None for others."""
     try:
         *words, _ = tokens(text)
     except ExpressionError:
@@ -42,5 +42,5 @@ def no_ranking(text: str) -> tuple[str, str] | None:
             return "wanted one expression, got several", "several are a list: [price desc, id]"
     said = [word.text.lower() for word in words[1:]]
     if "desc" in said or "asc" in said:
-        return 'wanted "nulls first", "nulls last" or the end behind asc and desc', ""
+        return 'wanted "nulls first", "nulls last" or nothing after asc and desc', ""
     return None

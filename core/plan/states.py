@@ -1,6 +1,6 @@
-"""What a keyed step remembers, for people to read: its states, and who owns which keys.
+"""The states of a step, for `explain` and for compatibility, and the subtasks that own them.
 
-The operators open these states; a test holds the names and shapes together.
+The operators open these states; a test compares their names and shapes.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
 Shape = Literal["runs", "table", "entries"]
 
 HELD, HELD_RIGHT, DUE, WAITS = "held", "held_right", "due", "waits"
-"""What the states are called in which rows wait for a user's class, and its timers."""
+"""The names of the states in which rows and timers of a user-defined class wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A state of a step: rows filed under a time (runs), or one row a key (a table)."""
+    """A state of a step: rows by time (runs), one row per key (a table), or rows without a key."""
 
     name: str
     shape: Shape
     columns: tuple[tuple[str, str], ...]
-    """What is kept beside the key and the time, each with its type."""
+    """The stored columns besides the key and the time, each with its type."""
     by_time: bool = True
-    """Whether the times of runs are times, and not only an order."""
+    """Whether the times of runs are event times or timestamps, and not only an order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """All that a step keeps: by what key, in which states, which subtask owns which key groups."""
+    """The state of a step: its key, its states, and the key groups that each subtask owns."""
 
     key: tuple[str, ...]
     states: tuple[State, ...]
@@ -66,13 +66,13 @@ class Kept:
 
     @property
     def only(self) -> int:
-        """The subtask that keeps it all where there is no key."""
+        """The subtask that owns all of the state if there is no key."""
         group = group_of_no_key(self.owners[-1].stop)
         return next(at for at, groups in enumerate(self.owners) if group in groups)
 
 
 def kept_by(part: PlanPart, key_groups: int) -> Kept | None:
-    """What a part keeps, if it is a step that keeps anything."""
+    """Return the state of a part, if it is a step with state."""
     keyed, join = keyed_operation(part), two_sided(part)
     if join is not None:
         states = tuple(_of_join(join))
@@ -87,7 +87,7 @@ def kept_by(part: PlanPart, key_groups: int) -> Kept | None:
 
 
 def _of_join(join: Join) -> Iterator[State]:
-    """The rows of both sides that may still meet others."""
+    """Yield the states of the rows of both sides that may still match others."""
     if isinstance(join.matching, Everywhere):
         of_left = ((c.name, str(c.value.type)) for c in join.left.columns)
         if join.matching.in_time:
@@ -117,13 +117,13 @@ def _of_join(join: Join) -> Iterator[State]:
 
 
 def _goes_out_again(matching: Matching) -> bool:
-    """Whether rows are kept that went out, because late ones may touch their sessions."""
+    """Whether emitted rows are stored, because late rows may extend their sessions."""
     window = matching.window if isinstance(matching, SameWindow) else None
     return window is not None and isinstance(window.shape, Session) and window.lateness_us > 0
 
 
 def of_body(body: Body) -> Iterator[State]:
-    """The states of a user's class, and where its timers wait."""
+    """Yield the states of a user-defined class, and those of its timers."""
     for name, said in body.states:
         shape: Shape = "entries" if said.shared else "table"
         yield State(name, shape, ((str(said), str(said.types[-1])),))
@@ -168,7 +168,7 @@ def _states(keyed: Keyed) -> Iterator[State]:
 
 
 def _of_trigger(window: Window) -> Iterator[tuple[str, str]]:
-    """What a user's trigger keeps of a window."""
+    """Yield the columns of a user-defined trigger's state."""
     trigger = window.trigger
     for field in (trigger.state if trigger else None) or ():
         yield f"{trigger.code if trigger else ''}.{field.name}", str(field.type)
@@ -190,7 +190,7 @@ def _columns(keyed: Keyed) -> tuple[tuple[str, str], ...]:
 
 
 def _partial(keyed: Aggregate) -> Iterator[tuple[str, str]]:
-    """The columns of partial results, as an aggregate's text and the part of its state."""
+    """Yield the columns of partial results: an aggregate's text and a component of its state."""
     from headrace.core.aggregates import distinct_calls
 
     for call in distinct_calls(column.expression for column in keyed.columns):
@@ -199,12 +199,12 @@ def _partial(keyed: Aggregate) -> Iterator[tuple[str, str]]:
 
 
 def _raw(keyed: Aggregate | Apply) -> Iterator[tuple[str, str]]:
-    """The columns of rows as they came: nobody knows yet which of them will be seen."""
+    """Yield the columns of unchanged rows: it is not known yet which rows will be used."""
     yield from ((name, str(type)) for name, type in read_of_rows(keyed).items())
 
 
 def read_of_rows(keyed: Aggregate | Apply) -> dict[str, Type]:
-    """The columns that the aggregates read, or users' code, with their types."""
+    """Return the columns that aggregates or user code read, with their types."""
     from headrace.core.aggregates import distinct_calls
 
     seen = keyed.window.handed if keyed.window else {}
@@ -219,7 +219,7 @@ def read_of_rows(keyed: Aggregate | Apply) -> dict[str, Type]:
 
 
 def call_state(call: AggregateCall) -> dict[str, object]:
-    """The types that a call is of, and what it keeps of them."""
+    """Return the types of a call's arguments, and the columns of its state."""
     parts = call.state(ORDER_TYPE)
     return {
         "of": [str(each.typed.type) for each in call.read],
@@ -228,7 +228,7 @@ def call_state(call: AggregateCall) -> dict[str, object]:
 
 
 def ranges(owners: tuple[range, ...]) -> str:
-    """The key groups of each subtask, in words.
+    """Return the key groups of each subtask, in words.
 
     >>> ranges((range(0, 64), range(64, 128)))
     '0-63 in subtask 0, 64-127 in subtask 1'

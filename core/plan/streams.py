@@ -1,7 +1,7 @@
-"""The streams that come out of a part: what they are called, and what is known of them.
+"""The output streams of a part: their names and their known columns.
 
-A step puts out its rows, and *asides*: the rows that came too late for it, or that a table had
-nothing for, each as it came, and the dead letters.
+A step emits its rows, and side outputs: late rows and rows without a match in a table, both
+unchanged, and dead letters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FAILED = Known(DEAD_LETTERS)
 def streams_of_rows(
     step: Step, known: Known, kind: nodes.Kind, *, timed: bool
 ) -> list[tuple[nodes.Stream, Known]]:
-    """Those of the rows that its operations put out; named outputs have columns of their own."""
+    """Return the streams of the rows that operations emit; named outputs have their own columns."""
     named = named_outputs(step, timed)
     others = {stream.name for stream in named}
     names = [str(name) for name in outputs(step) if name not in others]
@@ -36,9 +36,9 @@ def streams_of_rows(
 def late_streams(
     step: Step, came: Sequence[tuple[Known, bool]]
 ) -> Iterator[tuple[nodes.Stream, Known]]:
-    """Those of the rows that come too late.
+    """Yield the streams of late rows.
 
-    `came` is what is known of the rows, and whether they have an event time: of all of them, and
+    `came` has the known columns, and whether there is an event time: first of the combined input,
     then of each input.
     """
     for name, of in _late(step):
@@ -47,13 +47,13 @@ def late_streams(
 
 
 def dead_letters(step: Step) -> Iterator[tuple[nodes.Stream, Known]]:
-    """The stream of the rows on which it fails, if they go anywhere."""
+    """Yield the stream of the rows on which a step fails, if they are written to one."""
     if step.on_error.to:
         yield nodes.Stream(str(step.on_error.to), DEAD_LETTERS, nodes.Append(), False), FAILED
 
 
 def outputs(step: Step) -> Iterator[Text]:
-    """The names of the streams that a step's rows come out of, at the place that names them."""
+    """Yield the names of a step's main outputs, each at the position that defines it."""
     for name, _ in (step.process.outputs or ()) if step.process else ():
         yield _placed(f"{step.name}.{name}", name)
     if step.route is None:
@@ -65,8 +65,8 @@ def outputs(step: Step) -> Iterator[Text]:
 
 
 def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
-    """The streams of rows that come too late, or that a table has nothing for, each with the input
-    that they came by, if by one."""
+    """Return the streams of late rows and of rows without a match, each with the index of its
+    input, if the step has two inputs."""
     found: list[tuple[Text | None, int | None]] = []
     if step.join is not None and step.join.late_to is not None:
         found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
@@ -84,12 +84,12 @@ def _late(step: Step) -> tuple[tuple[Text, int | None], ...]:
 
 
 def _placed(name: str, at: Text) -> Text:
-    """A name of our making that stands where another text stands."""
+    """Return a generated name with the position of another text."""
     return Text(name, at.scalar)
 
 
 def declared(pipeline: Pipeline) -> Iterator[tuple[Source | Step, Text]]:
-    """Every stream with the part it comes out of, in the order of the file."""
+    """Yield every stream with the part that emits it, in the order of the file."""
     parts: list[Source | Step] = [*pipeline.sources.values(), *pipeline.steps.values()]
     for part in parts:
         for name in outputs(part) if isinstance(part, Step) else (part.name,):

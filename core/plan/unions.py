@@ -1,7 +1,7 @@
-"""`from: [a, b]`: rows of several streams as one, when their columns are the same.
+"""Unions (`from: [a, b]`): several streams as one, if their columns are the same.
 
-Same means names, order and types: nothing is widened or filled with nulls unless a `select` says
-so. Where columns differ, the hint is the steps that make them equal, written out.
+Same means names, order and types: no type is widened and no column filled with nulls, except by a
+`select`. If columns differ, the hint has the complete steps that make them equal.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from headrace.core.plan.columns import UNKNOWN, Known, Report
 from headrace.core.types import Field, Schema, Type, quoted
 
 MOST = 4
-"""So many differences are told; who has more of them sees the rest in the hint."""
+"""The largest number of differences in a message; the hint covers all of them."""
 FLOW = set(",[]{}:#&*!|>'\"%@`")
-"""What cannot stand everywhere in a YAML mapping of one line without quotes."""
+"""Characters that may need quotes in a YAML mapping of one line."""
 
 
 def united_columns(inputs: Sequence[tuple[Text, Known]], report: Report) -> Known:
-    """The columns of the union; all in which an input differs from the first is reported."""
+    """Return the columns of the union; report all differences of inputs from the first one."""
     if any(not known.whole for _, known in inputs):
         return inputs[0][1] if len(inputs) == 1 else UNKNOWN
     first, schema = str(inputs[0][0]), inputs[0][1].schema
@@ -45,13 +45,13 @@ def united_columns(inputs: Sequence[tuple[Text, Known]], report: Report) -> Know
 
 
 def _differences(first: str, left: Schema, second: str, right: Schema) -> Iterator[str]:
-    """In words, where two schemas part."""
+    """Yield the differences between two schemas, in words."""
     for name in left.names:
         if name not in right:
-            yield f'"{first}" has a column "{name}", and "{second}" has none'
+            yield f'"{first}" has a column "{name}", but "{second}" has none'
     for name in right.names:
         if name not in left:
-            yield f'"{second}" has a column "{name}", and "{first}" has none'
+            yield f'"{second}" has a column "{name}", but "{first}" has none'
     for a in left:
         b = right.get(a.name)
         if b is not None and a.type != b.type:
@@ -61,13 +61,13 @@ def _differences(first: str, left: Schema, second: str, right: Schema) -> Iterat
 
 
 def _hint(schemas: dict[str, Schema]) -> str:
-    """The steps before it that make the columns equal, and what the union reads then."""
+    """Return the steps that make the columns equal, and the `from` that reads them."""
     wanted = dict[str, Type]()
     for schema in schemas.values():
         for field in schema:
             both = _both(wanted.setdefault(field.name, field.type), field.type)
             if both is None:
-                return f'no type takes both: select "{field.name}" under another name before'
+                return f'no type fits both: rename "{field.name}" in an earlier step'
             wanted[field.name] = both
     fields = [Field(name, type) for name, type in wanted.items()]
     names, steps = list[str](), list[str]()
@@ -81,14 +81,14 @@ def _hint(schemas: dict[str, Schema]) -> str:
 
 
 def _both(left: Type, right: Type) -> Type | None:
-    """What values of both types can be; the first's type where there is but a cast."""
+    """Return the common type of two types, the first if the second can only be cast to it."""
     if found := common_type(left, right):
         return found
     return None if refusal(right, left, try_=False) else left
 
 
 def _select(schema: Schema, wanted: Sequence[Field]) -> str:
-    """The select that makes these columns of those that there are."""
+    """Return the `select` that produces the wanted columns from a schema."""
     made = [(field.name, _made(schema.get(field.name), field)) for field in wanted]
     if all(quoted(name) == text for name, text in made):
         return f"[{', '.join(_flow(name) for name, _ in made)}]"
@@ -103,7 +103,7 @@ def _made(field: Field | None, wanted: Field) -> str:
 
 
 def _flow(text: str) -> str:
-    """A scalar inside a YAML mapping of one line."""
+    """Return a scalar for a YAML mapping of one line, in quotes if it needs them."""
     plain = text and FLOW.isdisjoint(text) and text == text.strip()
     return text if plain else in_quotes(text)
 

@@ -1,4 +1,4 @@
-"""What a pipeline says of users' code in windows, as parts of the plan."""
+"""User code in windows and aggregates, as parts of the plan."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def code_of(function: Function, folder: Path) -> UserCode:
-    """What the pipeline names."""
+    """Return the reference to user code that the plan has for a function of the document."""
     return UserCode(Path(os.path.abspath(folder)), function.file, function.name)
 
 
 def codes_of(operation: Operation) -> tuple[UserCode, ...]:
-    """The users' code that a keyed operation runs."""
+    """Return the user code that a keyed operation runs."""
     if not isinstance(operation, Aggregate | Apply | Top):
         return ()
     calls = operation.columns if isinstance(operation, Aggregate) else ()
@@ -43,7 +43,7 @@ def codes_of(operation: Operation) -> tuple[UserCode, ...]:
 
 
 def seen_of(names: Iterable[Text] | None, known: Known, report: Report) -> Schema | None:
-    """The columns that users' code is handed; None if they are not known."""
+    """Return the columns that are passed to user code; None if they are not known."""
     if names is None:
         return known.schema if known.whole else None
     for name in names:
@@ -59,7 +59,7 @@ def seen_of(names: Iterable[Text] | None, known: Known, report: Report) -> Schem
 def with_code(
     window: windows.Window, written: document.Window, known: Known, report: Report
 ) -> windows.Window:
-    """The window with users' code in it."""
+    """Return the window with the user code of its trigger and evictor."""
     evict = written.evict
     if evict is not None and evict.python is not None:
         of = seen_of(evict.of, known, report) or Schema(())
@@ -78,8 +78,8 @@ def with_code(
 def user_aggregate(
     written: PythonAggregate, known: Known, report: Report
 ) -> tuple[AggregateExpression, str] | None:
-    """A class of the user's over rows, and how that was said; None if it is not known of what."""
-    # Aggregates are many, and a pipeline without them need not load them.
+    """Return a user-defined aggregate and its text; None if its arguments are not known."""
+    # Loading all aggregates takes time, which a pipeline without aggregates need not spend.
     from headrace.core.aggregates.users import user_call
 
     typed = [output(text, known, report) for text in written.of]

@@ -1,4 +1,4 @@
-"""From a window as it is written to the window of the plan."""
+"""The conversion of a window of the document to a window of the plan."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from headrace.core.plan.nodes import Dedup, Keyed
 
 
 def still_timed(operation: Keyed, timed: bool) -> bool:
-    """Whether what comes out has an event time.
+    """Whether the output of an operation has an event time.
 
-    Windows by the wall clock have none: no watermark says how far they have come.
+    The output of windows by the wall clock has none: no watermark measures their progress.
     """
     window = None if isinstance(operation, Dedup) else operation.window
     return timed and not (window is not None and window.processing)
 
 
 def needs_time(window: windows.Window) -> str:
-    """What of a window counts event time, if anything."""
+    """Return the part of a window that needs event time; "" if none does."""
     if window.bounded and not window.processing:
         return type(window.shape).__name__.lower()
     if window.trigger and window.trigger.every_us and not window.trigger.processing:
@@ -31,7 +31,7 @@ def needs_time(window: windows.Window) -> str:
 
 
 def window_of(written: document.Window) -> windows.Window:
-    """The window of the plan."""
+    """Return the window of the plan."""
     trigger, evict = written.trigger, written.evict
     early = seen = None
     if trigger is not None:
@@ -69,7 +69,7 @@ def _shape(written: document.Window) -> windows.Shape:
 
 
 def in_us(length: timedelta | None) -> int:
-    """A duration in microseconds; none is 0."""
+    """Return a duration in microseconds; 0 for None."""
     return (length or timedelta()) // timedelta(microseconds=1)
 
 

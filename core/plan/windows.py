@@ -1,7 +1,7 @@
-"""The window of a step: which rows it puts together, when it fires, and what it keeps.
+"""The window of a step: its shape, its trigger and its evictor.
 
-All times are microseconds. Windows of time are half-open and stand in a grid from the epoch, moved
-by `offset`; two events exactly a session's gap apart share the session.
+All times are in microseconds. Windows of time are half-open and aligned to the epoch, shifted by
+`offset`; two events exactly a session's gap apart are in the same session.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.core.user_code import UserCode
 
 @dataclass(frozen=True, slots=True)
 class Tumble:
-    """Windows of a size, one beside the other."""
+    """Adjacent windows of a fixed size."""
 
     size_us: int
     offset_us: int = 0
@@ -23,7 +23,7 @@ class Tumble:
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """Windows of a size, one beginning every so often; longer than the size leaves gaps."""
+    """Windows of a fixed size, beginning at an interval; one longer than the size leaves gaps."""
 
     size_us: int
     every_us: int
@@ -32,7 +32,7 @@ class Slide:
 
 @dataclass(frozen=True, slots=True)
 class Cumulate:
-    """Windows that begin together and end one step after the other, up to the size."""
+    """Windows with the same start and growing ends, one interval apart, up to the size."""
 
     size_us: int
     every_us: int
@@ -41,14 +41,14 @@ class Cumulate:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A window a key that goes on while events come at most the gap apart."""
+    """One window per key for events that are at most the gap apart."""
 
     gap_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """So many rows of a key, in the order in which they come; a new one every so many rows."""
+    """Windows of a number of rows of a key, by arrival; one begins every number of rows."""
 
     rows: int
     every: int
@@ -56,7 +56,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Global:
-    """One window for all rows of a key; it fires at the end, and when a trigger says so."""
+    """One window for all rows of a key; it fires at the end of the input, and by its trigger."""
 
 
 Shape: TypeAlias = Tumble | Slide | Cumulate | Session | Count | Global
@@ -64,65 +64,65 @@ Shape: TypeAlias = Tumble | Slide | Cumulate | Session | Count | Global
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a window fires before its end: every so often, or after so many rows of a key."""
+    """The condition on which a window fires before its end: an interval, a count, or user code."""
 
     every_us: int | None = None
     count: int | None = None
     processing: bool = False
-    """Whether `every` is of the wall clock."""
+    """Whether `every` is by the wall clock."""
     code: UserCode | None = None
-    """A user's class that says when."""
+    """A user-defined class that decides."""
     of: Schema | None = None
-    """The columns of rows that it is handed."""
+    """The columns that are passed to it."""
     state: Schema | None = None
-    """What it keeps of a key and window."""
+    """The columns of its state per key and window."""
 
     @property
     def looks_at_rows(self) -> bool:
-        """Whether it goes by the rows of each window, and not by time."""
+        """Whether it depends on the rows of each window, and not on time."""
         return self.count is not None or self.code is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Which rows of a key in a window are seen when it fires: the last, or those near the last."""
+    """The selection of the rows of a window that are used when it fires."""
 
     last: int | None = None
     within_us: int | None = None
     code: UserCode | None = None
-    """A user's function that says which."""
+    """A user-defined function that selects them."""
     of: Schema | None = None
-    """The columns that it is handed."""
+    """The columns that are passed to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """All that stands under `window:`."""
+    """The clause `window`."""
 
     shape: Shape
     lateness_us: int = 0
     late_to: str | None = None
     processing: bool = False
-    """Whether rows belong to the time at which they come."""
+    """Whether a row's time is its arrival by the wall clock."""
     trigger: Trigger | None = None
     accumulate: bool = True
-    """Whether a window that fired keeps its rows for the next time it fires."""
+    """Whether a window that fired keeps its rows for its next firing."""
     evict: Evict | None = None
 
     @property
     def bounded(self) -> bool:
-        """Whether its windows have a start and an end, which its rows then show."""
+        """Whether its windows have a start and an end, which are then columns of its rows."""
         return not isinstance(self.shape, Count | Global)
 
     @property
     def handed(self) -> dict[str, Type]:
-        """The columns that a user's evictor sees, of rows that are kept."""
+        """The columns of stored rows that are passed to a user-defined evictor."""
         columns = self.evict.of if self.evict and self.evict.of else ()
         return {field.name: field.type for field in columns}
 
     @property
     def watched(self) -> frozenset[str]:
-        """The columns that a user's trigger sees, of rows that come."""
+        """The columns of arriving rows that are passed to a user-defined trigger."""
         of = self.trigger.of if self.trigger else None
         return frozenset(of.names if of else ())
 
@@ -134,7 +134,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Ttl:
-    """How long a key is remembered after its last row, in event time or by the wall clock."""
+    """The time for which the state of a key is stored after its last row."""
 
     after_us: int
     processing: bool = False

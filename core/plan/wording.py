@@ -1,4 +1,7 @@
-"""Options as a user would write them: only what was said, durations with their unit, no secret."""
+"""Options in the form that users write: only those given, durations with a unit, no secret.
+
+Checkpoints store texts that are made of these: changing one makes checkpoints incompatible.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms"
 
 
 def said(options: Part) -> str:
-    """The options that were given, in the order of the document.
+    """Return the options that were given, in the order of the document.
 
     >>> from headrace.core.pipeline.settings import Buffer
     >>> said(Buffer(rows=Text("100")))
@@ -28,7 +31,7 @@ def said(options: Part) -> str:
 
 
 def changes_said(key: tuple[str, ...] | None) -> str:
-    """That an operation reads changes, and by what these are known.
+    """Return the suffix for an operation that reads changes: the key of the changes.
 
     >>> changes_said(("id",)), changes_said(()), changes_said(None)
     (' of the changes of each id', ' of the changes of one row', '')
@@ -39,7 +42,7 @@ def changes_said(key: tuple[str, ...] | None) -> str:
 
 
 def value_said(value: object) -> str:
-    """A value as it is written in a pipeline."""
+    """Return a value as it is written in a pipeline."""
     match value:
         case None:
             return "never"
@@ -60,7 +63,7 @@ def value_said(value: object) -> str:
 
 
 def duration_said(value: timedelta) -> str:
-    """A duration in the largest unit that makes it whole.
+    """Return a duration as a whole number of the largest possible unit.
 
     >>> duration_said(timedelta(minutes=90)), duration_said(timedelta())
     ('90m', '0s')
@@ -70,3 +73,8 @@ def duration_said(value: timedelta) -> str:
         if milliseconds and milliseconds % length == 0:
             return f"{milliseconds // length}{unit}"
     return "0s"
+
+
+def us_said(us: int) -> str:
+    """Return a duration in microseconds as a whole number of the largest possible unit."""
+    return duration_said(timedelta(microseconds=us))

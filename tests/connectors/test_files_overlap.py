@@ -70,7 +70,7 @@ def test_what_would_come_in_again_is_refused(
     text = text_of(source, sink, more)
     message = (
         f'11: sink "o": the source "a" reads what is written here: {found} '
-        "[its own output would come in again: write to another place]"
+        "[its own output would be read again: write somewhere else]"
     )
     assert said(tmp_path, text) == ([message] if found else [])
 
@@ -90,7 +90,7 @@ def test_output_of_other_rows_is_warned_of(tmp_path: Path) -> None:
     text = text_of("path: out", "path: out", name="r")
     assert said(tmp_path, text) == [
         '11: sink "o": the source "a" reads what is written here: out/part-*.jsonl '
-        "[how much of it is by chance: a step can read r]"
+        "[how much of it is read is undefined: let a step read r]"
     ]
     assert plan_of(tmp_path, text)
 

@@ -70,7 +70,7 @@ def test_brokers_are_a_list_or_a_text(written: str, brokers: tuple[str], tmp_pat
         ("'b:1,'", 'kafka.brokers: wanted host:port, got ""'),
         ("'kafka://b:1'", 'kafka.brokers: wanted host:port, got "kafka://b:1"'),
         ("['b:1', 'c:70000']", 'kafka.brokers[1]: wanted host:port, got "c:70000"'),
-        ("'${secret:PW}'", "kafka.brokers: a secret may not stand here"),
+        ("'${secret:PW}'", "kafka.brokers: a secret is not allowed here"),
     ],
 )
 def test_what_is_no_broker_is_told(written: str, message: str, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_is_no_broker_is_told(written: str, message: str, tmp_path: Path) -
         ("", "kafka: wanted one of topic, topics, pattern, got none"),
         (", topic: a, pattern: b", 'kafka.pattern: "pattern" stands beside "topic"'),
         (", topic: 'a b'", 'kafka.topic: wanted the name of a topic, got "a b"'),
-        (", topics: [a, a]", 'kafka.topics[1]: "a" stands twice'),
+        (", topics: [a, a]", 'kafka.topics[1]: "a" is listed twice'),
         (", pattern: 'a('", "kafka.pattern: no regular expression: missing ), unterminated"),
     ],
 )

@@ -1,6 +1,6 @@
-"""Broken documents with what is said of them, as text: tests/pipeline/broken/*.txt.
+"""Broken documents with their problems, as text: tests/pipeline/broken/*.txt.
 
-A case is a title, what it is run with, the document, and the problems as they are shown:
+A case is a title, its `--set` arguments, the document, and the problems as they are shown:
 
     === a title
     $ --set settings.parallelism=x
@@ -9,7 +9,7 @@ A case is a title, what it is run with, the document, and the problems as they a
     p.yaml:1:1: missing key "sources"
     ...
 
-`python -m tests.pipeline.cases` writes down what is said now; read the difference before you
+`python -m tests.pipeline.cases` writes the current problems; review the difference before you
 commit it.
 """
 
@@ -41,7 +41,7 @@ ENVIRONMENT = {"TOPIC": "bids", "EMPTY": "", "HEADRACE_SECRET_TOKEN": "hunter2"}
 
 @dataclass(frozen=True)
 class Case:
-    """One document and what is said of it."""
+    """One document and its problems."""
 
     title: str
     overrides: tuple[str, ...]
@@ -54,7 +54,7 @@ class Case:
 
 
 def read_cases(path: Path) -> list[Case]:
-    """The cases of one file."""
+    """Return the cases of one file."""
     return [_case(text) for text in path.read_text("utf-8").split("=== ")[1:]]
 
 
@@ -72,7 +72,7 @@ def _case(text: str) -> Case:
 
 
 def loaded(document: str | bytes, overrides: tuple[str, ...] = ()) -> Loaded:
-    """The document loaded from a file p.yaml in the working directory."""
+    """Load the document from a file p.yaml in the working directory."""
     content = document.encode() if isinstance(document, str) else document
     Path("p.yaml").write_bytes(content)
     for name, text in FILES.items():
@@ -81,7 +81,7 @@ def loaded(document: str | bytes, overrides: tuple[str, ...] = ()) -> Loaded:
 
 
 def said(document: str | bytes, overrides: tuple[str, ...] = ()) -> str:
-    """All problems of a document as they are shown, and what they leave behind."""
+    """Return all problems of a document as they are shown, and the names of broken parts."""
     found = loaded(document, overrides)
     shown = "".join(f"{render(problem)}\n" for problem in found.problems)
     broken = f"broken: {', '.join(sorted(found.broken))}\n" if found.broken else ""
@@ -89,13 +89,13 @@ def said(document: str | bytes, overrides: tuple[str, ...] = ()) -> str:
 
 
 def all_cases() -> Iterator[tuple[str, Case]]:
-    """Every case with its file's name."""
+    """Yield every case with the name of its file."""
     for path in sorted(BROKEN.glob("*.txt")):
         yield from ((path.stem, case) for case in read_cases(path))
 
 
 def write_down() -> None:
-    """Replace what is said in all files by what is said now."""
+    """Replace the problems in all files by the current ones."""
     for path in sorted(BROKEN.glob("*.txt")):
         cases = read_cases(path)
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Connectors that only these tests know, so that what is said here is said about the language."""
+"""Connectors for these tests only, so that the tests depend on the language alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FilesSource(Part):
 class Roll(Part):
     """When a part is closed."""
 
-    rows: Count | None = Field(None, description="After so many rows.")
+    rows: Count | None = Field(None, description="The number of rows.")
     bytes: Size | None = Field(None, description="At this size.")
     every: Annotated[timedelta | None, positive] = Field(None, description="After so long.")
 

@@ -1,4 +1,4 @@
-"""What is said of broken documents: every message, place, caret and hint, word for word."""
+"""The problems of broken documents: every message, position, caret and hint, word for word."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From events to nodes: aliases, merge keys, tags, limits."""
+"""The composition of nodes from events: aliases, merge keys, tags, limits."""
 
 import time
 
@@ -10,7 +10,7 @@ from headrace.core.pipeline.nodes import Mapping, Node, Refused, Scalar, Sequenc
 
 
 def root(text: str) -> Node:
-    """The root of a document without a problem."""
+    """Return the root of a document without a problem."""
     node, problems = compose(File("p.yaml", text))
     assert node is not None
     assert not problems
@@ -18,7 +18,7 @@ def root(text: str) -> Node:
 
 
 def plain(node: Node) -> object:
-    """A node as Python would have it."""
+    """Return a node as a Python value."""
     match node:
         case Scalar():
             return None if node.nothing else node.value
@@ -30,7 +30,7 @@ def plain(node: Node) -> object:
 
 
 def messages(text: str) -> list[str]:
-    """What is said of a text."""
+    """Return the problems of a text."""
     return [problem.message for problem in compose(File("p.yaml", text))[1]]
 
 
@@ -103,7 +103,7 @@ def test_values_have_a_limit_also_by_aliases_and_merge_keys() -> None:
 
 
 def test_an_anchor_cannot_hold_itself() -> None:
-    assert messages("a: &a {b: [*a]}\n") == ['"*a" stands inside "&a" itself: it would never end']
+    assert messages("a: &a {b: [*a]}\n") == ['"*a" is inside "&a" itself: it would never end']
 
 
 def test_one_document_is_enough() -> None:

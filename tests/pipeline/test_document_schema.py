@@ -1,4 +1,4 @@
-"""The JSON schema takes what the language takes, and refuses what an editor should underline."""
+"""The JSON schema accepts what the language accepts, and rejects what editors should underline."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ sinks:
 
 
 def is_taken(text: str) -> bool:
-    """Whether the schema takes a document, read as an editor reads it."""
+    """Whether the schema accepts a document, read as an editor reads it."""
     return fits(yaml.safe_load(text), SCHEMA, SCHEMA)
 
 
@@ -36,7 +36,7 @@ def test_sound_documents_are_taken() -> None:
 
 
 class OnIsAWord(yaml.SafeLoader):
-    """Truth values as editors read them: YAML 1.2 has no `on`."""
+    """A loader with the booleans that editors know: YAML 1.2 has no `on`."""
 
 
 OnIsAWord.yaml_implicit_resolvers = {
@@ -137,7 +137,7 @@ def test_what_the_language_has_not_is_underlined(old: str, new: str) -> None:
 
 
 def objects(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every schema inside one."""
+    """Yield every schema nested in a schema."""
     if isinstance(schema, dict):
         yield schema
         for value in schema.values():

@@ -1,4 +1,4 @@
-"""Whatever stands in a file: an answer, and soon; no exception, no word of a library, no secret."""
+"""Any file gets an answer, quickly, without an exception, a library's message or a secret."""
 
 import time
 from pathlib import Path
@@ -30,7 +30,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(content: str | bytes, overrides: tuple[str, ...] = ()) -> None:
-    """Load it, and look at what is said of it."""
+    """Load a document, and check its problems."""
     started = time.process_time()
     found = loaded(content, overrides)
     said = "\n".join(map(render, found.problems))
@@ -60,7 +60,7 @@ def test_random_signs_of_yaml(fragments: list[str]) -> None:
 
 @st.composite
 def mutations(draw: st.DrawFn) -> str:
-    """A good document with a few things put in, left out, moved or indented."""
+    """A valid document with a few insertions, deletions, moves and indentations."""
     text = WHOLE
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(text)))

@@ -1,4 +1,4 @@
-"""What a sound document becomes."""
+"""The result of loading a valid document."""
 
 import os
 import time
@@ -160,7 +160,7 @@ def test_everything_knows_its_place() -> None:
     columns = pipeline.sources["orders"].columns
     assert columns is not None
     assert columns.types[2].locate().text == "      price: decimal(10,2)"
-    # What an alias brings in stands where it was written.
+    # The value of an alias has the position of its anchor.
     assert pipeline.sources["more"].keys_at["event_time"].locate().line == 11
 
 

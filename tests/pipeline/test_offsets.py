@@ -1,4 +1,4 @@
-"""Every character of every scalar is found in the file again, however the scalar is written."""
+"""Every character of every scalar has its position in the file, whatever the scalar's style."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,7 +62,7 @@ def test_every_character_is_found_again(text: str) -> None:
 
 
 def place_of(document: str, part: str) -> tuple[int, int, str]:
-    """Line, column and the characters that are pointed at, for a part of the value of `k`."""
+    """Return line, column and characters of the position of a part of the value of `k`."""
     scalar = scalars(document)[1]
     start = scalar.value.index(part)
     place = Text(scalar.value, scalar).locate(start, start + len(part))

@@ -1,4 +1,4 @@
-"""What is wrong with a file before YAML looks at it."""
+"""Problems of a file before YAML reads it."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def problem(path: str) -> str:
-    """What is said of a file that cannot be read."""
+    """Return the problem of a file that cannot be read."""
     file, problems = read(path)
     assert file is None
     return "\n".join(map(render, problems))
@@ -85,7 +85,7 @@ def test_a_file_in_another_encoding_shows_the_place() -> None:
 @pytest.mark.parametrize("character", ["\x07", "\x7f", "\x85", "\u2028", "\ufeff", "\u200b"])
 def test_a_character_that_nobody_sees_is_shown(character: str) -> None:
     shown = said(f"name: a\nsteps: x{character}y\n").splitlines()[0]
-    assert shown == f"p.yaml:2:9: an invisible character (U+{ord(character):04X}) stands here"
+    assert shown == f"p.yaml:2:9: an invisible character (U+{ord(character):04X}) is here"
 
 
 def test_lines_are_counted_as_editors_count_them() -> None:

@@ -1,4 +1,4 @@
-"""The language reference says every key, type and default."""
+"""The language reference has every key, type and default."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ PAGE = reference_markdown(REGISTRY)
 
 
 def models() -> Iterator[type[Part]]:
-    """All parts of a document, those within others too."""
+    """Yield all models of a document, including nested ones."""
     ends = [side for c in REGISTRY.values() for side in (c.source, c.sink) if side]
     todo: list[type[Part]] = [Settings, *RESTARTS.values(), SourceKeys, StepKeys, SinkKeys]
     todo += [side.options for side in ends]
@@ -28,7 +28,7 @@ def test_every_key_has_a_row() -> None:
     for model in models():
         seen.add(model.__name__)
         for key in model.written():
-            # A part with one key may be written out where it stands: `{to: name}`.
+            # A model with one key may be written inline: `{to: name}`.
             assert f"| `{key}` |" in PAGE or f"`{{{key}: " in PAGE, (model, key)
     assert {"Checkpoint", "Watermark", "Map", "Roll", "JsonOptions", "CsvOptions"} <= seen
 

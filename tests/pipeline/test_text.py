@@ -1,4 +1,4 @@
-"""Texts know their places, also behind interpolation, and keep their secrets."""
+"""Texts know their positions, also after interpolation, and mask their secrets."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ ENVIRONMENT = {"A": "alpha", "EMPTY": "", "HEADRACE_SECRET_TOKEN": "hunter2"}
 
 
 def interpolated(value: str, folder: Path = Path(), env: dict[str, str] | None = None) -> Text:
-    """The value of a document `k: VALUE` with everything put in."""
+    """Return the value of a document `k: VALUE` after all replacements."""
     file = File("p.yaml", f"k: {value}\n")
     scalar = Scalar(file, 3, 3 + len(value), value)
     text, problems = Interpolator(folder, ENVIRONMENT | (env or {})).text(scalar)
@@ -24,7 +24,7 @@ def interpolated(value: str, folder: Path = Path(), env: dict[str, str] | None =
 
 
 def complaint(value: str, folder: Path = Path(), env: dict[str, str] | None = None) -> str:
-    """What is said of a value that cannot be made."""
+    """Return the problem of a value that cannot be interpolated."""
     scalar = Scalar(File("p.yaml", value), 0, len(value), value)
     text, problems = Interpolator(folder, ENVIRONMENT | (env or {})).text(scalar)
     assert text is None
@@ -32,7 +32,7 @@ def complaint(value: str, folder: Path = Path(), env: dict[str, str] | None = No
 
 
 def pointed_at(text: Text, part: str) -> str:
-    """The characters of the file that are shown for a part of the value."""
+    """Return the characters of the file that are shown for a part of the value."""
     start = text.index(part)
     place = text.locate(start, start + len(part))
     return place.text[place.column - 1 :][: place.length]
@@ -118,14 +118,14 @@ def test_places_are_right_behind_an_empty_and_an_escaped_piece() -> None:
         ("${env:9}", 'wanted the name of an environment variable, got "9"'),
         ("${env:}", 'wanted the name of an environment variable, got ""'),
         ("${env:HEADRACE_SECRET_TOKEN}", "is a secret [did you mean ${secret:TOKEN}?]"),
-        ("${env:A:-${env:B}}", 'a "${" cannot stand inside another'),
+        ("${env:A:-${env:B}}", 'a "${" cannot be inside another'),
         ("${env:A", 'this "${" is not closed'),
         ("${", 'this "${" is not closed'),
         ("${}", 'got "${}"'),
         ("${HOME}", "did you mean ${env:HOME}?"),
         ("${evn:A}", "did you mean ${env:A}?"),
         ("${file:}", "wanted a path, got nothing"),
-        ("${file:gone.txt}", 'the file "gone.txt" is not there []'),
+        ("${file:gone.txt}", 'the file "gone.txt" does not exist []'),
         ("${file:nowhere/gone.txt}", "there is no folder"),
         ("${file:folder}", 'the file "folder" is a folder'),
         ("${file:quary.sql}", 'did you mean "query.sql"?'),
@@ -146,7 +146,7 @@ def test_what_is_put_in_has_a_limit(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 2**20)
     (tmp_path / "too_large").write_bytes(b"x" * (2**20 + 1))
     assert len(interpolated("${file:large}" * 4, tmp_path)) == MAX_TOTAL
-    assert "passes 4 MB in all" in complaint("${file:large}" * 5, tmp_path)
+    assert "exceed 4 MB in total" in complaint("${file:large}" * 5, tmp_path)
     assert "is larger than 1024 KB" in complaint("${file:too_large}", tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Durations, sizes, counts, rates, numbers and words: what they are read as."""
+"""The readings of durations, sizes, counts, rates, numbers and words."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ from headrace.core.pipeline.values import (
 
 
 def refused(reading: Reading, text: str) -> str:
-    """What is wanted instead, and the hint."""
+    """Return the wanted value and the hint of the error."""
     with pytest.raises(Unread) as caught:
         reading.read(Text(text))
     (complaint,) = caught.value.complaints
@@ -129,7 +129,7 @@ def test_a_wrong_size_is_mended(text: str, hint: str) -> None:
         (
             column,
             "__x",
-            f"{column.wanted} [names that start with __, and _delete, belong to headrace]",
+            f"{column.wanted} [names that start with __, and _delete, are reserved]",
         ),
         (column, "a\nb", f"{column.wanted} []"),
     ],
@@ -141,7 +141,7 @@ def test_a_wrong_value_is_refused(reading: Reading, text: str, said: str) -> Non
 def test_a_secret_is_refused_where_values_are_shown() -> None:
     with pytest.raises(Unread) as caught:
         duration.read(Text("10", secret=True))
-    assert "a secret may not stand here" in caught.value.complaints[0].message
+    assert "a secret is not allowed here" in caught.value.complaints[0].message
 
 
 def test_a_rate_prints_as_it_is_written() -> None:

@@ -1,4 +1,4 @@
-"""As much of JSON Schema as ours uses, so that a test needs no library for it."""
+"""The part of JSON Schema that the document's schema uses, so that tests need no library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANNOTATIONS = {"$schema", "$defs", "title", "description", "default"}
 
 
 def fits(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> bool:
-    """Whether a value is what the schema allows; a word that is not known here is an error."""
+    """Whether a schema allows a value. An unknown keyword in the schema is an error."""
     return all(
         KEYWORDS[word](value, wanted, schema, root)
         for word, wanted in schema.items()

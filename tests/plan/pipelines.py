@@ -1,4 +1,4 @@
-"""Pipelines written out in tests, built as `headrace validate` builds them."""
+"""Helpers for pipelines in tests, built as `headrace validate` builds them."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ sources:
 """
 
 UNTIMED = "  plain: {files: {path: p.jsonl}, schema: {id: bigint, at: timestamp}}\n"
-"""A source more, whose rows have no event time."""
+"""A further source, whose rows have no event time."""
 
 
 def over_orders(step: str) -> str:
-    """A pipeline of one step over `orders`; where late rows go to `late`, that is read."""
+    """Return a pipeline of one step over `orders`, with a sink for `late` if the step has it."""
     steps = f"steps:\n  s: {{from: orders, {step}}}\n"
     late = "  l: {from: late, console: {}}\n" if "late_to" in step else ""
     return f"{SOURCE}{steps}sinks:\n  out: {{from: s, console: {{}}}}\n{late}"
 
 
 def built(folder: Path, text: str) -> tuple[Plan | None, tuple[Problem, ...]]:
-    """The plan of a pipeline's text, and its problems."""
+    """Return the plan of a pipeline's text, and its problems."""
     file = folder / "p.yaml"
     file.write_text(dedent(text))
     return build(load(file, REGISTRY, env={}))
 
 
 def plan_of(folder: Path, text: str) -> Plan:
-    """The plan of a text without a mistake."""
+    """Return the plan of a text without errors."""
     plan, problems = built(folder, text)
     assert plan is not None, [problem.message for problem in problems]
     return plan
 
 
 def said(folder: Path, text: str) -> list[str]:
-    """What is said of a text: the line, the part, the message, and the hint in brackets."""
+    """Return the problems of a text: the line, the part, the message, and the hint in brackets."""
     return [
         f"{problem.place.line if problem.place else 0}: {problem.subject}: {problem.message}"
         + (f" [{problem.hint}]" if problem.hint else "")

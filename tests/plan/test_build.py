@@ -1,4 +1,4 @@
-"""A document becomes a plan whose schemas are known, or a list of all that is wrong."""
+"""A document becomes a plan with known schemas, or a list of all errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.plan.pipelines import SOURCE, over_orders, plan_of, said
 
 
 def columns(folder: Path, step: str) -> str:
-    """The columns that a step over `orders` leaves."""
+    """Return the output columns of a step over `orders`."""
     return str(plan_of(folder, over_orders(step)).streams["s"].schema)
 
 
@@ -149,7 +149,7 @@ sinks:
   out: {from: orders, console: {}}
 """,
     )
-    assert only.startswith('10: step "idle": wanted a clause beside "from", got none')
+    assert only.startswith('10: step "idle": wanted a clause in addition to "from", got none')
 
 
 def test_a_circle_is_told_once(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ sinks:
   all: {from: orders, console: {}}
 """,
     ) == [
-        '10: step "a": steps read each other in a circle: a from c from b from a'
+        '10: step "a": steps read each other in a cycle: a from c from b from a'
         " [start from a source]",
     ]
 
@@ -188,8 +188,8 @@ sinks:
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        ("{id: bigint}", '"one" has a column "n", and "two" has none'),
-        ("{id: bigint, n: string, x: int}", '"two" has a column "x", and "one" has none'),
+        ("{id: bigint}", '"one" has a column "n", but "two" has none'),
+        ("{id: bigint, n: string, x: int}", '"two" has a column "x", but "one" has none'),
         ("{id: int, n: string}", '"id" is bigint in "one" and int in "two"'),
         ("{n: string, id: bigint}", "their order differs: id, n and n, id"),
     ],
@@ -239,7 +239,7 @@ sinks:
         (
             '{id: int, "a b": float}',
             '{x: "decimal(5,2)", id: bigint, "a b": int}',
-            '"two" has a column "x", and "one" has none; "id" is int in "one" and bigint in "two"; '
+            '"two" has a column "x", but "one" has none; "id" is int in "one" and bigint in "two"; '
             '"a b" is float in "one" and int in "two"',
             [
                 "one_rows: {from: one, select: {id: cast(id as bigint), "
@@ -265,9 +265,7 @@ def test_what_makes_a_union_of_unequal_columns_is_written_out(
 
 def test_columns_that_no_type_takes_need_another_name(tmp_path: Path) -> None:
     text = UNEQUAL.format(one="{a: int}", two="{a: array<int>}", steps="", read="[one, two]")
-    assert said(tmp_path, text)[0].endswith(
-        '[no type takes both: select "a" under another name before]'
-    )
+    assert said(tmp_path, text)[0].endswith('[no type fits both: rename "a" in an earlier step]')
 
 
 def test_a_union_may_be_null_where_one_input_may(tmp_path: Path) -> None:
@@ -294,7 +292,7 @@ sinks:
         (
             "event_time: name",
             'event_time: wanted a timestamp, got "name" of type string '
-            "[declare it as timestamp in schema: ISO-8601 text is read as one]",
+            "[declare it as timestamp in schema: ISO 8601 text is read as one]",
         ),
         ("event_time: id", "json: {epoch: ms}"),
         ("watermark: {delay: 1s}", "a watermark needs an event time"),
@@ -324,7 +322,7 @@ sources:
 sinks:
   o: {from: s, console: {}}
 """
-    assert any("nexmark brings its own columns" in line for line in said(tmp_path, text))
+    assert any("nexmark defines its own columns" in line for line in said(tmp_path, text))
 
 
 def test_generated_columns_are_expressions_over_the_row_number(tmp_path: Path) -> None:
@@ -344,7 +342,7 @@ sinks:
     [
         ("files: {path: o}, format: csv", 'csv cannot hold "tags" of type array<string>'),
         ("files: {path: o}, format: raw", "raw writes one column of text or bytes"),
-        ("files: {path: o, compression: zstd}, format: parquet", "parquet is compressed inside"),
+        ("files: {path: o, compression: zstd}, format: parquet", "parquet has its own compression"),
         ("files: {path: o, partition_by: [nam]}", 'unknown column "nam"'),
         ("files: {path: o, partition_by: [tags]}", "is no single value"),
     ],

@@ -1,4 +1,4 @@
-"""Classes that windows name: what is said of those that are not what they should be."""
+"""Problems of the classes that windows and aggregates name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Big(Trigger):
 """
 
 
-def told(folder: Path, step: str) -> list[str]:
+def problems_of(folder: Path, step: str) -> list[str]:
     (folder / "w.py").write_text(FILE)
     found = said(folder, over_orders(f"key: id, {step}"))
     return [each.partition(": ")[2] for each in found if "w.py" in each or ".python" in each]
@@ -54,17 +54,17 @@ def told(folder: Path, step: str) -> list[str]:
         (
             "aggregate: {m: {python: w.py:Handled, of: price, returns: double}}",
             'step "s": aggregate.m.python: class "Handled" has no partial and no merge and no'
-            " finish [it wants partial, merge, finish]",
+            " finish [it needs partial, merge, finish]",
         ),
         (
             "aggregate: {m: {python: w.py:Mean, of: [price, upper(name)], returns: double}}",
-            'step "s": aggregate.m.python: class "Mean": partial takes 1 argument beside self, and'
-            " is handed 2 [as in def partial(self, price, of_1): ...]",
+            'step "s": aggregate.m.python: class "Mean": partial takes 1 argument besides self, but'
+            " is called with 2 [as in def partial(self, price, of_1): ...]",
         ),
         (
             "window: {tumble: 1m, trigger: {python: w.py:Big}}, aggregate: {n: count(*)}",
-            'step "s": window.trigger.python: class "Big": on_rows takes 2 arguments beside self,'
-            " and is handed 3 [as in def on_rows(self, rows, state, window): ...]",
+            'step "s": window.trigger.python: class "Big": on_rows takes 2 arguments besides self,'
+            " but is called with 3 [as in def on_rows(self, rows, state, window): ...]",
         ),
         (
             "window: global, apply: {python: w.py:Mean, returns: {n: int}}",
@@ -74,10 +74,10 @@ def told(folder: Path, step: str) -> list[str]:
     ],
 )
 def test_what_it_has_not_or_takes_in_another_way(step: str, message: str, tmp_path: Path) -> None:
-    assert told(tmp_path, step) == [message]
+    assert problems_of(tmp_path, step) == [message]
 
 
 @pytest.mark.parametrize("name", ["Either", "Any", "Far"])
 def test_what_may_be_elsewhere_or_takes_more_is_left_to_the_run(name: str, tmp_path: Path) -> None:
     one = f"{{python: w.py:{name}, of: [price, name], returns: double}}"
-    assert told(tmp_path, f"aggregate: {{m: {one}}}") == []
+    assert problems_of(tmp_path, f"aggregate: {{m: {one}}}") == []

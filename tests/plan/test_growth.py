@@ -1,4 +1,4 @@
-"""State that grows for ever, and sources that hold windows back, are warned of."""
+"""Warnings about unbounded state, and about sources that hold windows back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.plan.pipelines import plan_of, said
 
-FOR_EVER = 'every "id" is remembered for ever'
+FOR_EVER = 'every "id" is stored forever'
 
 
 @pytest.mark.parametrize(
@@ -17,16 +17,16 @@ FOR_EVER = 'every "id" is remembered for ever'
         ("rate: 1/s", "key: id, aggregate: {n: count(*)}", FOR_EVER),
         ("rate: 1/s", "key: id, top: {n: 1, by: id}", FOR_EVER),
         ("rate: 1/s", "dedup: {key: id}", FOR_EVER),
-        ("rate: 1/s", "key: [id, x], aggregate: {n: count(*)}", "every (id, x) is remembered"),
+        ("rate: 1/s", "key: [id, x], aggregate: {n: count(*)}", "every (id, x) is stored"),
         (
             "rate: 1/s",
             "key: id, window: {global: true, trigger: {count: 2}}, aggregate: {n: count(*)}",
-            "accumulate: false forgets what was fired",
+            "accumulate: false discards fired rows",
         ),
         (
             "rate: 1/s",
             "window: global, aggregate: {n: count(*)}",
-            "a global window fires at the end, and its input has none",
+            "a global window fires at the end, but its input has no end",
         ),
         ("rate: 1/s", "aggregate: {n: count(*)}", None),
         ("rate: 1/s", "dedup: {key: id, keep: last}", None),
@@ -102,4 +102,4 @@ sinks:
   out: {from: t, console: {}}
 """
     (line,) = said(tmp_path, text)
-    assert line == '6: step "t": the row of every id is kept until a change deletes it'
+    assert line == '6: step "t": the row of every id is stored until a change deletes it'

@@ -1,4 +1,4 @@
-"""Joins as they are planned: which rows meet, what their columns are called, what is wrong."""
+"""Joins in plans: which rows match, the names of their columns, and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOW = "left: now, right: paid, on: 'now.id = paid.order'"
 
 
 def over_both(step: str) -> str:
-    """A pipeline of one step over orders, payments, and the changes of both."""
+    """Return a pipeline of one step over orders, payments, and the changes of both."""
     late = "".join(
         f"  out_{name}: {{from: {name}, console: {{}}}}\n"
         for name in ("late_left", "late_right")
@@ -93,9 +93,9 @@ def test_the_key_of_joined_changes_is_all_that_tells_them_apart(
 ) -> None:
     columns = ", ".join(key)  # the other is read by nothing, so it is not in the plan
     step = step_of(tmp_path, f"join: {{{NOW}, type: {type}}}, select: [{columns}]")
-    told = nodes.Upsert(key, deletes=True)
-    assert step.outputs[0].kind == told
-    assert joined(join_of(step), nodes.Upsert(("id",)), nodes.Upsert(("order",))) == told
+    expected = nodes.Upsert(key, deletes=True)
+    assert step.outputs[0].kind == expected
+    assert joined(join_of(step), nodes.Upsert(("id",)), nodes.Upsert(("order",))) == expected
 
 
 def test_a_key_may_be_handed_on_under_another_name(tmp_path: Path) -> None:
@@ -180,16 +180,16 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (f"join: {{{ON}}}", '"name", "at" stand in both inputs [say which in select: {name: ord'),
-        (f"join: {{{ON}, within: [5s, -10s]}}", 'at most -10s, got "5s" [the lesser one first'),
+        (f"join: {{{ON}}}", '"name", "at" are in both inputs [choose one in select: {name: ord'),
+        (f"join: {{{ON}, within: [5s, -10s]}}", 'at most -10s, got "5s" [the smaller one first'),
         (
             f"join: {{{ON}, window: {{tumble: 1s}}}}",
-            'join: unknown key "window" [it belongs beside "join": window: ...]',
+            'join: unknown key "window" [it belongs next to "join": window: ...]',
         ),
         (f"join: {{{ON}, within: 10}}", "wanted a duration such as 10s"),
         (f"join: {{{ON}, within: [1s]}}", "wanted two durations, as in [-10s, 5s], got a list"),
-        (f"join: {{{ON}, within: 10s, ttl: 1h}}", '"ttl" stands beside "within"'),
-        (f"join: {{{ON}, as_of: true, within: 1s}}", '"as_of" stands beside "within" [say one'),
+        (f"join: {{{ON}, within: 10s, ttl: 1h}}", '"ttl" does not go with "within"'),
+        (f"join: {{{ON}, as_of: true, within: 1s}}", '"as_of" does not go with "within" [say one'),
         (f"join: {{{ON}, as_of: true, type: full}}", "as_of is for inner and left joins, got full"),
         (f"join: {{{ON}, type: outer}}", "wanted inner, left, right, full, semi or anti"),
         (f"join: {{{ON}, late_to: {{left: late_left}}}}", "needs within, as_of, ttl or window"),
@@ -197,10 +197,13 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         (f"join: {{{ON}}}, window: {{count: 3}}", '"count" does not go with "join"'),
         (f"join: {{{ON}}}, window: {{tumble: 1s, trigger: {{count: 1}}}}", '"trigger" does not go'),
         (f"join: {{{ON}, type: left}}, window: {{tumble: 1s, lateness: 1s}}", "is for inner joins"),
-        (f"join: {{{ON}}}, key: id", '"key" stands beside "join" [its key stands in on]'),
+        (f"join: {{{ON}}}, key: id", '"key" does not go with "join" [on has the key of a join]'),
         (f"join: {{{ON}}}, ttl: 1h", "[it belongs inside: join: {ttl: ...}]"),
-        (f"join: {{{ON}}}, aggregate: {{n: count(*)}}", '"aggregate" stands beside "join"'),
-        (f"from: orders, join: {{{ON}}}", '"from" stands beside "join" [it reads what join names'),
+        (f"join: {{{ON}}}, aggregate: {{n: count(*)}}", '"aggregate" does not go with "join"'),
+        (
+            f"from: orders, join: {{{ON}}}",
+            '"from" does not go with "join" [the step reads the',
+        ),
         (f"join: {{{ON}}}, where: name = 'x'", "stands in both orders and payments [write orders."),
         (f"join: {{{ON}}}, select: [orders.name, payments.name]", 'would be called "name"'),
         (f"join: {{{ON}}}, select: [orders.nam]", 'unknown column "nam" of orders [did you mean'),
@@ -238,7 +241,7 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         ("join: {left: orders, right: orders, on: id = id}", "{from: orders, as: other}"),
         (
             "join: {left: orders, right: plain, on: orders.id = plain.id, as_of: true}",
-            'as_of goes by event time, and the right input "plain" has none',
+            'as_of goes by event time, but the right input "plain" has none',
         ),
         (
             "join: {left: orders, right: plain, on: orders.id = plain.id, ttl: 1h}",
@@ -250,7 +253,7 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         ),
         (
             "join: {left: orders, right: paid, on: id = order, as_of: true}, select: [id]",
-            "as_of does not take a stream of changes (upserts of order) [read the facts themselves",
+            "as_of does not take a stream of changes (upserts of order) [read the stream before",
         ),
         (
             "from: orders, broadcast: {rules: paid, on: id > order}, select: [id]",
@@ -296,6 +299,6 @@ sinks:
   out: {{from: s, console: {{}}}}
 """
     assert said(tmp_path, text) == [
-        '6: step "s": the rows of both inputs are remembered for ever '
-        "[ttl: 1h forgets rows so long after their time]"
+        '6: step "s": the rows of both inputs are stored forever '
+        "[ttl: 1h drops rows that long after their event time]"
     ]

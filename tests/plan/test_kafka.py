@@ -1,4 +1,4 @@
-"""Kafka in the plan: columns beside values, keys of changes, and what exactly once takes."""
+"""Kafka in the plan: columns next to the value, keys of changes, requirements of exactly once."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def document(
 
 
 def said(folder: Path, text: str) -> list[str]:
-    """The errors of a text."""
+    """Return the errors of a text."""
     problems = built(folder, text)[1]
     return [f"{p.subject}: {p.message}" for p in problems if p.severity == "error"]
 

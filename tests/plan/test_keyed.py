@@ -1,4 +1,4 @@
-"""Keyed steps in the plan: what comes out of them, as what kind of stream, and what is refused."""
+"""Keyed steps in the plan: their output columns, the kinds of their streams, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a keyed step is told with its part, and all of it at once."""
+"""Errors of keyed steps: each is reported with its part, and all at once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ("key: nam, aggregate: {n: count(*)}", 'unknown column "nam" [did you mean "name"?]'),
         ("key: upper(name), aggregate: {n: count(*)}", "an expression needs a name"),
         ("key: tags, aggregate: {n: count(*)}", "wanted a key of a single value, got array"),
-        ("key: {t: now()}, aggregate: {n: count(*)}", "the processing time has no place in a key"),
-        ("with: {t: now()}, key: t, aggregate: {n: count(*)}", "has no place in a key"),
-        ("with: {t: now()}, key: {u: year(t)}, aggregate: {n: count(*)}", "no place in a key"),
+        (
+            "key: {t: now()}, aggregate: {n: count(*)}",
+            "processing time cannot be used in a key",
+        ),
+        ("with: {t: now()}, key: t, aggregate: {n: count(*)}", "cannot be used in a key"),
+        (
+            "with: {t: now()}, key: {u: year(t)}, aggregate: {n: count(*)}",
+            "cannot be used in a key",
+        ),
         ("key: {t: 'null'}, aggregate: {n: count(*)}", "a column needs a type"),
         ("key: id, aggregate: {id: count(*)}", '"id" is a column of the key'),
         (
@@ -33,35 +39,35 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ("aggregate: {n: id}", 'column "id" is neither a key nor inside an aggregate'),
         ("aggregate: {n: sum(ids)}", 'unknown column "ids" [did you mean "id"?]'),
         ("aggregate: {n: sum(name)}", "sum"),
-        ("aggregate: {n: now()}", "the processing time has no place in an aggregate"),
-        ("aggregate: {n: max(now())}", "the processing time has no place in an aggregate"),
+        ("aggregate: {n: now()}", "the processing time cannot be used in an aggregate"),
+        ("aggregate: {n: max(now())}", "the processing time cannot be used in an aggregate"),
         ("aggregate: {n: count(*)}, having: n", "wanted a condition (boolean), got bigint"),
         ("aggregate: {n: count(*)}, having: id > 1", 'unknown column "id"'),
-        ("aggregate: {n: count(*)}, having: now() is null", "has no place in having"),
+        ("aggregate: {n: count(*)}, having: now() is null", "cannot be used in having"),
         ("where: count(*) > 1", "count is an aggregate [it stands under aggregate: of a step]"),
         ("top: {n: 1, by: tags}", "wanted a value that has an order, got array<string>"),
         ("top: {n: 1, by: 'id desc, name'}", "several are a list: [price desc, id]"),
-        ("top: {n: 1, by: id desc nulls}", 'wanted "nulls first", "nulls last" or the end'),
-        ("top: {n: 1, by: now()}", "the processing time has no place in top"),
+        ("top: {n: 1, by: id desc nulls}", 'wanted "nulls first", "nulls last" or nothing'),
+        ("top: {n: 1, by: now()}", "the processing time cannot be used in top"),
         ("with: {rank: id}, top: {n: 1, by: id}", 'there is a column "rank" already'),
         ("key: {k: id + 1}, top: {n: 1, by: id}", "add it: with: {k: id + 1}, and key: k"),
-        ("dedup: {key: {k: id + 1}, keep: last}", 'by key, and "k" is no column of its rows'),
+        ("dedup: {key: {k: id + 1}, keep: last}", 'by key, but "k" is not a column of its rows'),
         (
             "dedup: {key: id, late_to: late}",
-            'dedup: "late_to" needs "order: event_time" beside it [rows are never late by arrival]',
+            'dedup: "late_to" needs "order: event_time" [rows are never late with order: arrival]',
         ),
         (
             "dedup: {key: id, order: event_time, ttl: 1s, time: processing}",
             'dedup: "time: processing" does not go with "order: event_time" '
-            "[there, ttl goes by the time of rows]",
+            "[with it, ttl goes by event time]",
         ),
         (
             "with: {w: id}, dedup: {key: w, order: event_time, late_to: late}",
-            "late_to hands on rows as they came, and with has changed them",
+            'late_to emits rows as they arrived, but "with" has changed them',
         ),
         (
             "dedup: {key: id, keep: last, ttl: 1s}",
-            'dedup: "ttl" does nothing beside "keep: last" [no key is remembered there]',
+            'dedup: "ttl" has no effect with "keep: last" [keep: last stores no keys]',
         ),
         ("dedup: {key: id, order: time}", 'wanted arrival or event_time, got "time"'),
         ("key: id, aggregate: {n: count(*)}, select: [n]", "must keep the key of the changes: id"),
@@ -112,12 +118,12 @@ def test_all_mistakes_of_a_keyed_step_are_told_at_once(tmp_path: Path) -> None:
         ),
         (
             "dedup: {key: id, ttl: 1s}",
-            "ttl goes by event time, and its input has none "
+            "ttl goes by event time, but its input has none "
             "[set event_time in the source, or time: processing]",
         ),
         (
             "dedup: {key: id, order: event_time, ttl: 1s}",
-            "dedup: order: event_time needs an event time, and its input has none "
+            "dedup: order: event_time needs an event time, but its input has none "
             "[set event_time in the source, or leave out order]",
         ),
     ],
@@ -144,14 +150,14 @@ def over_changes(step: str, first: str = COUNTS) -> str:
         (
             "key: n, aggregate: {m: max(id)}",
             f'aggregate of {OF_COUNTS}: a change may move a row to another "n" '
-            "[the key may be made of id, name: what a row keeps belongs to the changes' key]",
+            "[compute the key from id, name only: other columns of a row may change]",
         ),
         ("with: {m: n + id}, key: m, top: {n: 1, by: n}", 'to another "m"'),
         ("with: {name: upper(name)}, key: id, top: {n: 1, by: n}", "with must keep the key"),
         (
             "key: id, window: {tumble: 1s}, aggregate: {m: max(n)}",
             f"aggregate with a window does not take {OF_COUNTS} "
-            "[without window it goes by the rows as they are now]",
+            "[without window it uses the current rows]",
         ),
         (
             "key: id, top: {n: 1, by: n}, ttl: 1h",

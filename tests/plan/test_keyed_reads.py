@@ -1,4 +1,4 @@
-"""What keyed steps read of their input: which columns, and whether its rows carry their place."""
+"""The columns that keyed steps read of their input, and whether its rows carry a row order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows over streams of late rows, which come too late for them as well, are warned of."""
+"""Warnings about windows over streams of late rows, for which the rows are late again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_windows_that_wait_no_longer_than_the_first_are_warned_of(
 ) -> None:
     text = text_of(f"window: {window}")
     message = (
-        '7: step "again": the rows of "r" came too late for windows as long as these '
+        '7: step "again": the rows of "r" were too late for windows as long as these '
         "[they are late again: use window: global, time: processing or more lateness]"
     )
     assert said(tmp_path, text) == ([message] if warned else [])
@@ -58,7 +58,7 @@ def test_rows_behind_the_watermark_are_late_again_where_they_wait_for_it(tmp_pat
     text = text_of("dedup: {key: id, order: event_time}").replace(", aggregate: {m: count(*)}", "")
     assert said(tmp_path, text) == [
         '7: step "again": the rows of "r" are behind the watermark: all are late again '
-        "[order: arrival takes them as they come]"
+        "[order: arrival accepts them]"
     ]
     assert said(tmp_path, text.replace("event_time}", "arrival}")) == []
 

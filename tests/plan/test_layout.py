@@ -1,4 +1,4 @@
-"""Exchanges, tasks, and what sources decode follow from the plan."""
+"""The exchanges and tasks of a plan, and the columns that sources decode."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ SCHEMA = Schema((Field("k", BIGINT), Field("v", STRING), Field("list", Array(BIG
 
 
 def project(**columns: str) -> Project:
-    """A select of these columns."""
+    """Return a select of these columns."""
     computed = [Computed(n, type_expression(text, SCHEMA)) for n, text in columns.items()]
     return Project("select", tuple(computed), "")
 

@@ -1,4 +1,4 @@
-"""Lookups in plans: their columns and tasks, what is wrong with them, and what is told of them."""
+"""Lookups in plans: their columns, tasks, errors and descriptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ sinks:
 def built(
     folder: Path, step: str, more: str = "", last: str = "s", sinks: str = "", **env: str
 ) -> tuple[Plan | None, tuple[Problem, ...]]:
-    """The plan of a document with that step, and what is wrong."""
+    """Return the plan of a document with that step, and its problems."""
     file = folder / "p.yaml"
     file.write_text(dedent(DOCUMENT).format(step=step, more=more, last=last, sinks=sinks))
     return build(load(file, REGISTRY, env=env))
@@ -90,11 +90,11 @@ HTTP = "{{http: {{url: 'http://h/{}'}}, on: {{id: id}}, add: [x]}}"
         (
             "{file: {path: c.csv}, on: {id: d}, add: [x]}",
             'on: "id" is double, which cannot be a key '
-            "[cast it, as in cast(d as bigint): one number may be written in several ways]",
+            "[cast it, as in cast(d as bigint): one number may have several texts]",
         ),
         (
             "{file: {path: c.csv}, on: {id: b}, add: [x]}",
-            'on: "id" is binary, which cannot be a key [as a text it can be: hex(b)]',
+            'on: "id" is binary, which cannot be a key [convert it to text: hex(b)]',
         ),
         (
             "{file: {path: c.csv}, on: {k: id}, add: [name]}",
@@ -181,8 +181,8 @@ def test_a_plan_tells_of_its_lookups_and_of_no_password(tmp_path: Path) -> None:
         lookup in sql (url postgresql://****@h/db, table c)
         lookup on k = upper( name ), adds x int
         rows without a match: dropped
-        calls: 10 at a time, 10s each, 3 retries, rows go on as they are answered
-        remembers 10 keys for 1m
+        calls: 10 at a time, 10s each, 3 retries, rows are emitted as calls return
+        caches 10 keys for 1m
     """) in dedent(shown[shown.index("    from a") :].split("    ->")[0])
     before, _ = clauses(plan.part("s"))
     assert before == [

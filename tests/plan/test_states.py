@@ -1,4 +1,4 @@
-"""What `explain` says that a step keeps is what its operator opens."""
+"""The states that `explain` shows are those that the operator of a step opens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.plan.pipelines import SOURCE, over_orders, plan_of
 
 @dataclass
 class Noted:
-    """A state that notes what is opened in it."""
+    """A state that records the states opened in it."""
 
     inner: StepState
     opened: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Noted:
 
 
 def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
-    """The states that the operator of a step opens, when a row comes."""
+    """Return the states that the operator of a step opens when a row arrives."""
     operation = keyed_operation(part)
     assert operation is not None
     state = Noted(MemoryBackend().open(Owner("s", 0, range(8), 8)))
@@ -114,8 +114,8 @@ def test_the_states_that_are_told_are_those_that_are_opened(tmp_path: Path, step
     assert isinstance(part, nodes.Step)
     kept = kept_by(part, 8)
     found = opened(part)
-    told = {state.name: state.shape for state in kept.states} if kept else {}
-    assert told == {name: shape for name, (shape, _) in found.items()}
+    declared = {state.name: state.shape for state in kept.states} if kept else {}
+    assert declared == {name: shape for name, (shape, _) in found.items()}
 
 
 CHANGES = """  mine: {from: orders, key: name, aggregate: {n: count(*)}}

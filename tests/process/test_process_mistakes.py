@@ -54,9 +54,9 @@ def ruled(kind: str, *more: str) -> str:
         ("not_a_class", 'wanted a class, but "not_a_class" is a constant'),
         ("NoMethod", 'class "NoMethod" has no on_row or on_rows | did you mean "on_row"?'),
         ("Both", 'class "Both" has on_row and on_rows | one of them sees all rows'),
-        ("Few", "on_row takes 1 arguments beside self | as in def on_row(self, row, state, out)"),
+        ("Few", "on_row takes 1 arguments besides self | as in def on_row(self, row, state, out)"),
         ("Waiting", 'class "Waiting": on_row is async | operators never wait'),
-        ("Yielding", 'class "Yielding": on_row yields | what goes out is handed to out(...)'),
+        ("Yielding", 'class "Yielding": on_row yields | rows are emitted with out(...)'),
         ("Timers", 'class "Timers" has the timer "alarm" and no on_timer | as in def on_timer'),
     ],
 )
@@ -72,17 +72,17 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         '"c": the key of a map is a single value, and not array<int> | ',
         '"d": time: wanted "event" or "processing", got \'wall\' | ',
         "\"e\": value() got an unexpected keyword argument 'tll' | ",
-        '"f": value(int) is computed | write it with plain words, as in value("bigint", ttl="1h")',
+        '"f": value(int) is computed | write it with literals, as in value("bigint", ttl="1h")',
         "\"g\": value('int', ttl=SECONDS) is computed | "
-        'write it with plain words, as in value("bigint", ttl="1h")',
+        'write it with literals, as in value("bigint", ttl="1h")',
         '"h": time is that of ttl, and there is none | ',
-        '"_i": a state may not be called that | '
-        "not held, held_right, due, waits, and no _ before it",
-        '"held": a state may not be called that | '
-        "not held, held_right, due, waits, and no _ before it",
+        '"_i": a state cannot have this name | '
+        "held, held_right, due, waits and names that begin with _ are reserved",
+        '"held": a state cannot have this name | '
+        "held, held_right, due, waits and names that begin with _ are reserved",
         "\"i\": default: 'none' (str) is no int | ",
-        '"key": a state may not be called that | self.key is something else',
-        '"now": a state may not be called that | self.now is something else',
+        '"key": a state cannot have this name | self.key has another meaning',
+        '"now": a state cannot have this name | self.now has another meaning',
     ]
 
 
@@ -92,24 +92,24 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         (
             "from: a, process: {python: wrong.py:Fine, returns: {k: int}}",
             TIMED,
-            '"process" needs "key" beside it | state and timers belong to a key: key: card',
+            '"process" needs "key" | state and timers belong to a key: key: card',
         ),
         (
             of("Fine"),
             "",
-            "process goes by event time, and its input has none | "
+            "process goes by event time, but its input has none | "
             "set event_time in the source, or order: arrival",
         ),
         (
             of("Clocks", "order: arrival"),
             "",
-            'ttl of "lately" goes by event time, and its input has none | '
+            'ttl of "lately" goes by event time, but its input has none | '
             'set event_time in the source, or time="processing"',
         ),
         (
             f"{of('Fine')}, window: {{tumble: 1m}}",
             TIMED,
-            '"window" stands beside "process" | timers say when something is over',
+            '"window" does not go with "process" | timers take the place of windows',
         ),
         (
             f"{of('Many')}, on_error: skip",
@@ -125,18 +125,18 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         (
             f"{of('Fine')}, route: {{x: k > 1}}",
             TIMED,
-            '"route" stands beside "process" | put it into a step of its own',
+            '"route" does not go with "process" | put it into a step of its own',
         ),
         (
             "connect: {left: a, right: b}, key: k",
             TIMED,
-            '"connect" needs "process" beside it',
+            '"connect" needs "process"',
         ),
         (
             "connect: {left: a, right: b}, key: k, where: k > 1,"
             " process: {python: wrong.py:Fine, returns: {k: int}}",
             TIMED,
-            '"where" stands beside "connect" | put it into a step before, one for each input',
+            '"where" does not go with "connect" | put it into an earlier step, one for each',
         ),
         (
             "connect: {left: a, right: b}, key: k,"
@@ -162,17 +162,17 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         (
             ruled("RulesOut"),
             TIMED,
-            "on_rule takes 3 arguments beside self | as in def on_rule(self, rule, state): ...",
+            "on_rule takes 3 arguments besides self | as in def on_rule(self, rule, state): ...",
         ),
         (
             ruled("RulesYield"),
             TIMED,
-            'class "RulesYield": on_rule yields | nothing goes out of a rule: on_row says what',
+            'class "RulesYield": on_rule yields | on_rule emits no rows: on_row applies',
         ),
         (
             ruled("Sharing").replace("from: a", "connect: {left: a, right: b}"),
             TIMED,
-            '"broadcast" stands beside "connect" | a class has two inputs, or one',
+            '"broadcast" does not go with "connect" | a class has two inputs, or one',
         ),
         (
             ruled("SharesWrong"),
@@ -182,62 +182,62 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         (
             ruled("SharesWrong"),
             TIMED,
-            """state "most": shared('int') shares no state | as in shared(value("bigint"))""",
+            """state "most": shared('int') declares no shared state | as in shared(value(""",
         ),
         (ruled("SharesWrong"), TIMED, 'state "least": unknown type "nit" (did you mean "int"?)'),
         (
             of("Sharing"),
             TIMED,
-            'state "most" is shared, and the step has no broadcast | broadcast: {rules: ...}',
+            'state "most" is shared, but the step has no broadcast | broadcast: {rules: ...}',
         ),
-        (of("SharesNothing"), TIMED, "has on_rule, and the step no broadcast | broadcast: {"),
+        (of("SharesNothing"), TIMED, "has on_rule, but the step has no broadcast | broadcast: {"),
         (
             ruled("Sharing", "on: a.k = b.k"),
             TIMED,
-            'broadcast: "on" stands beside "process" | on_rule is handed every rule',
+            'broadcast: "on" does not go with "process" | on_rule receives every rule',
         ),
         (
             ruled("Sharing", "keep: {ttl: 1s}"),
             TIMED,
-            'broadcast: "keep" stands beside "process" | on_rule says what is kept',
+            'broadcast: "keep" does not go with "process" | on_rule decides what is stored',
         ),
         (
             ruled("Sharing", "late_to: late"),
             TIMED,
-            'broadcast: "late_to" stands beside "process" | it belongs to process: {late_to: ...}',
+            'broadcast: "late_to" does not go with "process" | it belongs to process: {late_to:',
         ),
         (
             f"{ruled('Sharing')}, where: k > 1",
             TIMED,
-            '"where" stands beside "broadcast" | put it into a step before, one for each input',
+            '"where" does not go with "broadcast" | put it into an earlier step, one for each',
         ),
         (
             "from: a, broadcast: {rules: b}",
             TIMED,
-            'broadcast needs "on", or "process" beside it | on: rules.country = country says which',
+            'broadcast needs "on", or "process" in the same step | on: rules.country = country',
         ),
         (
             ruled("Sharing"),
             "",
-            'process goes by event time, and "a" has none | set event_time in the source',
+            'process goes by event time, but "a" has none | set event_time in the source',
         ),
         (
             ruled("Sharing").replace("from: a", "from: b").replace("rules: b", "rules: a"),
             "",
-            'process goes by event time, and "a" has none | set event_time in the source',
+            'process goes by event time, but "a" has none | set event_time in the source',
         ),
         (
             "from: b, key: k, broadcast: {rules: a}, process: {python: wrong.py:SharesFading,"
             " returns: {k: int}, order: arrival}",
             "",
-            'ttl of "lately" goes by event time, and "a" has none | '
+            'ttl of "lately" goes by event time, but "a" has none | '
             'set event_time in the source, or time="processing"',
         ),
         (
             "connect: {left: a, right: b}, key: k,"
             " process: {python: wrong.py:Fine, returns: {k: int}}",
             TIMED,
-            'key "k" is int in "a", and bigint in "b" | cast one of them in a step before',
+            'key "k" is int in "a", but bigint in "b" | cast one of them in an earlier step',
         ),
         (
             "from: a, key: k, late_to: late, process: {python: wrong.py:Fine, returns: {k: int}}",

@@ -144,5 +144,5 @@ class TestMistakesOfUsers:
         self, tmp_path: Path
     ) -> None:
         bodies = {"STATE": '"n": "bigint"}\n    state = {**state, "m": "bigint"'}
-        with pytest.raises(AssertionError, match="has to stand there as plain text"):
+        with pytest.raises(AssertionError, match="is computed, but must be a literal"):
             failure(tmp_path, "window: {tumble: 5s}", **bodies)

@@ -1,6 +1,6 @@
-"""The nodes of the plan: sources, steps and sinks, the streams between them, what each step does.
+"""The nodes of the plan: sources, steps and sinks, their streams, and the operations of steps.
 
-A step is a list of operations over the rows of its one stream (several inputs are first united);
+A step is a list of operations over the rows of one stream (several inputs are united first);
 its outputs are streams with a name, a schema and a kind. Everything is immutable and refers to
 other parts by name.
 """

@@ -1,4 +1,4 @@
-"""What has two inputs that are no union."""
+"""Operations with two inputs."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ JoinType: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two inputs of a join: by what its rows meet those of the other, and their columns.
+    """One of the two inputs of a join: its key and its columns.
 
-    `key` is over the columns that come in; both sides have keys of the same types, in their order.
-    A null in a key equals nothing. `columns` are those that are kept, under the names that they
-    have behind the join: no two of both sides have the same.
+    `key` is over the input columns; the keys of both sides have the same types in the same order. A
+    null in a key equals nothing. `columns` are those in the output of the join, under names that
+    are unique over both sides.
     """
 
     name: str
-    """The name before the dot in the texts of the join."""
+    """The name before the dot in expressions of the join."""
     key: tuple[Computed, ...]
     columns: tuple[Computed, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Rows of two inputs with equal keys, side by side; `semi` and `anti` have the left one's only.
+    """A join of the rows of two inputs with equal keys; `semi` and `anti` emit left rows only.
 
-    `only` says which of the pairs are meant, over the columns of both.
+    `only` is a further condition, over the columns of both.
     """
 
     left: Side
@@ -39,15 +39,15 @@ class Join:
     matching: Matching
     only: Filter | None
     text: str
-    """What was said under `on`."""
+    """The text of `on`."""
     late_to: tuple[str | None, str | None] = (None, None)
-    """The streams of left and right rows that came too late."""
+    """The streams of late left and right rows."""
     timed: bool = True
     """Whether its rows have an event time, as those of both inputs do."""
 
     @property
     def may_be_late(self) -> bool:
-        """Whether rows can come too late to meet others."""
+        """Whether rows can arrive too late to match others."""
         match self.matching:
             case Changing() | Within(least_us=None):
                 return False
@@ -61,9 +61,9 @@ class Join:
 
     @property
     def keys(self) -> tuple[tuple[Computed, ...], tuple[Computed, ...]]:
-        """By what the rows of each input are dealt out."""
+        """The keys by which the rows of each input are partitioned."""
         return self.left.key, self.right.key
 
 
 TwoSided: TypeAlias = Join
-"""What has two inputs that are no union; it is the first operation of its step."""
+"""An operation with two inputs; it is the first operation of its step."""

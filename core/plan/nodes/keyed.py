@@ -1,4 +1,4 @@
-"""What steps do to rows by their key: each of these keeps state."""
+"""Keyed operations: operations on the rows of each key, with state."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 BOUNDS = ("window_start", "window_end")
-"""The columns that windows with a start and an end add."""
+"""The columns added by windows with a start and an end."""
 
 RANK = "rank"
-"""The column that `top` adds."""
+"""The column added by `top`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """A column that an aggregating step adds: its name, its expression, and how it was said."""
+    """A column that an aggregation adds: its name, its expression, and the text of that."""
 
     name: str
     expression: AggregateExpression
@@ -36,9 +36,9 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One row a key and window; without a window a row for each change of a key.
+    """An aggregation: one row per key and window; without a window, one per change of a key.
 
-    Its rows have the key's columns, `window_start` and `window_end` where windows have them, then
+    Output rows have the key's columns, `window_start` and `window_end` if windows have them, then
     the aggregates. `having` reads these columns.
     """
 
@@ -48,7 +48,7 @@ class Aggregate:
     having: Filter | None = None
     ttl: Ttl | None = None
     changes: tuple[str, ...] | None = None
-    """The key of the changes that it reads; None where it reads facts."""
+    """The key of the changes that it reads; None if it reads append-only rows."""
 
     @property
     def needs_order(self) -> bool:
@@ -59,27 +59,27 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A user's function over the rows of each key and window.
+    """A user-defined function over the rows of each key and window.
 
-    Its rows have the key's columns, `window_start` and `window_end` where windows have them, then
-    the columns that it returns.
+    Output rows have the key's columns, `window_start` and `window_end` if windows have them, then
+    the columns that the function returns.
     """
 
     key: tuple[Computed, ...]
     window: Window
     code: UserCode
     of: Schema
-    """The columns that the function is handed."""
+    """The columns that are passed to the function."""
     returns: Schema
 
     @property
     def ttl(self) -> None:
-        """A window is forgotten when it is over."""
+        """None: a window is dropped when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What `top` ranks by."""
+    """An expression that `top` ranks by, with its direction."""
 
     value: Typed
     descending: bool
@@ -97,36 +97,36 @@ class Top:
     by: tuple[Ranking, ...]
     ttl: Ttl | None = None
     columns: frozenset[str] | None = None
-    """The columns that are kept of a row, because they are read; None: all that it comes with."""
+    """The columns of a row that are stored, because they are read; None: all input columns."""
     changes: tuple[str, ...] | None = None
-    """The key of the changes that it reads; None where it reads facts."""
+    """The key of the changes that it reads; None if it reads append-only rows."""
 
     def keeps(self, column: str) -> bool:
-        """Whether a column of its rows is kept."""
+        """Whether a column of its rows is stored."""
         return self.columns is None or column in self.columns or column in HIDDEN
 
 
 @dataclass(frozen=True, slots=True)
 class Dedup:
-    """One row a key: the first that came, or the last, which replaces those before it."""
+    """One row per key: the first, or the last, which replaces the rows before it."""
 
     key: tuple[Computed, ...]
     keep: Literal["first", "last"]
     ttl: Ttl | None = None
     in_time: bool = False
-    """Whether it goes by event time: rows wait until the watermark has passed them."""
+    """Whether the order is event time: rows wait until the watermark has passed them."""
     late_to: str | None = None
     columns: frozenset[str] | None = None
-    """The columns of rows that wait, because they are read; None: all that they come with."""
+    """The columns of waiting rows that are stored, because they are read; None: all of them."""
 
     def keeps(self, column: str) -> bool:
-        """Whether a column of its rows is kept."""
+        """Whether a column of its rows is stored."""
         return self.columns is None or column in self.columns or column in HIDDEN
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A user's class as `process` runs it: what it puts out, and what it keeps of a key."""
+    """A user-defined class as `process` runs it: its outputs and its states."""
 
     file: str
     name: str
@@ -134,43 +134,43 @@ class Body:
     outputs: tuple[tuple[str, Schema], ...]
     """The named outputs, with their columns."""
     in_time: bool
-    """Whether rows come in the order of their event time, for which they wait."""
+    """Whether rows are passed in the order of event time, for which they wait."""
     states: tuple[tuple[str, Declared], ...]
-    """Its states and timers by their names, in the order in which it declares them."""
+    """Its states and timers by name, in the order of their declaration."""
 
     @property
     def waits_for_clock(self) -> bool:
-        """Whether something of it goes by the wall clock."""
+        """Whether any of its states or timers uses the wall clock."""
         return any(said.processing for _, said in self.states)
 
     @property
     def timers(self) -> tuple[tuple[str, Declared], ...]:
-        """Its timers."""
+        """The timers among its states."""
         return tuple((name, said) for name, said in self.states if said.kind is StateKind.TIMER)
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A user's class over the rows of each key."""
+    """A user-defined class over the rows of each key."""
 
     key: tuple[Computed, ...]
     columns: Schema
-    """The columns that rows come with."""
+    """The input columns."""
     timed: bool
     body: Body
     late_to: str | None = None
 
     @property
     def window(self) -> None:
-        """It has none."""
+        """None: it has no window."""
 
     @property
     def ttl(self) -> None:
-        """Each of its states has its own."""
+        """None: each of its states has its own ttl."""
 
 
 Windowed: TypeAlias = Aggregate | Apply | Top
-"""What may be done with the rows of a key and window."""
+"""An operation on the rows of a key and window."""
 
 Keyed: TypeAlias = Aggregate | Apply | Top | Dedup | Process
-"""What keeps state by key; its step reads rows that were hashed by that key."""
+"""An operation with keyed state; its step reads rows that are hashed by its key."""

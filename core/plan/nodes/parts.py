@@ -1,4 +1,4 @@
-"""Sources, steps and sinks, the edges between them, and the tasks that they are laid out in."""
+"""Sources, steps and sinks, the edges between them, and the tasks that run them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Operation: TypeAlias = Explode | Filter | Project | Map | Lookup | Route | Keyed
 
 
 def body_of(operation: Operation) -> Body | None:
-    """The user's class that an operation runs, if it runs one."""
+    """Return the user-defined class that an operation runs, if it runs one."""
     match operation:
         case Process(body=body) | Join(matching=Connected(body=body)):
             return body
@@ -31,7 +31,7 @@ Exchange: TypeAlias = Literal["forward", "hash", "rebalance", "broadcast"]
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A stream on its way to a consumer, and how its rows are spread over the subtasks there."""
+    """A stream to a consumer, and the distribution of its rows over the consumer's subtasks."""
 
     stream: str
     producer: str
@@ -39,12 +39,12 @@ class Edge:
     exchange: Exchange
     key: tuple[Computed, ...] = ()
     side: int = 0
-    """Which of the inputs of a step with two of them: 0 the left one, 1 the right one."""
+    """The input of a step with two inputs: 0 is the left one, 1 the right one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How records are written, with the options that were given for it."""
+    """A record format, with the options that were given for it."""
 
     name: str
     options: Part | None
@@ -55,10 +55,10 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows come from.
+    """An input of the plan.
 
-    `columns` are the ones that are decoded: those that the plan needs, and those that are `checked`
-    because the user declared them `not null`.
+    `columns` are the decoded columns: those that the plan needs, and those in `checked`, which the
+    user declared `not null`.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Inputs, united where there are several; the operations in order; the streams that result."""
+    """A transformation: its inputs (a union, if several), operations in order, and outputs."""
 
     name: str
     inputs: tuple[str, ...]
@@ -86,17 +86,17 @@ class Step:
     outputs: tuple[Stream, ...]
     parallelism: int
     asides: frozenset[str] = frozenset()
-    """The outputs that are not its result: rows that failed, and rows that came too late."""
+    """The side outputs: failed rows, late rows, and rows without a match."""
 
     @property
     def rows(self) -> tuple[Stream, ...]:
-        """The outputs that are its result."""
+        """The outputs without the side outputs."""
         return tuple(stream for stream in self.outputs if stream.name not in self.asides)
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where rows go."""
+    """An output of the plan."""
 
     name: str
     input: str
@@ -113,7 +113,7 @@ PlanPart: TypeAlias = Source | Step | Sink
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Parts that run as one: joined by forward edges, with nobody else reading in between."""
+    """Parts that are chained: connected by forward edges, without other readers in between."""
 
     parts: tuple[str, ...]
     parallelism: int
@@ -121,7 +121,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole pipeline. Parts are in an order in which every input comes before its reader."""
+    """The whole pipeline. Parts are in topological order: every input is before its reader."""
 
     name: str
     key_groups: int
@@ -133,12 +133,12 @@ class Plan:
         return iter(self.parts)
 
     def part(self, name: str) -> PlanPart:
-        """The part of that name."""
+        """Return the part of that name."""
         return next(part for part in self.parts if part.name == name)
 
     @property
     def streams(self) -> Mapping[str, Stream]:
-        """Every stream by its name."""
+        """Every stream, by name."""
         return {
             stream.name: stream
             for part in self.parts

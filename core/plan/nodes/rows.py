@@ -1,4 +1,4 @@
-"""What steps do to rows one by one."""
+"""Stateless operations: operations on single rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.core.types import Field, Schema
 
 @dataclass(frozen=True, slots=True)
 class Explode:
-    """A row for each element of an array; `outer` keeps rows whose array is empty or null."""
+    """One row for each element of an array; `outer` keeps rows whose array is empty or null."""
 
     name: str
     array: Typed
@@ -21,7 +21,7 @@ class Explode:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Keeps the rows for which the condition is true."""
+    """The rows for which a condition is true."""
 
     condition: Typed
     text: str
@@ -29,7 +29,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The columns of the output, all read from the input; `clause`, `text` are how it was said."""
+    """The output columns, all computed from the input; `clause` and `text` are as written."""
 
     clause: Literal["select", "with", "drop"]
     columns: tuple[Computed, ...]
@@ -38,7 +38,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A column of the output: its name, what it is, and how that was said, where it was."""
+    """An output column: its name, its value, and the text of that, if it was written."""
 
     name: str
     value: Typed
@@ -47,7 +47,7 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A user's Python function over batches or rows, with the columns it declares to return."""
+    """A user-defined Python function over batches or rows, with the declared columns it returns."""
 
     file: str
     function: str
@@ -58,7 +58,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A row goes to the first branch whose condition is true, else to `else`."""
+    """Named outputs: a row goes to the first branch whose condition is true, else to `else`."""
 
     branches: tuple[tuple[str, Typed, str], ...]
     """Name, condition and text of each branch, in the order written."""
@@ -66,7 +66,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A column that a lookup adds, and the column of the table that it is."""
+    """A column that a lookup adds, and its name in the table."""
 
     field: Field
     column: str
@@ -74,20 +74,20 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Columns of a table beside the rows: those of its row whose columns equal the key.
+    """The columns of a table, added to rows with the same key.
 
-    A call is given up after `timeout_us`, and tried again `retries` times; so many of them at most
-    wait for their answer at a time. Answers for `cache_rows` keys are kept, each for `cache_us`.
+    A call fails after `timeout_us`, and is retried `retries` times; at most `concurrency` calls are
+    pending at a time. Answers for `cache_rows` keys are cached, each for `cache_us`.
     """
 
     connector: str
     options: Part
     on: tuple[Computed, ...]
-    """The key, each part of it under the name that the table's column has."""
+    """The key; each column has its name in the table."""
     add: tuple[Found, ...]
     on_miss: Literal["null", "drop", "fail", "to"]
     missed: str = ""
-    """The stream of rows that the table has nothing for."""
+    """The stream of rows without a match."""
     timeout_us: int = 10_000_000
     retries: int = 3
     concurrency: int = 10
@@ -97,10 +97,10 @@ class Lookup:
 
     @property
     def keys(self) -> Schema:
-        """The table's columns that it is asked by."""
+        """The columns of the table by which it is queried."""
         return Schema(tuple(Field(c.name, c.value.type, nullable=False) for c in self.on))
 
     @property
     def added(self) -> Schema:
-        """The columns that it adds, as they are called here."""
+        """The columns that it adds, under their output names."""
         return Schema(tuple(found.field for found in self.add))

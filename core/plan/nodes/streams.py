@@ -1,4 +1,4 @@
-"""Streams: rows that go from one part to others, and whether they are facts or changes."""
+"""Streams between parts, and their kinds: append-only rows, or a changelog of upserts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.core.types import BOOLEAN, Field, Schema
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """The kind of a stream whose rows are facts: each is new, none takes another back."""
+    """The kind of an append-only stream: each row is new, and none retracts another."""
 
     def __str__(self) -> str:
         return "append"
@@ -19,15 +19,15 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """The kind of a stream whose rows replace the earlier row of the same key.
+    """The kind of a changelog stream: each row replaces the earlier row of its key.
 
-    `deletes`: some of its rows only take the earlier one back.
+    `deletes`: some rows only retract the earlier row.
     """
 
     key: tuple[str, ...]
     deletes: bool = False
     fixed: frozenset[str] = field(default=frozenset(), compare=False)
-    """Columns that depend on nothing but the key: a row keeps their values when it changes."""
+    """Columns that depend only on the key: a change of a row does not change their values."""
 
     def __str__(self) -> str:
         return f"upsert({', '.join(self.key)}){' with deletes' if self.deletes else ''}"
@@ -38,19 +38,19 @@ Kind: TypeAlias = Append | Upsert
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Rows that go from one part to others, under the name that `from:` uses."""
+    """The rows that one part sends to others, under the name that `from:` uses."""
 
     name: str
     schema: Schema
     kind: Kind
     timed: bool
-    """Whether the rows carry an event time, and watermarks run beside them."""
+    """Whether the rows carry an event time, and the stream carries watermarks."""
     ordered: bool = False
-    """Whether the rows carry their place in the order of all rows, because a reader needs it."""
+    """Whether the rows carry their row order, because a reader needs it."""
 
     @property
     def written(self) -> Schema:
-        """The columns that sinks write: with `_delete` where rows may take earlier ones back."""
+        """The columns that sinks write: with `_delete` if rows may retract earlier ones."""
         if isinstance(self.kind, Upsert) and self.kind.deletes:
             return Schema((*self.schema, Field(DELETE, BOOLEAN, nullable=False)))
         return self.schema

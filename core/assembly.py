@@ -1,4 +1,4 @@
-"""A plan's tasks as subtasks that can run: channels between them, operators and ends inside."""
+"""Construction of a plan's subtasks: their operators, connectors, and the channels between them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from headrace.core.task import Flow, Foot, relay
 from headrace.core.timing import timing
 
 TOGETHER = 2
-"""The states of so many subtasks are restored at a time."""
+"""The number of subtasks whose states are restored at the same time."""
 
 
 @dataclass(slots=True)
 class Subtask:
-    """One of the subtasks of a task: what it is made of, and its life."""
+    """One subtask of a task: its components, and the coroutine that runs it."""
 
     id: SubtaskId
     task: nodes.Task
@@ -44,16 +44,16 @@ class Subtask:
     flow: Flow
     gate: Gate | None
     inputs: tuple[tuple[str, int], ...]
-    """Of each channel of the gate the stream that comes through it, and on which side."""
+    """The stream and the side of each channel of the gate."""
     intake: Intake | None
     now_us: Callable[[], int]
     lookup: Relay | None = None
-    """What waits behind the gate for what its first step looks up."""
+    """Runs the subtask if its first step is a lookup."""
     keeps_end: bool = False
-    """Whether states are kept when it ends: most often nobody would read them."""
+    """Whether the final snapshot includes the states; a job that is not drained never reads them."""
 
     async def run(self) -> Snapshot:
-        """From the first element to the end; what it is then."""
+        """Process all elements, from the first to the end; return the final snapshot."""
         if self.intake is not None:
             await self.intake.pump()
         elif self.lookup is not None:
@@ -62,7 +62,7 @@ class Subtask:
             assert self.gate is not None
             await relay(self.gate, self.inputs, self.flow, self.now_us)
         if self.flow.freezer is not None:
-            # What it has a part in is told before its end is.
+            # Its part in a checkpoint must be reported before its end is.
             await self.flow.freezer.ready()
         snapshot = await self.flow.snapshot(self.intake.splits if self.intake else None)
         if not self.keeps_end or self.flow.freezer is None:
@@ -71,7 +71,7 @@ class Subtask:
         return replace(snapshot, states=await self.flow.freezer.stored())
 
     async def close(self) -> None:
-        """Drop what was written since it was last prepared."""
+        """Release the states and the writer; output that was not prepared is dropped."""
         if self.flow.freezer is not None:
             await self.flow.freezer.close()
         if self.flow.foot.writer is not None:
@@ -80,7 +80,7 @@ class Subtask:
 
 
 class Assembly:
-    """All subtasks of a plan within one process."""
+    """Builds all subtasks of a plan within one process."""
 
     def __init__(
         self,
@@ -94,9 +94,9 @@ class Assembly:
         aligned: bool = True,
         changed: Collection[str] = (),
     ) -> None:
-        """With a store, subtasks have parts in checkpoints; `aligned`: each exactly once.
+        """Without a store, subtasks take no part in checkpoints. `aligned`: exactly once.
 
-        `changed`: the steps that keep something else than what is restored of them.
+        `changed`: the steps whose restored states must be migrated to the changed pipeline.
         """
         self.plan = plan
         self._ends = ends
@@ -124,9 +124,9 @@ class Assembly:
         return self._channels
 
     def subtasks(self, tell: Callable[[ToCoordinator], None], restored: Restored) -> list[Subtask]:
-        """Every subtask, ready to run; `tell` takes what it has to say to the coordinator.
+        """Build every subtask, ready to run; `tell` sends messages to the coordinator.
 
-        With states to restore it reads a disk. Raises SnapshotError.
+        Restoring states reads from a disk. Raises SnapshotError.
         """
         all_ = [(id, task) for task, ids in by_task(self.plan) for id in ids]
         compiled = self._compiled(all_, self._thawed(restored))
@@ -142,7 +142,7 @@ class Assembly:
         subtasks: Sequence[tuple[SubtaskId, nodes.Task]],
         thawed: Mapping[str, tuple[Frozen, ...]],
     ) -> list[Compiled]:
-        """The operators of each; where there are states to restore, of several at a time."""
+        """Build the operators of each subtask, several at a time if there are states to restore."""
 
         def compiled(subtask: tuple[SubtaskId, nodes.Task]) -> Compiled:
             id, task = subtask
@@ -157,7 +157,7 @@ class Assembly:
             return list(pool.map(compiled, subtasks))
 
     def _thawed(self, restored: Restored) -> dict[str, tuple[Frozen, ...]]:
-        """The states of a checkpoint, by step."""
+        """Return the states of the restored checkpoint, by step."""
         backend, store = self._setting.backend, self._store
         if store is None:
             return {}
@@ -169,7 +169,7 @@ class Assembly:
     def _fitted(self, step: str, thawed: Iterable[Frozen]) -> Iterable[Frozen]:
         if step not in self._changed:
             return thawed
-        # Loaded when a pipeline was changed, with all that aggregates.
+        # Loaded only for a changed pipeline, because it loads all aggregates.
         from headrace.core.operators.fitted import fitted
 
         return [fitted(self.plan.part(step), self.plan, each) for each in thawed]
@@ -230,7 +230,7 @@ class Assembly:
         )
 
     def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[tuple[str, int], ...], Gate]:
-        """The channels into a subtask, each with its stream and side."""
+        """Build the gate of a subtask, with the stream and the side of each of its channels."""
         edges, streams = self.plan.edges, self.plan.streams
         into = [
             (edges[at], channel)

@@ -136,7 +136,7 @@ def test_a_function_of_the_user(tmp_path: Path, returns: str, told: int | None) 
         ("rows['at']", "marks.py:told must return a datetime or None, got Series"),
         (
             "datetime.max.replace(tzinfo=timezone(timedelta(hours=-2)))",
-            "marks.py:told returned 9999-12-31 23:59:59.999999-02:00, which is no time of the",
+            "marks.py:told returned 9999-12-31 23:59:59.999999-02:00, which is not within the",
         ),
     ],
 )

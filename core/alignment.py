@@ -9,9 +9,9 @@ An input at MAX_WATERMARK_US holds nothing back and does not count, whether its 
 not. While all remaining inputs are idle, the combined watermark does not advance to that maximum.
 
 Barriers. With aligned checkpoints (exactly once), barrier n blocks its input until barrier n has
-arrived on all inputs; otherwise (at least once) it blocks nothing. A finished input counts as having
-sent every barrier and the last watermark. The choice of the next input never depends on what the
-inputs hold, so alignment over bounded channels cannot deadlock.
+arrived on all inputs; otherwise (at least once) it blocks nothing. A finished input counts as
+having sent every barrier and the last watermark. The choice of the next input never depends on the
+contents of the inputs, so alignment over bounded channels cannot deadlock.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Subtask:
     lookup: Relay | None = None
     """Runs the subtask if its first step is a lookup."""
     keeps_end: bool = False
-    """Whether the final snapshot includes the states; a job that is not drained never reads them."""
+    """Whether the final snapshot includes the states; only a job that is drained needs them."""
 
     async def run(self) -> Snapshot:
         """Process all elements, from the first to the end; return the final snapshot."""

@@ -5,8 +5,8 @@ nothing is ever stuck. The receiver takes everything queued before the next barr
 batch, then the last watermark. Under load batches grow, and more rows share the cost of a call;
 when idle, a single row passes at once. Backpressure is the share of time that senders wait.
 
-So a watermark may arrive after rows that were sent later, but never after a barrier sent later. That
-makes fewer rows late, never more. Otherwise no batch could grow where each is followed by a
+So a watermark may arrive after rows that were sent later, but never after a barrier sent later.
+That makes fewer rows late, never more. Otherwise no batch could grow where each is followed by a
 watermark.
 """
 

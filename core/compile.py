@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The share of one subtask in its task: its index, its key groups, and the states to restore."""
+    """The share of one subtask in its task: its index, key groups, and states to restore."""
 
     index: int
     parallelism: int

@@ -110,7 +110,7 @@ class SourceSide:
     to_end: str = ""
     """The hint for users on how to give the source an end."""
     replays: bool = True
-    """Whether it can be read again from a position; if not, a job cannot resume from a checkpoint."""
+    """Whether it can be read again from a position, which resuming from a checkpoint needs."""
     holds_back: Callable[[Part], bool] = lambda _: False
     """Whether unread splits, perhaps many, hold event time back."""
     look: Callable[[nodes.Source, Surroundings], Awaitable[str]] | None = None

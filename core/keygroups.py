@@ -48,7 +48,7 @@ def encoded(keys: pl.DataFrame) -> pl.Series:
 
 
 def _written(column: pl.Series) -> pl.Series:
-    """Encode a column as `_encode_expr` does, in half the time: texts of lengths are precomputed."""
+    """Encode a column as `_encode_expr` does, in half the time, with precomputed length texts."""
     import polars as pl
 
     if column.dtype.is_integer() or column.dtype == pl.String:

@@ -52,9 +52,10 @@ def render(problem: Problem, paint: Paint = plain) -> str:
 
 def _hint(problem: Problem) -> str:
     """Return the hint, with the value that replaced a `${...}` unless the message shows it."""
-    put = problem.place.replaced if problem.place else ""
-    said = not put or put in problem.message
-    return problem.hint if said else "; ".join(filter(None, [problem.hint, f"the value here is {put}"]))
+    value = problem.place.replaced if problem.place else ""
+    if not value or value in problem.message:
+        return problem.hint
+    return "; ".join(filter(None, [problem.hint, f"the value here is {value}"]))
 
 
 def size(bytes: int) -> str:

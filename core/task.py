@@ -80,7 +80,7 @@ class Foot:
 
 @dataclass(slots=True)
 class Flow:
-    """The operators and the output of a subtask; its input passes rows and control elements here."""
+    """The operators and the output of a subtask; its input passes elements here."""
 
     chain: Chain | None
     foot: Foot

@@ -1,4 +1,4 @@
-"""A lookup of rows that are all there: ask for their keys, and wait until all are answered."""
+"""The lookup of a bounded set of rows: request their keys, and wait for all answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def looked_up(stage: Stage, asked: Asked, frame: pl.DataFrame) -> list[Output]:
-    """What goes on of the rows. Raises ConnectorError."""
+    """Return the output of the rows. Raises ConnectorError."""
     import polars as pl
 
     if not frame.height:

@@ -136,7 +136,8 @@ cache: {{rows: 10, ttl: 1m}}
     assert job.rows() == [("FR", 3.5), ("IT", None), ("FR", 3.5)] * 2
     assert counts.bad == 4
     dead = str(pl.concat(job.memory.outputs["dead"]).rows())
-    assert dead.count("the table has several rows for land = DE: a lookup needs one row a key") == 4
+    error = "the table has several rows for land = DE: a lookup needs one row per key"
+    assert dead.count(error) == 4
 
 
 def test_what_is_not_there_is_told_at_the_start(tmp_path: Path, url: str) -> None:

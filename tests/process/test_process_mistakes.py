@@ -75,7 +75,7 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         '"f": value(int) is computed | write it with plain words, as in value("bigint", ttl="1h")',
         "\"g\": value('int', ttl=SECONDS) is computed | "
         'write it with plain words, as in value("bigint", ttl="1h")',
-        '"h": time is that of ttl, and there is none | ',
+        '"h": time applies only together with ttl | ',
         '"_i": a state may not be called that | '
         "not held, held_right, due, waits, and no _ before it",
         '"held": a state may not be called that | '

@@ -19,7 +19,7 @@ class Fraud(Process):
 
     def on_row(self, row: Payment, state: Fraud, out: Out) -> None:
         if state.last_small and row.v > 500:
-            out(k=row.k, why="a large payment behind a small one")
+            out(k=row.k, why="a large payment after a small one")
             out.audit(k=row.k)
         state.last_small = row.v < 1
         state.forget = self.event_time + timedelta(seconds=20)
@@ -40,7 +40,7 @@ def test_a_class_is_tried_with_literals() -> None:
     trial.row(k="a", v=900, at=at(10))
     assert trial.out == []
     trial.watermark("2026-01-31T08:00:30")
-    assert trial.out == [{"k": "a", "why": "a large payment behind a small one"}]
+    assert trial.out == [{"k": "a", "why": "a large payment after a small one"}]
     assert trial.outputs["audit"] == [{"k": "a"}]
     assert trial.state("a").last_small is False
     assert trial.timers("a") == {"forget": at(30)}

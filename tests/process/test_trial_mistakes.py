@@ -269,10 +269,10 @@ def test_rows_of_a_class_have_its_columns_only() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"key": []}, "state and timers belong to a key: say its columns"),
+        ({"key": []}, "state and timers belong to a key: give its columns"),
         ({"key": "tags"}, 'key "tags": wanted a single value, got array<string>'),
         ({"order": "arival"}, 'order: wanted "event_time" or "arrival", got "arival"'),
-        ({"event_time": "k"}, 'the event time "k" is a timestamp, and not string'),
+        ({"event_time": "k"}, 'event_time: "k" must be a timestamp, got string'),
         (
             {"rows": None, "left": ROWS, "right": {**ROWS, "k": "int"}},
             'key "k" is string on the left, and int on the right',

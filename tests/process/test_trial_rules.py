@@ -259,11 +259,11 @@ def test_a_rule_does_nothing_to_a_key(body: str) -> None:
 
 
 def test_a_trial_says_what_it_has() -> None:
-    with pytest.raises(TypeError, match="say the columns of rules"):
+    with pytest.raises(TypeError, match="give the columns of rules"):
         Trial(Limits, key="k", rows=ROWS, returns={"k": "string"}).rule(k="a")
-    with pytest.raises(TypeError, match="rules write: say the columns of rules"):
+    with pytest.raises(TypeError, match="rules write: give columns of rules"):
         Trial(Limits, key="k", rows=ROWS, returns={"k": "string"}, event_time="at")
-    with pytest.raises(ValueError, match='no column "at" to be the event time'):
+    with pytest.raises(ValueError, match='event_time: there is no column "at"'):
         trial_of(Limits, rules={"k": "string"})
-    with pytest.raises(TypeError, match="say left and right columns for two"):
+    with pytest.raises(TypeError, match="give left and right columns for two"):
         trial_of(Limits).right(k="a")

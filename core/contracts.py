@@ -354,9 +354,9 @@ class Table(Protocol):
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of these keys, which are distinct and not null.
 
-        The first column is `FOUND_AT`, the index in `keys` of each row's key; then come the added
-        columns, with their types. Keys without a row are left out. The call is cancelled when it
-        takes too long. Raises ConnectorError.
+        The first column is `LOOKUP_KEY_INDEX`, the index in `keys` of each row's key; then come the
+        added columns, with their types. Keys without a row are left out. The call is cancelled when
+        it takes too long. Raises ConnectorError.
         """
         ...
 

@@ -126,10 +126,10 @@ class Runs(Protocol):
 
 
 class Table(Protocol):
-    """One row per key. Every frame has KEY (never null), the opened columns, perhaps UNTIL."""
+    """One row per key. Every frame has KEY (never null), the opened columns, perhaps EXPIRY."""
 
     def find(self, keys: pl.Series) -> pl.DataFrame:
-        """Return the rows of these keys, in the order of the keys, with ASKED.
+        """Return the rows of these keys, in the order of the keys, with KEY_INDEX.
 
         Keys without a row are left out.
         """
@@ -151,7 +151,7 @@ class Table(Protocol):
         ...
 
     def forget(self, now_us: int) -> None:
-        """Expire the rows whose UNTIL is before `now_us`: `find` never returns them again."""
+        """Expire the rows whose EXPIRY is before `now_us`: `find` never returns them again."""
         ...
 
     def owed(self, now_us: int) -> int:
@@ -289,7 +289,7 @@ class StepState(Protocol):
     def table(
         self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
     ) -> Table:
-        """Open a table. `columns` has all columns but KEY and UNTIL.
+        """Open a table. `columns` has all columns but KEY and EXPIRY.
 
         A row belongs to the key group of its KEY. If KEY contains more than the step's key, such as
         a key and a number, `group` names the columns of the step's key; () is the empty key.

@@ -259,7 +259,7 @@ def test_a_rule_does_nothing_to_a_key(body: str) -> None:
 
 
 def test_a_trial_says_what_it_has() -> None:
-    with pytest.raises(TypeError, match="give the columns of rules"):
+    with pytest.raises(TypeError, match="give columns of rules"):
         Trial(Limits, key="k", rows=ROWS, returns={"k": "string"}).rule(k="a")
     with pytest.raises(TypeError, match="rules write: give columns of rules"):
         Trial(Limits, key="k", rows=ROWS, returns={"k": "string"}, event_time="at")

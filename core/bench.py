@@ -28,8 +28,8 @@ class Pace:
 
     User code may be slow even for one row. In a call with few rows, most of the time is the fixed
     cost of a call, so a measurement only bounds the cost per row: at most, all of the time was the
-    rows'; at least, all but LONG_KERNEL_S. The estimate moves only as far as these bounds force it. It
-    never falls below the cost at which LARGE_KERNEL_ROWS rows are worth a thread.
+    rows'; at least, all but LONG_KERNEL_S was. The estimate moves only as far as these bounds force
+    it. It never falls below the cost at which LARGE_KERNEL_ROWS rows are worth a thread.
     """
 
     row_s: float = LONG_S / LARGE_ROWS

@@ -1,4 +1,4 @@
-"""Whose turn it is to call, and that no place is lost."""
+"""The order of calls waiting for a slot, and that no slot is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_who_comes_again_goes_before_those_who_wait_for_the_first_time() -> None
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_no_place_is_lost_or_taken_twice_whoever_goes_away(seed: int) -> None:
+def test_no_slot_is_lost_or_taken_twice_whatever_is_cancelled(seed: int) -> None:
     drawn = random.Random(seed)
     inside = 0
 

@@ -1,4 +1,4 @@
-"""Classes of users over literal rows, watermarks and times."""
+"""User-defined classes over literal rows, watermarks and times."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_value_is_forgotten_so_long_after_it_was_set() -> None:
     assert [row["k"] for row in trial.outputs["audit"]] == ["a"]
 
 
-def test_rows_wait_until_the_watermark_is_behind_them_and_are_handled_in_time_order() -> None:
+def test_rows_wait_until_the_watermark_has_passed_them_and_are_handled_in_time_order() -> None:
     seen: list[int] = []
 
     class Seeing(Process):

@@ -30,7 +30,7 @@ def _now_us() -> int:
 
 
 def plan_of(folder: Path, text: str, connectors: Connectors) -> Plan:
-    """The plan of a text without a mistake."""
+    """Build the plan of a valid pipeline text."""
     file = folder / "p.yaml"
     file.write_text(f"name: test\n{dedent(text)}")
     plan, problems = build(load(file, connectors, env={}))
@@ -46,7 +46,7 @@ def job_of(
     bounds: Bounds,
     backend: Callable[[], StateBackend] | None = None,
 ) -> Job:
-    """A job over that memory, on that bench; its state is in memory unless it is said where."""
+    """Build a job over that memory; its state is in memory by default."""
     connectors = {"memory": memory.connector()}
     plan = plan_of(folder, text, connectors)
     read = frozenset(edge.stream for edge in plan.edges)
@@ -58,7 +58,7 @@ def job_of(
 def simulated(
     folder: Path, text: str, memory: Memory, seed: int, bounds: Bounds | None = None
 ) -> Outcome:
-    """Run on virtual time, in an order of tasks drawn from the seed."""
+    """Run a coroutine on virtual time, in an order of tasks drawn from the seed."""
     return run_simulated(job_of(folder, text, memory, Bench(), bounds or Bounds(rows=3)), seed)
 
 
@@ -69,17 +69,17 @@ def run_simulated(job: Job, seed: int) -> Outcome:
 
 
 def threaded(folder: Path, text: str, memory: Memory) -> Outcome:
-    """Run on this machine's clock, kernels in threads."""
+    """Run a job on this machine's clock, with kernels in threads."""
     with ThreadPoolExecutor(2) as executor:
         return asyncio.run(job_of(folder, text, memory, Bench(executor), Bounds()).run())
 
 
 def rows(memory: Memory, name: str) -> Counter[tuple[object, ...]]:
-    """What was committed under a name, as a multiset of rows."""
+    """Return what was committed under a name, as a multiset of rows."""
     frames = memory.outputs.get(name, [])
     return Counter(row for frame in frames for row in frame.rows())
 
 
 def cut(frame: pl.DataFrame, size: int) -> list[pl.DataFrame]:
-    """The frame in pieces of that many rows."""
+    """Cut the frame into chunks of that number of rows."""
     return [frame.slice(at, size) for at in range(0, frame.height, size)]

@@ -1,1 +1,4 @@
-"""What a pipeline means and how it runs. Imports no connector, no state backend and no Spark."""
+"""The engine: pipelines, plans and their execution.
+
+Core imports no connector and no state backend; Spark is imported in `core/spark` alone.
+"""

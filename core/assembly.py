@@ -85,10 +85,10 @@ class Assembly:
     def __init__(
         self,
         plan: nodes.Plan,
-        ends: Ends,
-        surroundings: Surroundings,
+        connectors: Ends,
+        run_context: Surroundings,
         bounds: Bounds,
-        setting: Setting,
+        operator_context: Setting,
         store: SnapshotStore | None = None,
         *,
         aligned: bool = True,
@@ -99,9 +99,9 @@ class Assembly:
         `changed`: the steps whose restored states must be migrated to the changed pipeline.
         """
         self.plan = plan
-        self._ends = ends
-        self._surroundings = surroundings
-        self._setting = setting
+        self._ends = connectors
+        self._surroundings = run_context
+        self._setting = operator_context
         self._bounds = bounds
         self._store = store
         self._aligned = aligned
@@ -123,8 +123,8 @@ class Assembly:
         """The channels by edge, writing subtask and reading subtask."""
         return self._channels
 
-    def subtasks(self, tell: Callable[[ToCoordinator], None], restored: Restored) -> list[Subtask]:
-        """Build every subtask, ready to run; `tell` sends messages to the coordinator.
+    def subtasks(self, send: Callable[[ToCoordinator], None], restored: Restored) -> list[Subtask]:
+        """Build every subtask, ready to run; `send` sends messages to the coordinator.
 
         Restoring states reads from a disk. Raises SnapshotError.
         """
@@ -133,14 +133,14 @@ class Assembly:
         for each in compiled:
             each.failed_before.update(restored.failed)
         return [
-            self._subtask(id, task, tell, each, restored)
+            self._subtask(id, task, send, each, restored)
             for (id, task), each in zip(all_, compiled, strict=True)
         ]
 
     def _compiled(
         self,
         subtasks: Sequence[tuple[SubtaskId, nodes.Task]],
-        thawed: Mapping[str, tuple[Frozen, ...]],
+        states: Mapping[str, tuple[Frozen, ...]],
     ) -> list[Compiled]:
         """Build the operators of each subtask, several at a time if there are states to restore."""
 
@@ -148,10 +148,10 @@ class Assembly:
             id, task = subtask
             parts = [self.plan.part(name) for name in task.parts]
             steps = [part for part in parts if isinstance(part, nodes.Step)]
-            seat = Seat(id.index, task.parallelism, self.plan.key_groups, thawed)
-            return compile_steps(steps, self._setting, seat)
+            subtask_slice = Seat(id.index, task.parallelism, self.plan.key_groups, states)
+            return compile_steps(steps, self._setting, subtask_slice)
 
-        if not thawed:
+        if not states:
             return [compiled(subtask) for subtask in subtasks]
         with ThreadPoolExecutor(TOGETHER) as pool:
             return list(pool.map(compiled, subtasks))
@@ -166,13 +166,13 @@ class Assembly:
             for step, documents in restored.states.items()
         }
 
-    def _fitted(self, step: str, thawed: Iterable[Frozen]) -> Iterable[Frozen]:
+    def _fitted(self, step: str, states: Iterable[Frozen]) -> Iterable[Frozen]:
         if step not in self._changed:
-            return thawed
+            return states
         # Loaded only for a changed pipeline, because it loads all aggregates.
         from headrace.core.operators.fitted import fitted
 
-        return [fitted(self.plan.part(step), self.plan, each) for each in thawed]
+        return [fitted(self.plan.part(step), self.plan, each) for each in states]
 
     def _inside(self, edge: nodes.Edge) -> bool:
         return self._tasks[edge.producer] is self._tasks[edge.consumer]
@@ -181,82 +181,84 @@ class Assembly:
         self,
         id: SubtaskId,
         task: nodes.Task,
-        tell: Callable[[ToCoordinator], None],
+        send: Callable[[ToCoordinator], None],
         compiled: Compiled,
         restored: Restored,
     ) -> Subtask:
-        head, foot = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
-        begun = restored.writers.get(foot.name, ())
+        first, last_part = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
+        writer_states = restored.writers.get(last_part.name, ())
         flow = Flow(
-            compiled.chain, self._foot(task, foot, id.index, begun), self._surroundings.bench
+            compiled.chain,
+            self._foot(task, last_part, id.index, writer_states),
+            self._surroundings.bench,
         )
         if self._store is not None:
             archive = self._surroundings.archive or self._surroundings.bench
-            flow.freezer = Freezer(id, task.parts, compiled.states, self._store, archive, tell)
-        intake = self._intake(head, flow, lambda at_us: tell(WatermarkReport(id, at_us)))
-        inputs, gate = self._gate(head, id.index)
+            flow.freezer = Freezer(id, task.parts, compiled.states, self._store, archive, send)
+        source_task = self._intake(first, flow, lambda at_us: send(WatermarkReport(id, at_us)))
+        inputs, gate = self._gate(first, id.index)
         subtask = Subtask(
             id=id,
             task=task,
             compiled=compiled,
             flow=flow,
-            gate=gate if intake is None else None,
+            gate=gate if source_task is None else None,
             inputs=inputs,
-            intake=intake,
+            intake=source_task,
             now_us=self._setting.now_us,
         )
         if compiled.lookup is not None and gate is not None:
-            asked = self._ends.lookups[head.name]
-            most = self._bounds.rows
-            subtask.lookup = Relay(gate, compiled.lookup, asked, flow, compiled.before, most)
+            client = self._ends.lookups[first.name]
+            max_rows = self._bounds.rows
+            subtask.lookup = Relay(gate, compiled.lookup, client, flow, compiled.before, max_rows)
         flow.counts = lambda: tally(subtask, self.plan)
         return subtask
 
     def _intake(
-        self, head: nodes.PlanPart, flow: Flow, report: Callable[[int | None], None]
+        self, first: nodes.PlanPart, flow: Flow, report: Callable[[int | None], None]
     ) -> Intake | None:
-        if not isinstance(head, nodes.Source):
+        if not isinstance(first, nodes.Source):
             return None
-        opened = self._ends.sources[head.name]
+        opened = self._ends.sources[first.name]
         reading = opened.reading()
         return Intake(
-            head,
+            first,
             reading,
             flow,
             self._setting.now_us,
-            timing(head, reading, self._setting.folder, report, ordered=opened.ordered),
+            timing(first, reading, self._setting.folder, report, ordered=opened.ordered),
             self._bounds,
-            number=self.plan.parts.index(head),
+            number=self.plan.parts.index(first),
         )
 
-    def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[tuple[str, int], ...], Gate]:
+    def _gate(self, first: nodes.PlanPart, index: int) -> tuple[tuple[tuple[str, int], ...], Gate]:
         """Build the gate of a subtask, with the stream and the side of each of its channels."""
         edges, streams = self.plan.edges, self.plan.streams
         into = [
             (edges[at], channel)
             for (at, _, reader), channel in self._channels.items()
-            if reader == index and edges[at].consumer == head.name
+            if reader == index and edges[at].consumer == first.name
         ]
         timeless: frozenset[int] = frozenset()
-        if two_sided(head):
+        if two_sided(first):
             timed = [streams[edge.stream].timed for edge, _ in into]
             timeless = frozenset(at for at, has in enumerate(timed) if not has and any(timed))
         gate = Gate([channel for _, channel in into], aligned=self._aligned, timeless=timeless)
         return tuple((edge.stream, edge.side) for edge, _ in into), gate
 
     def _foot(
-        self, task: nodes.Task, last: nodes.PlanPart, index: int, begun: Sequence[Document]
+        self, task: nodes.Task, last: nodes.PlanPart, index: int, writer_states: Sequence[Document]
     ) -> Foot:
-        outlets: dict[str, list[Outlet]] = {}
+        edges_by_stream: dict[str, list[Outlet]] = {}
         for at, edge in enumerate(self.plan.edges):
             if edge.producer in task.parts and not self._inside(edge):
-                outlets.setdefault(edge.stream, []).append(self._outlet(at, edge, index))
-        for each in outlets.values():
+                edges_by_stream.setdefault(edge.stream, []).append(self._outlet(at, edge, index))
+        for each in edges_by_stream.values():
             share(each)
         if isinstance(last, nodes.Sink):
-            writer = self._ends.sinks[last.name].writer(index, begun)
-            return Foot(outlets, writer, last.input, last.name)
-        return Foot(outlets, None)
+            writer = self._ends.sinks[last.name].writer(index, writer_states)
+            return Foot(edges_by_stream, writer, last.input, last.name)
+        return Foot(edges_by_stream, None)
 
     def _outlet(self, at: int, edge: nodes.Edge, index: int) -> Outlet:
         readers = range(self.plan.part(edge.consumer).parallelism)

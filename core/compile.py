@@ -38,10 +38,7 @@ Made = TypeVar("Made", bound=Operator)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What operators need of their job.
-
-    These are the clock, the pipeline's folder, the streams with readers, and the state backend.
-    """
+    """The job's clock, pipeline folder, streams with readers, and state backend, for operators."""
 
     now_us: Callable[[], int]
     folder: Path
@@ -107,7 +104,7 @@ class Compiled:
         return passed[-1] if passed else came
 
 
-def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> Compiled:
+def compile_steps(steps: Sequence[nodes.Step], context: Setting, subtask: Seat) -> Compiled:
     """Build the operators of consecutive steps; without steps there is no chain."""
     compiled = Compiled(None)
     work = [(step, operation) for step in steps for operation in step.operations or (None,)]
@@ -123,25 +120,25 @@ def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> 
         ends = at == len(work) or work[at][0] is not last
         if ends:
             compiled.ends.add(last.name)
-        leaves = last.name if ends else f"{last.name}#{at}"
+        output_stream = last.name if ends else f"{last.name}#{at}"
         if run or operation is None:
-            columns = Columns(leaves, run, setting.now_us)
+            columns = Columns(output_stream, run, context.now_us)
             compiled.columns.append(columns)
             operators.append((name, columns))
         else:
-            make = _Making(step, leaves, setting, seat, compiled)
+            factory = _Making(step, output_stream, context, subtask, compiled)
             if isinstance(operation, nodes.Lookup):
                 assert step is steps[0], "a step that looks rows up begins a task"
-                compiled.lookup = make.lookup(operation, name)
+                compiled.lookup = factory.lookup(operation, name)
                 compiled.before = Chain(operators) if operators else None
                 operators = []
             elif isinstance(operation, nodes.TwoSided):
                 assert not operators, "a step with two inputs begins a task"
-                two_sided = make.two_sided(operation)
+                two_sided = factory.two_sided(operation)
                 operators.append((name, two_sided))
             else:
-                operators.append((name, make.operator(operation)))
-        name = work[at][0].inputs[0] if ends and at < len(work) else leaves
+                operators.append((name, factory.operator(operation)))
+        name = work[at][0].inputs[0] if ends and at < len(work) else output_stream
     compiled.chain = Chain(operators, two_sided) if operators else None
     return compiled
 
@@ -160,7 +157,7 @@ def _run(
 
 @dataclass(frozen=True, slots=True)
 class _Making:
-    """Builds the operators of a step's operations; their output is the stream `leaves`."""
+    """Builds the operators of a step's operations; their output is the stream `output_stream`."""
 
     step: nodes.Step
     leaves: str
@@ -188,13 +185,15 @@ class _Making:
         """Build the operator of a user's class, one for each clock."""
         from headrace.core.operators.process.make import process_operator
 
-        around = self._around(operation.body)
-        parts = self._parts(lambda place: process_operator(operation, place, around))
+        call_context = self._around(operation.body)
+        parts = self._parts(
+            lambda keyed_context: process_operator(operation, keyed_context, call_context)
+        )
         return self._together(operation.key, parts)
 
-    def _parts(self, make: Callable[[Place], Made]) -> list[tuple[range, Made]]:
+    def _parts(self, factory: Callable[[Place], Made]) -> list[tuple[range, Made]]:
         """Build an operator for each range of key groups with the same clock."""
-        return [(each.groups, make(self._place(each))) for each in self._owner().divided()]
+        return [(each.groups, factory(self._place(each))) for each in self._owner().divided()]
 
     def _together(
         self, key: Sequence[nodes.Computed], parts: list[tuple[range, Operator]]
@@ -219,15 +218,15 @@ class _Making:
         """Build the lookup of the rows of stream `reads`."""
         from headrace.core.lookup.stage import Stage
 
-        step, setting = self.step, self.setting
+        step, context = self.step, self.setting
         failed = self._fail if step.on_error != "fail" else None
         return Stage(
             step.name,
             (reads, self.leaves),
             operation,
-            setting.now_us,
+            context.now_us,
             failed,
-            reads_missed=operation.missed in setting.read,
+            reads_missed=operation.missed in context.read,
         )
 
     def _keyed(self, operation: nodes.Keyed) -> Operator:
@@ -237,7 +236,7 @@ class _Making:
         from headrace.core.operators.keyed import keyed_operator
         from headrace.core.plan.user_windows import codes_of
 
-        parts = self._parts(lambda place: keyed_operator(operation, place))
+        parts = self._parts(lambda keyed_context: keyed_operator(operation, keyed_context))
         made = self._together(operation.key, parts)
         codes = codes_of(operation)
         return Blamed(self.step.name, codes, made) if codes else made
@@ -249,19 +248,23 @@ class _Making:
         if isinstance(operation.matching, Connected):
             return self._connected(operation, operation.matching)
         if isinstance(operation.matching, Everywhere):
-            place = self._place(owner := self._owner())
+            keyed_context = self._place(owner := self._owner())
             # The restored rows come from all subtasks: with the least clock none of them is late.
-            place.state.clock_us = owner.least_clock_us
-            return join_operator(operation, place)
-        return self._both(operation, self._parts(lambda place: join_operator(operation, place)))
+            keyed_context.state.clock_us = owner.least_clock_us
+            return join_operator(operation, keyed_context)
+        return self._both(
+            operation, self._parts(lambda keyed_context: join_operator(operation, keyed_context))
+        )
 
     def _connected(self, operation: nodes.Join, matching: Connected) -> TwoSided:
         """Build the operator of a user's class with two inputs."""
         from headrace.core.operators.divided import DividedBeside
         from headrace.core.operators.process.make import process_two
 
-        around = self._around(matching.body)
-        parts = self._parts(lambda place: process_two(operation, matching, place, around))
+        call_context = self._around(matching.body)
+        parts = self._parts(
+            lambda keyed_context: process_two(operation, matching, keyed_context, call_context)
+        )
         if matching.everywhere and len(parts) > 1:
             return DividedBeside(operation.left.key, self.seat.key_groups, parts)
         return self._both(operation, parts)
@@ -276,17 +279,17 @@ class _Making:
 
     def _owner(self) -> Owner:
         """Return the ownership of the step's state in this subtask."""
-        step, seat = self.step.name, self.seat
-        restored = seat.restored.get(step, ())
-        return Owner(step, seat.index, seat.groups, seat.key_groups, restored)
+        step, subtask = self.step.name, self.seat
+        restored = subtask.restored.get(step, ())
+        return Owner(step, subtask.index, subtask.groups, subtask.key_groups, restored)
 
     def _place(self, owner: Owner) -> Place:
-        step, setting = self.step, self.setting
-        state = setting.backend.open(owner)
+        step, context = self.step, self.setting
+        state = context.backend.open(owner)
         self.compiled.states.setdefault(step.name, []).append(state)
         ordered = any(stream.ordered for stream in step.rows)
         first = owner.groups.start == 0
-        return Place(self.leaves, state, setting.now_us, ordered, setting.read, first)
+        return Place(self.leaves, state, context.now_us, ordered, context.read, first)
 
     def _fail(self, rows: list[FailedRow]) -> Iterator[Output]:
         """Count the rows on which user code failed, and emit them as dead letters if requested."""

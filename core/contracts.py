@@ -154,10 +154,10 @@ class Piece:
 class PieceReader(Protocol):
     """The reading side of a connector in a batch run."""
 
-    async def pieces(self, many: int) -> Sequence[Piece]:
+    async def pieces(self, count: int) -> Sequence[Piece]:
         """Cut all that is there to read into batch splits: splits in order, each from its start.
 
-        The result has about `many` batch splits or more, if there is enough to read. Raises
+        The result has about `count` batch splits or more, if there is enough to read. Raises
         ConnectorError.
         """
         ...
@@ -290,10 +290,10 @@ class Sink(Protocol):
         """
         ...
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+    def writer(self, subtask: int, states: Sequence[Document] = ()) -> Writer:
         """Create the writer of one subtask.
 
-        `begun` has the states of all writers in the restored checkpoint; there may have been more
+        `states` has the states of all writers in the restored checkpoint; there may have been more
         or fewer of them than there are subtasks now.
         """
         ...

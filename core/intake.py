@@ -196,8 +196,9 @@ class Intake:
 
     def _until(self) -> float | None:
         """Return the time up to which to wait for the next event; None: without limit."""
-        kept = None if self._since is None else self._since + self.bounds.linger_s
-        return min((at for at in (kept, self.timing.again_at()) if at is not None), default=None)
+        sent_at = None if self._since is None else self._since + self.bounds.linger_s
+        deadlines = (sent_at, self.timing.again_at())
+        return min((at for at in deadlines if at is not None), default=None)
 
     def _is_due(self, now: float, came: bool) -> bool:
         """Whether the buffered rows have waited long enough for more, or are enough."""

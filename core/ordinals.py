@@ -45,8 +45,8 @@ def placed(frame: pl.DataFrame, at: pl.Expr | pl.Series) -> pl.DataFrame:
         at = frame.with_columns(at.alias(ORDER))[ORDER]
     none = pl.Series("part", [0], dtype=pl.Int64).new_from_index(0, frame.height)
     time = frame[EVENT_TIME].cast(pl.Int64) if EVENT_TIME in frame.columns else none
-    place = pl.DataFrame([time.alias("time"), at.cast(pl.Int64).alias("at"), none])
-    return frame.with_columns(place.to_struct(ORDER))
+    order = pl.DataFrame([time.alias("time"), at.cast(pl.Int64).alias("at"), none])
+    return frame.with_columns(order.to_struct(ORDER))
 
 
 def parted(frame: pl.DataFrame, number: pl.Expr | pl.Series) -> pl.DataFrame:
@@ -68,6 +68,6 @@ def retimed(frame: pl.DataFrame) -> pl.DataFrame:
 def _with(frame: pl.DataFrame, **fields: pl.Expr) -> pl.DataFrame:
     import polars as pl
 
-    kept = {name: pl.col(ORDER).struct.field(name) for name in ("time", "at", "part")}
-    place = pl.struct(expr.alias(name) for name, expr in {**kept, **fields}.items())
-    return frame.with_columns(place.alias(ORDER))
+    current = {name: pl.col(ORDER).struct.field(name) for name in ("time", "at", "part")}
+    order = pl.struct(expr.alias(name) for name, expr in {**current, **fields}.items())
+    return frame.with_columns(order.alias(ORDER))

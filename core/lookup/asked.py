@@ -70,11 +70,11 @@ class Question:
     """Answers that were not taken yet: the indices of their keys, and the answers."""
 
     def answer(
-        self, which: Sequence[int], answers: pl.DataFrame, error: BaseException | None = None
+        self, indices: Sequence[int], answers: pl.DataFrame, error: BaseException | None = None
     ) -> None:
         """Add the answers for the keys at these indices."""
-        self.parts.append((which, answers))
-        self.left -= len(which)
+        self.parts.append((indices, answers))
+        self.left -= len(indices)
         self.error = self.error or error
         self.changed()
 
@@ -93,45 +93,45 @@ class Asked:
 
     def ask(self, keys: pl.DataFrame) -> Question:
         """Request keys, which are distinct and not null."""
-        question = Question(keys.height, left=keys.height)
+        request = Question(keys.height, left=keys.height)
         values = _values(keys)
-        which, rows = self._cache.find(values, _now())
+        indices, rows = self._cache.find(values, _now())
         self.asking.keys += keys.height
-        self.asking.known += len(which)
-        if which:
-            question.answer(which, self._cache.answers(rows))
-        known = set(which)
+        self.asking.known += len(indices)
+        if indices:
+            request.answer(indices, self._cache.answers(rows))
+        known = set(indices)
         new = [at for at, v in enumerate(values) if at not in known and not self._waits(v)]
-        self._wait(question, [at for at in range(keys.height) if at not in known], values)
-        most = self.table.keys_per_call
-        for start in range(0, len(new), most):
-            self._call(question, keys, values, new[start : start + most])
-        return question
+        self._wait(request, [at for at in range(keys.height) if at not in known], values)
+        max_keys = self.table.keys_per_call
+        for start in range(0, len(new), max_keys):
+            self._call(request, keys, values, new[start : start + max_keys])
+        return request
 
     def _waits(self, value: Hashable) -> bool:
         return value in self._on_their_way
 
-    def _wait(self, question: Question, which: list[int], values: Sequence[Hashable]) -> None:
+    def _wait(self, request: Question, indices: list[int], values: Sequence[Hashable]) -> None:
         """Subscribe the request to calls in flight for these keys."""
         calls: dict[int, tuple[Call, list[int], list[int]]] = {}
-        for at in which:
+        for at in indices:
             if entry := self._on_their_way.get(values[at]):
                 call, row = entry
-                _, mine, rows = calls.setdefault(id(call), (call, [], []))
-                mine.append(at)
+                _, own, rows = calls.setdefault(id(call), (call, [], []))
+                own.append(at)
                 rows.append(row)
-        for call, mine, rows in calls.values():
-            self.asking.known += len(mine)
-            call.listeners.append(_listener(question, mine, rows))
+        for call, own, rows in calls.values():
+            self.asking.known += len(own)
+            call.listeners.append(_listener(request, own, rows))
 
     def _call(
-        self, question: Question, keys: pl.DataFrame, values: Sequence[Hashable], new: list[int]
+        self, request: Question, keys: pl.DataFrame, values: Sequence[Hashable], new: list[int]
     ) -> None:
         call = Call(keys[new])
-        call.listeners.append(_listener(question, new, None))
-        mine = [values[at] for at in new]
-        self._on_their_way.update((value, (call, row)) for row, value in enumerate(mine))
-        task = asyncio.create_task(self._carry(call, mine))
+        call.listeners.append(_listener(request, new, None))
+        own = [values[at] for at in new]
+        self._on_their_way.update((value, (call, row)) for row, value in enumerate(own))
+        task = asyncio.create_task(self._carry(call, own))
         self._calling.add(task)
         task.add_done_callback(self._calling.discard)
 
@@ -140,9 +140,9 @@ class Asked:
         error: BaseException | None = None
         try:
             answers = await self._tried(call.keys)
-            sound = answers[ERROR].is_null()
-            known = values if sound.all() else list(compress(values, sound))
-            self._cache.remember(known, answers.filter(sound), _now())
+            valid = answers[ERROR].is_null()
+            known = values if valid.all() else list(compress(values, valid))
+            self._cache.remember(known, answers.filter(valid), _now())
         except asyncio.CancelledError:
             raise
         except BaseException as caught:
@@ -160,7 +160,7 @@ class Asked:
         pause_s = FIRST_S
         for left in range(self._lookup.retries, -1, -1):
             try:
-                return await self._once(keys, again=left < self._lookup.retries)
+                return await self._once(keys, is_retry=left < self._lookup.retries)
             except ConnectorError as error:
                 if error.final or not left:
                     raise
@@ -168,8 +168,8 @@ class Asked:
             pause_s = min(2 * pause_s, LONGEST_S)
         raise AssertionError("the last try returns or raises")
 
-    async def _once(self, keys: pl.DataFrame, *, again: bool) -> pl.DataFrame:
-        async with self._room.place(again=again):
+    async def _once(self, keys: pl.DataFrame, *, is_retry: bool) -> pl.DataFrame:
+        async with self._room.place(is_retry=is_retry):
             self.asking.calls += 1
             try:
                 async with asyncio.timeout(self._lookup.timeout_us / 1e6):
@@ -197,30 +197,30 @@ def once_each(keys: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     """Keep one row per key; a key with several rows gets one row with an error."""
     import polars as pl
 
-    again = found[FOUND_AT].is_duplicated()
-    if not again.any():
+    repeated = found[FOUND_AT].is_duplicated()
+    if not repeated.any():
         return found
     if ERROR not in found.columns:
         found = found.with_columns(pl.lit(None, dtype=pl.String).alias(ERROR))
-    several = found.filter(again).unique(FOUND_AT, keep="first", maintain_order=True)
+    several = found.filter(repeated).unique(FOUND_AT, keep="first", maintain_order=True)
     why = [f"{twice(keys.row(at, named=True))}: {ONE_ROW}" for at in several[FOUND_AT]]
     several = several.with_columns(pl.Series(ERROR, why, dtype=pl.String))
-    return pl.concat([found.filter(~again), several])
+    return pl.concat([found.filter(~repeated), several])
 
 
 def twice(key: Mapping[str, object]) -> str:
     """Format the error for a key with several rows."""
-    said = ", ".join(f"{name} = {value}" for name, value in key.items())
-    return f"the table has several rows for {said}"
+    described = ", ".join(f"{name} = {value}" for name, value in key.items())
+    return f"the table has several rows for {described}"
 
 
 def _listener(
-    question: Question, which: Sequence[int], rows: Sequence[int] | None
+    request: Question, indices: Sequence[int], rows: Sequence[int] | None
 ) -> Callable[[pl.DataFrame, BaseException | None], None]:
     """Build a listener that answers these keys from rows of a call's answers; None: from all."""
 
     def listen(answers: pl.DataFrame, error: BaseException | None) -> None:
-        question.answer(which, answers if rows is None else answers[rows], error)
+        request.answer(indices, answers if rows is None else answers[rows], error)
 
     return listen
 

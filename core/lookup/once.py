@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-async def looked_up(stage: Stage, asked: Asked, frame: pl.DataFrame) -> list[Output]:
+async def looked_up(stage: Stage, client: Asked, frame: pl.DataFrame) -> list[Output]:
     """Return the output of the rows. Raises ConnectorError."""
     import polars as pl
 
     if not frame.height:
         return []
     keys = stage.keys(frame)
-    question, changed = asked.ask(keys.keys), asyncio.Event()
-    question.changed = changed.set
-    while question.left:
+    request, changed = client.ask(keys.keys), asyncio.Event()
+    request.changed = changed.set
+    while request.left:
         await changed.wait()
         changed.clear()
-    answers = whole(question.keys, question.parts) if question.parts else stage.nothing
+    answers = whole(request.keys, request.parts) if request.parts else stage.nothing
     answers = answers.select(pl.all().gather(keys.ids))
-    return list(stage.rows(frame, answers, question.error))
+    return list(stage.rows(frame, answers, request.error))

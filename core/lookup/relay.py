@@ -96,23 +96,23 @@ class Relay:
     async def run(self) -> None:
         """Process all elements, from the first to the end."""
         with self.flow.life:
-            getting: asyncio.Task[tuple[int, Element]] | None = None
+            fetching: asyncio.Task[tuple[int, Element]] | None = None
             try:
                 while True:
-                    if getting is None and self._has_room():
-                        getting = asyncio.create_task(self.gate.get())
-                        getting.add_done_callback(lambda _: self._changed.set())
+                    if fetching is None and self._has_room():
+                        fetching = asyncio.create_task(self.gate.get())
+                        fetching.add_done_callback(lambda _: self._changed.set())
                     await self._change()
-                    if getting is not None and getting.done():
-                        _, element = getting.result()
-                        getting = None
+                    if fetching is not None and fetching.done():
+                        _, element = fetching.result()
+                        fetching = None
                         await self._take(element)
                     if await self._put_out():
                         return
             finally:
-                if getting is not None:
-                    getting.cancel()
-                    await asyncio.gather(getting, return_exceptions=True)
+                if fetching is not None:
+                    fetching.cancel()
+                    await asyncio.gather(fetching, return_exceptions=True)
 
     async def _change(self) -> None:
         """Wait until an element arrives, an answer arrives, or an element is emitted."""
@@ -134,8 +134,8 @@ class Relay:
             return
         self.flow.rows_in += element.rows
         await self._first.rows(self.stage.reads, element.frame)
-        gathered, self._gathered.frames = self._gathered.frames, []
-        for name, frame in gathered:
+        buffered, self._gathered.frames = self._gathered.frames, []
+        for name, frame in buffered:
             if name == self.stage.reads:
                 await self._ask(frame)
             else:
@@ -145,10 +145,10 @@ class Relay:
     async def _ask(self, frame: pl.DataFrame) -> None:
         with blamed(self.stage.step):
             keys = await self.flow.bench.run(frame.height, lambda: self.stage.keys(frame))
-            question = self.asked.ask(keys.keys)
-        question.changed = self._changed.set
+            request = self.asked.ask(keys.keys)
+        request.changed = self._changed.set
         self.rows += frame.height
-        self._line.append(Rows(frame, keys.ids, question))
+        self._line.append(Rows(frame, keys.ids, request))
         self._changed.set()
 
     async def _put_out(self) -> bool:
@@ -183,10 +183,10 @@ class Relay:
         """
         if rows.question.error is None or not self.stage.fails:
             return
-        for which, answers in rows.question.parts:
+        for indices, answers in rows.question.parts:
             if answers[ERROR].null_count() < answers.height:
-                mine, at = taken(rows.frame, rows.ids, which, rows.question.keys)
-                await self._go_on(rows.frame.filter(mine), answers[at], rows.question)
+                mask, at = taken(rows.frame, rows.ids, indices, rows.question.keys)
+                await self._go_on(rows.frame.filter(mask), answers[at], rows.question)
 
     async def _whole(self, rows: Rows) -> None:
         """Emit the remaining rows of a batch whose keys are all answered."""
@@ -196,10 +196,10 @@ class Relay:
             return
         import polars as pl
 
-        question, answers = rows.question, self.stage.nothing
-        if question.parts:  # else no row has a key
-            answers = whole(question.keys, question.parts)
-        await self._go_on(rows.frame, answers.select(pl.all().gather(rows.ids)), question)
+        request, answers = rows.question, self.stage.nothing
+        if request.parts:  # else no row has a key
+            answers = whole(request.keys, request.parts)
+        await self._go_on(rows.frame, answers.select(pl.all().gather(rows.ids)), request)
 
     async def _pieces(self) -> None:
         """Emit the answered rows before the next control element, even if others still wait."""
@@ -207,17 +207,17 @@ class Relay:
             if not isinstance(rows, Rows):
                 return
             parts, rows.question.parts = rows.question.parts, []
-            for which, answers in parts:
-                mine, at = taken(rows.frame, rows.ids, which, rows.question.keys)
-                frame = rows.frame.filter(mine)
-                rows.frame, rows.ids = rows.frame.filter(~mine), rows.ids.filter(~mine)
+            for indices, answers in parts:
+                mask, at = taken(rows.frame, rows.ids, indices, rows.question.keys)
+                frame = rows.frame.filter(mask)
+                rows.frame, rows.ids = rows.frame.filter(~mask), rows.ids.filter(~mask)
                 self.rows -= frame.height
                 await self._go_on(frame, answers[at], rows.question)
 
-    async def _go_on(self, frame: pl.DataFrame, answers: pl.DataFrame, question: Question) -> None:
+    async def _go_on(self, frame: pl.DataFrame, answers: pl.DataFrame, request: Question) -> None:
         with blamed(self.stage.step):
             outputs = await self.flow.bench.run(
-                frame.height, lambda: list(self.stage.rows(frame, answers, question.error))
+                frame.height, lambda: list(self.stage.rows(frame, answers, request.error))
             )
         for stream, out in outputs:
             if stream == self.stage.leaves:

@@ -21,12 +21,12 @@ class Room:
         self._first: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def place(self, *, again: bool) -> AsyncIterator[None]:
+    async def place(self, *, is_retry: bool) -> AsyncIterator[None]:
         """Hold a slot; wait for a free one, before all first attempts if the call is a retry."""
         if self._free:
             self._free -= 1
         else:
-            await self._turn(self._again if again else self._first)
+            await self._turn(self._again if is_retry else self._first)
         try:
             yield
         finally:

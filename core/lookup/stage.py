@@ -66,7 +66,7 @@ class Stage:
         self._now_us = now_us
         self._kernel = Kernel(Columns((), {column.name: column.value for column in lookup.on}))
         self.nothing = failed_answers(0, lookup, "")
-        """The empty set of answers, for rows of which none has a key."""
+        """The empty set of answers, for rows without any key."""
         self._names = tuple(column.name for column in lookup.on)
 
     def keys(self, frame: pl.DataFrame) -> Keys:
@@ -98,12 +98,12 @@ class Stage:
         errors = answers[ERROR]
         if errors.null_count() < frame.height:
             yield from self._fail(frame, errors, error)
-            sound = errors.is_null()
-            frame, answers = frame.filter(sound), answers.filter(sound)
+            valid = errors.is_null()
+            frame, answers = frame.filter(valid), answers.filter(valid)
         found = answers[FOUND].fill_null(value=False)
-        misses = frame.height - int(found.sum())
-        if misses:
-            self.missed += misses
+        miss_count = frame.height - int(found.sum())
+        if miss_count:
+            self.missed += miss_count
             yield from self._miss(frame, found)
             if self.lookup.on_miss != "null":
                 frame, answers = frame.filter(found), answers.filter(found)
@@ -114,23 +114,25 @@ class Stage:
     def _beside(self, frame: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
         whole = frame.hstack([answers[name] for name in self.lookup.added.names])
         hidden = [name for name in HIDDEN if name in frame.columns]
-        shown = [name for name in whole.columns if name not in hidden]
-        return projected(whole, *shown, *hidden) if hidden else whole
+        visible = [name for name in whole.columns if name not in hidden]
+        return projected(whole, *visible, *hidden) if hidden else whole
 
     def _fail(
         self, frame: pl.DataFrame, errors: pl.Series, error: BaseException | None
     ) -> Iterator[Output]:
         """Handle the rows whose answer is an error."""
         rows = frame.filter(errors.is_not_null())
-        said = errors.drop_nulls().to_list()
+        messages = errors.drop_nulls().to_list()
         if error is not None and not isinstance(error, ConnectorError):
             raise error
         if self._failed is None:
             hint = error.hint if isinstance(error, ConnectorError) else ""
             final = error is None or error.final
-            raise ConnectorError(f"{said[0]} (lookup of {self._shown(rows)})", hint, final=final)
-        shown = near(rows.drop(HIDDEN, strict=False)).iter_rows(named=True)
-        failures = [FailedRow(why, row) for why, row in zip(said, shown, strict=True)]
+            raise ConnectorError(
+                f"{messages[0]} (lookup of {self._shown(rows)})", hint, final=final
+            )
+        visible = near(rows.drop(HIDDEN, strict=False)).iter_rows(named=True)
+        failures = [FailedRow(why, row) for why, row in zip(messages, visible, strict=True)]
         yield from self._failed(failures)
 
     def _miss(self, frame: pl.DataFrame, found: pl.Series) -> Iterator[Output]:
@@ -152,19 +154,19 @@ class Stage:
 
 
 def taken(
-    frame: pl.DataFrame, ids: pl.Series, which: Sequence[int], keys: int
+    frame: pl.DataFrame, ids: pl.Series, indices: Sequence[int], keys: int
 ) -> tuple[pl.Series, pl.Series]:
-    """Return a mask of the rows with one of these keys, and the index of each one's key in `which`.
+    """Return a mask of the rows with one of these keys, and each one's position in `indices`.
 
     `keys` is the number of keys that `ids` refer to.
     """
     import polars as pl
 
     places = pl.Series([None], dtype=pl.UInt32).new_from_index(0, keys)
-    places = places.scatter(list(which), pl.int_range(len(which), dtype=pl.UInt32, eager=True))
+    places = places.scatter(list(indices), pl.int_range(len(indices), dtype=pl.UInt32, eager=True))
     at = places.gather(ids) if keys else ids
-    mine = at.is_not_null()
-    return mine, at.filter(mine)
+    mask = at.is_not_null()
+    return mask, at.filter(mask)
 
 
 def _value(value: object) -> str:

@@ -87,7 +87,7 @@ def shared_of(said: Declared) -> Declared:
 
 
 def _shortly(us: int) -> str:
-    """Format a duration in the largest unit of which it is a multiple.
+    """Format a duration in the largest unit that divides it.
 
     >>> _shortly(90_000_000)
     '90s'

@@ -122,11 +122,11 @@ def _restored(value: Any, type: Type) -> Any:
 
     wanted = to_polars(type)
     try:
-        kept = pl.Series([value], dtype=wanted, strict=True)
-        found = kept.to_list()[0]
+        stored = pl.Series([value], dtype=wanted, strict=True)
+        found = stored.to_list()[0]
     except refusals():
         raise Unfit(f"{shown(value)} is no {type}") from None
-    if kept.dtype != wanted or found is None:
+    if stored.dtype != wanted or found is None:
         raise Unfit(f"{shown(value)} is no {type}")
     return found
 

@@ -200,7 +200,7 @@ class Spread(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of a state, and the columns that determine the key group of a row."""
+    """The descriptor of a state: its shape, and the columns that determine a row's key group."""
 
     is_table: bool
     key: tuple[str, ...] | None
@@ -235,7 +235,7 @@ class Frozen(Protocol):
     def counts(self) -> Counts: ...
 
     def shape(self, name: str) -> Shape:
-        """Return the shape of the state of that name, one of `names`."""
+        """Return the descriptor of the state of that name, one of `names`."""
         ...
 
     def runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:

@@ -31,7 +31,7 @@ from headrace.core.types import (
 from headrace.core.user_code import refusals
 
 Fit: TypeAlias = Callable[[Any], Any]
-"""Converts a value to its type; raises InvalidValue."""
+"""Converts a value to its type; raises ConversionError."""
 
 CLASSES: Mapping[Type, type] = {
     BOOLEAN: bool,

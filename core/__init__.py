@@ -1,1 +1,4 @@
-"""The engine: the meaning and the run of a pipeline. Imports no connector, backend or Spark."""
+"""The engine: pipelines, plans and their execution.
+
+Core imports no connector and no state backend; Spark is imported in `core/spark` alone.
+"""

@@ -1,16 +1,17 @@
-"""Many inputs as one: what their elements mean together. No clock, no queue, no waiting.
+"""Alignment of watermarks and barriers over several inputs. No clock, no queue, no waiting.
 
-The watermark is the least of the inputs that are not idle, and never goes back: an input that was
-idle and speaks again holds it where it is until it has caught up. Whoever reads is told when
-idleness ends, by the watermark once more, because the rows that ended it may not get that far.
+Watermarks. The combined watermark is the minimum over the inputs that are not idle, and it never
+decreases: an input that resumes after being idle holds it until it has caught up. The end of
+idleness is announced by repeating the watermark, because the rows that ended it may be filtered out
+before they reach the next subtask.
 
-An input at the last watermark has nothing to hold back and nothing to wait for, and so does not
-count, whether its end has come yet or not; while others are idle it is not the end of time.
+An input at MAX_WATERMARK_US holds nothing back and does not count, whether its end has arrived or
+not. While all remaining inputs are idle, the combined watermark does not advance to that maximum.
 
-Barrier n of one input blocks that input until barrier n has come on all of them (aligned), or does
-not block it (at least once). An input that has ended counts as having sent every barrier and the
-last watermark. Inputs are never chosen by what they hold, which is why alignment over bounded
-channels cannot lock.
+Barriers. With aligned checkpoints (exactly once), barrier n blocks its input until barrier n has
+arrived on all inputs; otherwise (at least once) it blocks nothing. A finished input counts as
+having sent every barrier and the last watermark. The choice of the next input never depends on the
+contents of the inputs, so alignment over bounded channels cannot deadlock.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ class _Input:
 
 @dataclass(slots=True)
 class Alignment:
-    """The state of a gate over `count` inputs."""
+    """Combines the elements of `count` inputs into one sequence."""
 
     count: int
     aligned: bool = True
     timeless: frozenset[int] = frozenset()
-    """Inputs whose rows have no time: they hold back nothing but the end of time."""
+    """Inputs whose rows have no event time: they hold back the last watermark only."""
     blocked: set[int] = field(default_factory=set)
-    """Inputs whose next element must not be taken yet."""
+    """Inputs that wait for a barrier: their next element must not be taken yet."""
     _inputs: list[_Input] = field(default_factory=list)
     _watermark_us: int = BEGINNING_US
     _idle: bool = False
@@ -57,7 +58,7 @@ class Alignment:
         self._inputs = [_Input() for _ in range(self.count)]
 
     def receive(self, at: int, element: Element) -> Iterator[Element]:
-        """What goes on when this element has come on that input."""
+        """Take the next element of input `at`; yield the elements to hand on."""
         match element:
             case Batch():
                 yield element
@@ -85,16 +86,16 @@ class Alignment:
                     yield End()
 
     def _time(self) -> Iterator[Element]:
-        """The watermark when it has moved, and idleness when it has begun or ended."""
+        """Yield the watermark if it has advanced, and any change of idleness."""
         timed = [each for at, each in enumerate(self._inputs) if at not in self.timeless]
-        going_on = [input for input in timed if input.watermark_us < FOREVER_US]
-        if not going_on and not all(self._inputs[at].ended for at in self.timeless):
-            # Whose rows still come have no time: they hold nobody back, before or behind a batch.
+        open_ = [input for input in timed if input.watermark_us < FOREVER_US]
+        if not open_ and not all(self._inputs[at].ended for at in self.timeless):
+            # Only inputs without event time are left; their rows hold no time back.
             self._idle = True
             yield Idle()
             return
-        live = [input.watermark_us for input in going_on if not input.idle]
-        was_idle, self._idle = self._idle, bool(going_on) and not live
+        live = [input.watermark_us for input in open_ if not input.idle]
+        was_idle, self._idle = self._idle, bool(open_) and not live
         if self._idle:
             if not was_idle:
                 yield Idle()
@@ -105,7 +106,7 @@ class Alignment:
             yield Watermark(self._watermark_us)
 
     def _barriers(self) -> Iterator[Element]:
-        """The barriers that have come on every input that has not ended, oldest first."""
+        """Yield the barriers that have arrived on all unfinished inputs, oldest first."""
         live = {at for at, input in enumerate(self._inputs) if not input.ended}
         for checkpoint in sorted(self._arrived):
             if live <= self._arrived[checkpoint]:

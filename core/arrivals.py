@@ -1,6 +1,6 @@
-"""What comes of a reading, as something that can be waited for until a time, or until a stop.
+"""The fetch of a split reader in the background, awaited until a deadline or a stop.
 
-Waiting can be given up and taken up again: what is being read meanwhile is not lost.
+A wait that reaches its deadline loses nothing: the fetch continues, and a later wait picks it up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from headrace.core.messages import Position, Split
 
 
 class Arrivals:
-    """One arrival after the other. `wait` has one caller, the rest may be called by anybody."""
+    """Fetches one event of a split reader at a time.
+
+    One task alone calls `wait` and `take`; all other methods may be called by any task.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -25,31 +28,31 @@ class Arrivals:
 
     @property
     def assigned(self) -> bool:
-        """Whether it was said what to read."""
+        """Whether splits have been assigned, perhaps none."""
         return self._assigned
 
     @property
     def ended(self) -> bool:
-        """Whether nothing comes any more: all was read, or somebody asked to stop."""
+        """Whether no event will follow: all was read, or a stop was requested."""
         return self._ended
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
-        """Read these too; nothing is read before the first time."""
+        """Add splits to read; nothing is fetched before the first call."""
         self._assigned = True
         self._reading.assign(splits, last=last)
         self._woken.set()
 
     def wake(self) -> None:
-        """There is something to look at."""
+        """Make `wait` return."""
         self._woken.set()
 
     def stop(self) -> None:
-        """Take nothing more, not even what is there."""
+        """Finish at once; a fetched event that was not taken is dropped."""
         self._ended = True
         self._woken.set()
 
     async def wait(self, until: float | None) -> None:
-        """Wait until there is something to look at, or until this time of the loop."""
+        """Wait for an event, a call of another method, or this time of the loop."""
         if self._assigned and self._getting is None:
             self._getting = asyncio.create_task(_next(self._reading))
             self._getting.add_done_callback(lambda _: self._woken.set())
@@ -62,7 +65,7 @@ class Arrivals:
         self._woken.clear()
 
     def take(self) -> Arrival | None:
-        """What has come, if anything has. Raises what went wrong with the reading."""
+        """Return the fetched event, if there is one. Raises the reader's error."""
         if self._ended or self._getting is None or not self._getting.done():
             return None
         getting, self._getting = self._getting, None
@@ -71,7 +74,7 @@ class Arrivals:
         return arrival
 
     async def close(self) -> None:
-        """Give up whatever is awaited, and close the reading."""
+        """Cancel the fetch, and close the reader."""
         if self._getting is not None:
             self._getting.cancel()
             await asyncio.gather(self._getting, return_exceptions=True)

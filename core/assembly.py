@@ -1,4 +1,4 @@
-"""A plan's tasks as subtasks that can run: channels between them, operators and ends inside."""
+"""Construction of a plan's subtasks: their operators, connectors, and the channels between them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from headrace.core.task import Flow, Foot, relay
 from headrace.core.timing import timing
 
 TOGETHER = 2
-"""The states of so many subtasks are restored at a time."""
+"""The number of subtasks whose states are restored at the same time."""
 
 
 @dataclass(slots=True)
 class Subtask:
-    """One of the subtasks of a task: what it is made of, and its life."""
+    """One subtask of a task: its components, and the coroutine that runs it."""
 
     id: SubtaskId
     task: nodes.Task
@@ -44,16 +44,16 @@ class Subtask:
     flow: Flow
     gate: Gate | None
     inputs: tuple[tuple[str, int], ...]
-    """Of each channel of the gate the stream that comes through it, and on which side."""
+    """The stream and the side of each channel of the gate."""
     intake: Intake | None
     now_us: Callable[[], int]
     lookup: Relay | None = None
-    """What waits behind the gate for what its first step looks up."""
+    """Runs the subtask if its first step is a lookup."""
     keeps_end: bool = False
-    """Whether states are kept when it ends: most often nobody would read them."""
+    """Whether the final snapshot includes the states; only a job that is drained needs them."""
 
     async def run(self) -> Snapshot:
-        """From the first element to the end; what it is then."""
+        """Process all elements, from the first to the end; return the final snapshot."""
         if self.intake is not None:
             await self.intake.pump()
         elif self.lookup is not None:
@@ -62,7 +62,7 @@ class Subtask:
             assert self.gate is not None
             await relay(self.gate, self.inputs, self.flow, self.now_us)
         if self.flow.freezer is not None:
-            # What it has a part in is told before its end is.
+            # Its part in a checkpoint must be reported before its end is.
             await self.flow.freezer.ready()
         snapshot = await self.flow.snapshot(self.intake.splits if self.intake else None)
         if not self.keeps_end or self.flow.freezer is None:
@@ -71,7 +71,7 @@ class Subtask:
         return replace(snapshot, states=await self.flow.freezer.stored())
 
     async def close(self) -> None:
-        """Drop what was written since it was last prepared."""
+        """Release the states and the writer; output that was not prepared is dropped."""
         if self.flow.freezer is not None:
             await self.flow.freezer.close()
         if self.flow.foot.writer is not None:
@@ -80,28 +80,28 @@ class Subtask:
 
 
 class Assembly:
-    """All subtasks of a plan within one process."""
+    """Builds all subtasks of a plan within one process."""
 
     def __init__(
         self,
         plan: nodes.Plan,
-        ends: Ends,
-        surroundings: Surroundings,
+        connectors: Ends,
+        run_context: Surroundings,
         bounds: Bounds,
-        setting: Setting,
+        operator_context: Setting,
         store: SnapshotStore | None = None,
         *,
         aligned: bool = True,
         changed: Collection[str] = (),
     ) -> None:
-        """With a store, subtasks have parts in checkpoints; `aligned`: each exactly once.
+        """Without a store, subtasks take no part in checkpoints. `aligned`: exactly once.
 
-        `changed`: the steps that keep something else than what is restored of them.
+        `changed`: the steps whose restored states must be migrated to the changed pipeline.
         """
         self.plan = plan
-        self._ends = ends
-        self._surroundings = surroundings
-        self._setting = setting
+        self._ends = connectors
+        self._surroundings = run_context
+        self._setting = operator_context
         self._bounds = bounds
         self._store = store
         self._aligned = aligned
@@ -123,41 +123,41 @@ class Assembly:
         """The channels by edge, writing subtask and reading subtask."""
         return self._channels
 
-    def subtasks(self, tell: Callable[[ToCoordinator], None], restored: Restored) -> list[Subtask]:
-        """Every subtask, ready to run; `tell` takes what it has to say to the coordinator.
+    def subtasks(self, send: Callable[[ToCoordinator], None], restored: Restored) -> list[Subtask]:
+        """Build every subtask, ready to run; `send` sends messages to the coordinator.
 
-        With states to restore it reads a disk. Raises SnapshotError.
+        Restoring states reads from a disk. Raises SnapshotError.
         """
         all_ = [(id, task) for task, ids in by_task(self.plan) for id in ids]
         compiled = self._compiled(all_, self._thawed(restored))
         for each in compiled:
             each.failed_before.update(restored.failed)
         return [
-            self._subtask(id, task, tell, each, restored)
+            self._subtask(id, task, send, each, restored)
             for (id, task), each in zip(all_, compiled, strict=True)
         ]
 
     def _compiled(
         self,
         subtasks: Sequence[tuple[SubtaskId, nodes.Task]],
-        thawed: Mapping[str, tuple[Frozen, ...]],
+        states: Mapping[str, tuple[Frozen, ...]],
     ) -> list[Compiled]:
-        """The operators of each; where there are states to restore, of several at a time."""
+        """Build the operators of each subtask, several at a time if there are states to restore."""
 
         def compiled(subtask: tuple[SubtaskId, nodes.Task]) -> Compiled:
             id, task = subtask
             parts = [self.plan.part(name) for name in task.parts]
             steps = [part for part in parts if isinstance(part, nodes.Step)]
-            seat = Seat(id.index, task.parallelism, self.plan.key_groups, thawed)
-            return compile_steps(steps, self._setting, seat)
+            subtask_slice = Seat(id.index, task.parallelism, self.plan.key_groups, states)
+            return compile_steps(steps, self._setting, subtask_slice)
 
-        if not thawed:
+        if not states:
             return [compiled(subtask) for subtask in subtasks]
         with ThreadPoolExecutor(TOGETHER) as pool:
             return list(pool.map(compiled, subtasks))
 
     def _thawed(self, restored: Restored) -> dict[str, tuple[Frozen, ...]]:
-        """The states of a checkpoint, by step."""
+        """Return the states of the restored checkpoint, by step."""
         backend, store = self._setting.backend, self._store
         if store is None:
             return {}
@@ -166,13 +166,13 @@ class Assembly:
             for step, documents in restored.states.items()
         }
 
-    def _fitted(self, step: str, thawed: Iterable[Frozen]) -> Iterable[Frozen]:
+    def _fitted(self, step: str, states: Iterable[Frozen]) -> Iterable[Frozen]:
         if step not in self._changed:
-            return thawed
-        # Loaded when a pipeline was changed, with all that aggregates.
+            return states
+        # Loaded only for a changed pipeline, because it loads all aggregates.
         from headrace.core.operators.fitted import fitted
 
-        return [fitted(self.plan.part(step), self.plan, each) for each in thawed]
+        return [fitted(self.plan.part(step), self.plan, each) for each in states]
 
     def _inside(self, edge: nodes.Edge) -> bool:
         return self._tasks[edge.producer] is self._tasks[edge.consumer]
@@ -181,82 +181,84 @@ class Assembly:
         self,
         id: SubtaskId,
         task: nodes.Task,
-        tell: Callable[[ToCoordinator], None],
+        send: Callable[[ToCoordinator], None],
         compiled: Compiled,
         restored: Restored,
     ) -> Subtask:
-        head, foot = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
-        begun = restored.writers.get(foot.name, ())
+        first, last_part = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
+        writer_states = restored.writers.get(last_part.name, ())
         flow = Flow(
-            compiled.chain, self._foot(task, foot, id.index, begun), self._surroundings.bench
+            compiled.chain,
+            self._foot(task, last_part, id.index, writer_states),
+            self._surroundings.bench,
         )
         if self._store is not None:
             archive = self._surroundings.archive or self._surroundings.bench
-            flow.freezer = Freezer(id, task.parts, compiled.states, self._store, archive, tell)
-        intake = self._intake(head, flow, lambda at_us: tell(WatermarkReport(id, at_us)))
-        inputs, gate = self._gate(head, id.index)
+            flow.freezer = Freezer(id, task.parts, compiled.states, self._store, archive, send)
+        source_task = self._intake(first, flow, lambda at_us: send(WatermarkReport(id, at_us)))
+        inputs, gate = self._gate(first, id.index)
         subtask = Subtask(
             id=id,
             task=task,
             compiled=compiled,
             flow=flow,
-            gate=gate if intake is None else None,
+            gate=gate if source_task is None else None,
             inputs=inputs,
-            intake=intake,
+            intake=source_task,
             now_us=self._setting.now_us,
         )
         if compiled.lookup is not None and gate is not None:
-            asked = self._ends.lookups[head.name]
-            most = self._bounds.rows
-            subtask.lookup = Relay(gate, compiled.lookup, asked, flow, compiled.before, most)
+            client = self._ends.lookups[first.name]
+            max_rows = self._bounds.rows
+            subtask.lookup = Relay(gate, compiled.lookup, client, flow, compiled.before, max_rows)
         flow.counts = lambda: tally(subtask, self.plan)
         return subtask
 
     def _intake(
-        self, head: nodes.PlanPart, flow: Flow, report: Callable[[int | None], None]
+        self, first: nodes.PlanPart, flow: Flow, report: Callable[[int | None], None]
     ) -> Intake | None:
-        if not isinstance(head, nodes.Source):
+        if not isinstance(first, nodes.Source):
             return None
-        opened = self._ends.sources[head.name]
+        opened = self._ends.sources[first.name]
         reading = opened.reading()
         return Intake(
-            head,
+            first,
             reading,
             flow,
             self._setting.now_us,
-            timing(head, reading, self._setting.folder, report, ordered=opened.ordered),
+            timing(first, reading, self._setting.folder, report, ordered=opened.ordered),
             self._bounds,
-            number=self.plan.parts.index(head),
+            number=self.plan.parts.index(first),
         )
 
-    def _gate(self, head: nodes.PlanPart, index: int) -> tuple[tuple[tuple[str, int], ...], Gate]:
-        """The channels into a subtask, each with its stream and side."""
+    def _gate(self, first: nodes.PlanPart, index: int) -> tuple[tuple[tuple[str, int], ...], Gate]:
+        """Build the gate of a subtask, with the stream and the side of each of its channels."""
         edges, streams = self.plan.edges, self.plan.streams
         into = [
             (edges[at], channel)
             for (at, _, reader), channel in self._channels.items()
-            if reader == index and edges[at].consumer == head.name
+            if reader == index and edges[at].consumer == first.name
         ]
         timeless: frozenset[int] = frozenset()
-        if two_sided(head):
+        if two_sided(first):
             timed = [streams[edge.stream].timed for edge, _ in into]
             timeless = frozenset(at for at, has in enumerate(timed) if not has and any(timed))
         gate = Gate([channel for _, channel in into], aligned=self._aligned, timeless=timeless)
         return tuple((edge.stream, edge.side) for edge, _ in into), gate
 
     def _foot(
-        self, task: nodes.Task, last: nodes.PlanPart, index: int, begun: Sequence[Document]
+        self, task: nodes.Task, last: nodes.PlanPart, index: int, writer_states: Sequence[Document]
     ) -> Foot:
-        outlets: dict[str, list[Outlet]] = {}
+        edges_by_stream: dict[str, list[Outlet]] = {}
         for at, edge in enumerate(self.plan.edges):
             if edge.producer in task.parts and not self._inside(edge):
-                outlets.setdefault(edge.stream, []).append(self._outlet(at, edge, index))
-        for each in outlets.values():
+                edges_by_stream.setdefault(edge.stream, []).append(self._outlet(at, edge, index))
+        for each in edges_by_stream.values():
             share(each)
         if isinstance(last, nodes.Sink):
-            writer = self._ends.sinks[last.name].writer(index, begun)
-            return Foot(outlets, writer, last.input, last.name)
-        return Foot(outlets, None)
+            writer = self._ends.sinks[last.name].writer(index, writer_states)
+            return Foot(edges_by_stream, writer, last.input, last.name)
+        return Foot(edges_by_stream, None)
 
     def _outlet(self, at: int, edge: nodes.Edge, index: int) -> Outlet:
         readers = range(self.plan.part(edge.consumer).parallelism)

@@ -1,8 +1,8 @@
-"""Where kernels run: short ones here and now, long ones in a thread, so that the loop stays free.
+"""Execution of kernels: short ones on the event loop, long ones in a thread.
 
-Polars releases the GIL, so a large kernel in a thread lets other tasks and control go on, and uses
-another core. Cancelling a task does not stop its thread: whoever is cancelled waits for it first,
-so that nothing it works on is closed under it.
+Polars releases the GIL, so a large kernel in a thread leaves the event loop free for other tasks
+and control messages, and uses another core. Cancelling a task does not stop its thread; therefore a
+cancelled task waits for the thread, so that its data is not closed while the thread uses it.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from typing import TypeVar
 T = TypeVar("T")
 
 LARGE_ROWS = 2000
-"""From about this many rows on, a kernel takes longer than handing it to a thread and back."""
+"""From about this number of rows, a kernel takes longer than the round trip to a thread."""
 
 LONG_S = 0.001
-"""What takes longer than this is done in a thread: on the loop, it would keep others waiting."""
+"""A kernel that takes longer than this runs in a thread: it would block the loop for too long."""
 
 
 @dataclass(slots=True)
 class Pace:
-    """How long a kernel takes a row at most; a user's function may take long even for one.
+    """An estimate of a kernel's cost per row, learned from its calls.
 
-    Of what a call of few rows takes, most is what any call costs. So what is believed moves only as
-    far as the call forces it: up to where all but a call's cost was the rows', or down to where all
-    of it was. No kernel is believed to be faster than one that is worth a thread by its rows alone.
+    User code may be slow even for one row. In a call with few rows, most of the time is the fixed
+    cost of a call, so a measurement only bounds the cost per row: at most, all of the time was the
+    rows'; at least, all but LONG_KERNEL_S was. The estimate moves only as far as these bounds force
+    it. It never falls below the cost at which LARGE_KERNEL_ROWS rows are worth a thread.
     """
 
     row_s: float = LONG_S / LARGE_ROWS
 
     def is_long(self, rows: int) -> bool:
-        """Whether a call with so many rows belongs in a thread."""
+        """Whether a call with this number of rows belongs in a thread."""
         return rows * self.row_s >= LONG_S
 
     def learn(self, rows: int, seconds: float) -> None:
-        """A call with so many rows took so long."""
+        """Update the estimate from the measured time of a call."""
         if rows:
             least, most = (seconds - LONG_S) / rows, seconds / rows
             self.row_s = max(LONG_S / LARGE_ROWS, least, min(self.row_s, most))
@@ -46,18 +47,18 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The threads of a run; without an executor all runs on the loop, as a simulation wants."""
+    """Runs kernels on the loop or in threads; without an executor all on the loop (simulation)."""
 
     executor: Executor | None = None
 
     async def run(self, rows: int, work: Callable[[], T]) -> T:
-        """The result of a kernel over so many rows."""
+        """Run a kernel over this number of rows, in a thread if they are many."""
         if rows < LARGE_ROWS or self.executor is None:
             return work()
         return await self.blocking(work)
 
     async def blocking(self, work: Callable[[], T]) -> T:
-        """The result of work that waits for a disk, or takes long whatever its input."""
+        """Run work that waits for a disk, or takes long whatever its input, in a thread."""
         if self.executor is None:
             return work()
         thread = asyncio.get_running_loop().run_in_executor(self.executor, work)
@@ -69,7 +70,7 @@ class Bench:
 
 
 async def until_done(thread: asyncio.Future[T]) -> None:
-    """Wait for a thread, or a task, however often somebody wants to hurry."""
+    """Wait for a thread or a task, and ignore cancellations meanwhile."""
     while not thread.done():
         try:
             await asyncio.wait([thread])

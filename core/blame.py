@@ -1,6 +1,7 @@
-"""Which part of a pipeline an exception came from, written on the exception where that is known.
+"""Attribution of exceptions to parts of a pipeline, recorded as an attribute of the exception.
 
-Parts run as one task, so the task alone does not say it. The innermost part that is named stays.
+Several parts run in one task, so the task does not identify the part. The innermost attribution
+wins.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _ATTRIBUTE = "headrace_part"
 
 @contextmanager
 def blamed(part: str) -> Iterator[None]:
-    """What goes wrong inside is this part's, unless it is known to be another's."""
+    """Attribute exceptions in this context to the part, unless they are attributed already."""
     try:
         yield
     except BaseException as error:
@@ -23,6 +24,6 @@ def blamed(part: str) -> Iterator[None]:
 
 
 def part_of(error: BaseException) -> str | None:
-    """The part that an exception came from, if anybody said so."""
+    """Return the part that the exception is attributed to, if any."""
     found: str | None = getattr(error, _ATTRIBUTE, None)
     return found

@@ -1,4 +1,4 @@
-"""All that expressions can call, functions and aggregates alike, for help, docs and completion."""
+"""The catalogue of functions and aggregates in expressions, for help, docs and completion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.core.expressions.functions import TABLE as FUNCTIONS
 
 
 class Entry(Protocol):
-    """What a function and an aggregate say of themselves."""
+    """The description of a function or an aggregate."""
 
     @property
     def name(self) -> str: ...
@@ -42,7 +42,7 @@ ENTRIES: tuple[Entry, ...] = (
 
 
 def families() -> dict[str, list[Entry]]:
-    """The entries by family, in the order of the table."""
+    """Return the entries by family, in the order of the table."""
     found: dict[str, list[Entry]] = {}
     for entry in ENTRIES:
         found.setdefault(entry.family, []).append(entry)
@@ -50,7 +50,7 @@ def families() -> dict[str, list[Entry]]:
 
 
 def example_lines(entry: Entry) -> Iterable[str]:
-    """The examples, their values in a column; of an aggregate also the rows they are over."""
+    """Yield the examples, with aligned values; for an aggregate also its input rows."""
     width = max(len(text) for text, _ in entry.examples)
     for text, value in entry.examples:
         yield f"{text:<{width}}  ->  {value}"

@@ -1,13 +1,13 @@
-"""A bounded channel from one subtask to another: it makes a sender wait that is too fast.
+"""A bounded channel from one subtask to another, with backpressure: a fast sender has to wait.
 
-The bound is in rows and in bytes; a batch larger than the bound passes an empty channel alone, so
-nothing is ever stuck. A receiver takes all that waits before the next barrier: the rows as one
-batch, and behind them how far time has come. Under load batches grow, and the cost of a call is
-shared by more rows; at rest a single row goes through at once. The share of time that senders wait
-is the figure of backpressure.
+The bounds are in rows and in bytes; a batch larger than the bounds passes an empty channel, so
+nothing is ever stuck. The receiver takes everything queued before the next barrier: the rows as one
+batch, then the last watermark. Under load batches grow, and more rows share the cost of a call;
+when idle, a single row passes at once. Backpressure is the share of time that senders wait.
 
-So a watermark may come later than it was sent, though behind no barrier. Fewer rows are late then,
-and never more. Without this no batch could grow where a watermark follows each of them.
+So a watermark may arrive after rows that were sent later, but never after a barrier sent later.
+That makes fewer rows late, never more. Otherwise no batch could grow where each is followed by a
+watermark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much may wait in a channel, and how long a source waits to send more at once."""
+    """The capacity of a channel, and how long a source gathers rows into larger batches."""
 
     rows: int = 8192
     bytes: int = 16 * 2**20
@@ -37,7 +37,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class ChannelStatistics:
-    """What went through a channel, what waits in it, and how long its sender was made to wait."""
+    """Totals of a channel, its queue, and the time that its sender was blocked."""
 
     rows: int = 0
     batches: int = 0
@@ -49,18 +49,18 @@ class ChannelStatistics:
 
 @dataclass(slots=True)
 class Channel:
-    """One sender, one receiver. `arrived` is called when an element has come."""
+    """A channel with one sender and one receiver. `arrived` is called after each `put`."""
 
     bounds: Bounds
     arrived: Callable[[], None] = lambda: None
     _queue: deque[tuple[Element, int]] = field(default_factory=deque)
-    """Each with its bytes as they were counted: a batch may say otherwise later."""
+    """The elements, each with its size when it was put: the estimate of a batch may change."""
     _room: asyncio.Future[None] | None = None
     _blocked: Waiting = field(default_factory=Waiting)
     _statistics: ChannelStatistics = field(default_factory=ChannelStatistics)
 
     async def put(self, element: Element) -> None:
-        """Append an element; waits until it fits."""
+        """Append an element; wait until the channel has room for it."""
         size = 0
         if isinstance(element, Batch):
             size = element.bytes
@@ -71,7 +71,10 @@ class Channel:
         self.arrived()
 
     def take(self) -> list[Element]:
-        """What waits before the next barrier or the end, or that; nothing when nothing waits."""
+        """Remove and return the elements before the next barrier or end, or that element itself.
+
+        All batches become one, followed by the last watermark. Empty if the channel is empty.
+        """
         if self._queue and isinstance(self._queue[0][0], Barrier | End):
             return [self._queue.popleft()[0]]
         frames: list[pl.DataFrame] = []
@@ -93,11 +96,11 @@ class Channel:
 
     @property
     def waits(self) -> bool:
-        """Whether an element can be taken."""
+        """Whether there is an element to take."""
         return bool(self._queue)
 
     def statistics(self) -> ChannelStatistics:
-        """The figures up to now."""
+        """Return the current figures; the object is updated in place later."""
         self._statistics.blocked_s = self._blocked.seconds
         self._statistics.waiting_elements = len(self._queue)
         return self._statistics

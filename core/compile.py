@@ -1,8 +1,8 @@
-"""The steps of a task as one chain of operators.
+"""Construction of the operator chain of a task from its steps.
 
-Neighbouring `where`, `select`, `with` and `drop` become one operator, across steps; every other
-operation is an operator of its own. Inside a step, operators are joined by names that no user can
-give.
+Adjacent `where`, `select`, `with` and `drop` operations become one operator, across steps; every
+other operation becomes an operator of its own. Streams between the operators of a step have
+internal names, which no pipeline can use.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 Made = TypeVar("Made", bound=Operator)
-"""A kind of operator."""
+"""A type of operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What operators are made with: the clock, the pipeline's folder, the streams that are read."""
+    """The job's clock, pipeline folder, streams with readers, and state backend, for operators."""
 
     now_us: Callable[[], int]
     folder: Path
@@ -48,52 +48,52 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Which of the subtasks of a task operators are made for, and what it was before."""
+    """The share of one subtask in its task: its index, key groups, and states to restore."""
 
     index: int
     parallelism: int
     key_groups: int
     restored: Mapping[str, tuple[Frozen, ...]] = field(default_factory=dict)
-    """What the states of steps begin with; of all subtasks, each takes its key groups."""
+    """The restored states of all subtasks, by step; each subtask takes its key groups of them."""
 
     @property
     def groups(self) -> range:
-        """The key groups that it owns."""
+        """The key groups that the subtask owns."""
         return owned(self.index, self.parallelism, self.key_groups)
 
 
 @dataclass(slots=True)
 class Compiled:
-    """A chain, and the counts of rows that its operators keep."""
+    """The operators of a subtask, with their states and their counts of rows."""
 
     chain: Chain | None
     columns: list[Columns] = field(default_factory=list)
     ends: set[str] = field(default_factory=set)
-    """The steps at whose end an operator ends."""
+    """The steps whose output leaves an operator, so that the chain counts it."""
     failed: dict[str, int] = field(default_factory=dict)
-    """How many rows a user's function failed on, by step."""
+    """The number of rows on which user code failed, by step."""
     failed_before: dict[str, int] = field(default_factory=dict)
-    """How many in attempts before this one: they number dead letters."""
+    """The same of earlier attempts; the order of dead letters continues from there."""
     states: dict[str, list[StepState]] = field(default_factory=dict)
-    """The states that were opened for it, by step: one, or one for each clock (`Divided`)."""
+    """The open states by step: one each, or one per clock (`PerClockOperator`)."""
     lookup: Stage | None = None
-    """What its first step looks up, before all that is in the chain."""
+    """The lookup of the first step; it precedes the chain."""
     before: Chain | None = None
-    """What that step does to rows before it looks them up."""
+    """The operators of the first step that precede its lookup."""
 
     def close(self) -> None:
-        """Let go of the states."""
+        """Close all states."""
         for states in self.states.values():
             for state in states:
                 state.close()
 
     def late_and_unfilled(self, step: str) -> Counts:
-        """What the windows of a step did not take into any result."""
+        """Return the counters of a step, summed over its states."""
         counts = [state.counts for state in self.states[step]]
         return Counts(sum(c.late for c in counts), sum(c.unfilled for c in counts))
 
     def left(self, step: nodes.Step, came: int) -> int:
-        """How many rows left a step to which so many came."""
+        """Return the number of output rows of a step that has received `came` rows."""
         if self.lookup is not None and self.lookup.leaves == step.name:
             return self.lookup.put_out
         if self.chain is not None and step.name in self.ends:
@@ -104,8 +104,8 @@ class Compiled:
         return passed[-1] if passed else came
 
 
-def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> Compiled:
-    """The operators of steps that follow each other; no steps, no chain."""
+def compile_steps(steps: Sequence[nodes.Step], context: Setting, subtask: Seat) -> Compiled:
+    """Build the operators of consecutive steps; without steps there is no chain."""
     compiled = Compiled(None)
     work = [(step, operation) for step in steps for operation in step.operations or (None,)]
     operators: list[tuple[str, Operator]] = []
@@ -120,25 +120,25 @@ def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> 
         ends = at == len(work) or work[at][0] is not last
         if ends:
             compiled.ends.add(last.name)
-        leaves = last.name if ends else f"{last.name}#{at}"
+        output_stream = last.name if ends else f"{last.name}#{at}"
         if run or operation is None:
-            columns = Columns(leaves, run, setting.now_us)
+            columns = Columns(output_stream, run, context.now_us)
             compiled.columns.append(columns)
             operators.append((name, columns))
         else:
-            make = _Making(step, leaves, setting, seat, compiled)
+            factory = _Making(step, output_stream, context, subtask, compiled)
             if isinstance(operation, nodes.Lookup):
                 assert step is steps[0], "a step that looks rows up begins a task"
-                compiled.lookup = make.lookup(operation, name)
+                compiled.lookup = factory.lookup(operation, name)
                 compiled.before = Chain(operators) if operators else None
                 operators = []
             elif isinstance(operation, nodes.TwoSided):
                 assert not operators, "a step with two inputs begins a task"
-                two_sided = make.two_sided(operation)
+                two_sided = factory.two_sided(operation)
                 operators.append((name, two_sided))
             else:
-                operators.append((name, make.operator(operation)))
-        name = work[at][0].inputs[0] if ends and at < len(work) else leaves
+                operators.append((name, factory.operator(operation)))
+        name = work[at][0].inputs[0] if ends and at < len(work) else output_stream
     compiled.chain = Chain(operators, two_sided) if operators else None
     return compiled
 
@@ -146,7 +146,7 @@ def compile_steps(steps: Sequence[nodes.Step], setting: Setting, seat: Seat) -> 
 def _run(
     work: Sequence[tuple[nodes.Step, nodes.Operation | None]], at: int
 ) -> list[tuple[str, nodes.Filter | nodes.Project]]:
-    """The column operations from here on that can be one operator."""
+    """Return the adjacent column operations from `at` on, which become one operator."""
     run: list[tuple[str, nodes.Filter | nodes.Project]] = []
     for step, operation in work[at:]:
         if not isinstance(operation, nodes.Filter | nodes.Project):
@@ -157,7 +157,7 @@ def _run(
 
 @dataclass(frozen=True, slots=True)
 class _Making:
-    """An operator of a step in the making; its rows go out under the name `leaves`."""
+    """Builds the operators of a step's operations; their output is the stream `output_stream`."""
 
     step: nodes.Step
     leaves: str
@@ -166,7 +166,7 @@ class _Making:
     compiled: Compiled
 
     def operator(self, operation: nodes.Operation) -> Operator:
-        """What does this operation."""
+        """Build the operator of an operation."""
         match operation:
             case nodes.Explode():
                 return Explode(self.leaves, operation)
@@ -182,27 +182,29 @@ class _Making:
         raise AssertionError(operation)
 
     def _process(self, operation: nodes.Process) -> Operator:
-        """The operator of a user's class, or one for each range of key groups of one clock."""
+        """Build the operator of a user's class, one for each clock."""
         from headrace.core.operators.process.make import process_operator
 
-        around = self._around(operation.body)
-        parts = self._parts(lambda place: process_operator(operation, place, around))
+        call_context = self._around(operation.body)
+        parts = self._parts(
+            lambda keyed_context: process_operator(operation, keyed_context, call_context)
+        )
         return self._together(operation.key, parts)
 
-    def _parts(self, make: Callable[[Place], Made]) -> list[tuple[range, Made]]:
-        """An operator for each range of key groups that have one clock."""
-        return [(each.groups, make(self._place(each))) for each in self._owner().divided()]
+    def _parts(self, factory: Callable[[Place], Made]) -> list[tuple[range, Made]]:
+        """Build an operator for each range of key groups with the same clock."""
+        return [(each.groups, factory(self._place(each))) for each in self._owner().divided()]
 
     def _together(
         self, key: Sequence[nodes.Computed], parts: list[tuple[range, Operator]]
     ) -> Operator:
-        """One operator, whatever it is made of."""
+        """Combine the operators of several clocks into one."""
         from headrace.core.operators.divided import Divided
 
         return parts[0][1] if len(parts) == 1 else Divided(key, self.seat.key_groups, parts)
 
     def _around(self, body: nodes.Body) -> Around:
-        """What an operator of a user's class is given beside its place."""
+        """Build the call context of an operator of a user's class."""
         from headrace.core.operators.process.around import Around
 
         step = self.step
@@ -213,58 +215,62 @@ class _Making:
         return Around(step.name, code, failed, frozenset(ordered | main))
 
     def lookup(self, operation: nodes.Lookup, reads: str) -> Stage:
-        """What looks rows up that come under the name `reads`."""
+        """Build the lookup of the rows of stream `reads`."""
         from headrace.core.lookup.stage import Stage
 
-        step, setting = self.step, self.setting
+        step, context = self.step, self.setting
         failed = self._fail if step.on_error != "fail" else None
         return Stage(
             step.name,
             (reads, self.leaves),
             operation,
-            setting.now_us,
+            context.now_us,
             failed,
-            reads_missed=operation.missed in setting.read,
+            reads_missed=operation.missed in context.read,
         )
 
     def _keyed(self, operation: nodes.Keyed) -> Operator:
-        """One operator, or one for each range of key groups that have one clock."""
-        # Loaded when a pipeline has keyed steps, with all that aggregates.
+        """Build a keyed operator, one for each clock."""
+        # Loaded only for pipelines with keyed steps, because it loads all aggregates.
         from headrace.core.operators.blamed import Blamed
         from headrace.core.operators.keyed import keyed_operator
         from headrace.core.plan.user_windows import codes_of
 
-        parts = self._parts(lambda place: keyed_operator(operation, place))
+        parts = self._parts(lambda keyed_context: keyed_operator(operation, keyed_context))
         made = self._together(operation.key, parts)
         codes = codes_of(operation)
         return Blamed(self.step.name, codes, made) if codes else made
 
     def two_sided(self, operation: nodes.TwoSided) -> TwoSided:
-        """The operator of two inputs, or one for each range of key groups that have one clock."""
+        """Build an operator of two inputs, one for each clock."""
         from headrace.core.operators.joins.make import join_operator
 
         if isinstance(operation.matching, Connected):
             return self._connected(operation, operation.matching)
         if isinstance(operation.matching, Everywhere):
-            place = self._place(owner := self._owner())
-            # What waits comes from all: it is late for none of them.
-            place.state.clock_us = owner.least_clock_us
-            return join_operator(operation, place)
-        return self._both(operation, self._parts(lambda place: join_operator(operation, place)))
+            keyed_context = self._place(owner := self._owner())
+            # The restored rows come from all subtasks: with the least clock none of them is late.
+            keyed_context.state.clock_us = owner.least_clock_us
+            return join_operator(operation, keyed_context)
+        return self._both(
+            operation, self._parts(lambda keyed_context: join_operator(operation, keyed_context))
+        )
 
     def _connected(self, operation: nodes.Join, matching: Connected) -> TwoSided:
-        """The operator of a user's class over two inputs."""
+        """Build the operator of a user's class with two inputs."""
         from headrace.core.operators.divided import DividedBeside
         from headrace.core.operators.process.make import process_two
 
-        around = self._around(matching.body)
-        parts = self._parts(lambda place: process_two(operation, matching, place, around))
+        call_context = self._around(matching.body)
+        parts = self._parts(
+            lambda keyed_context: process_two(operation, matching, keyed_context, call_context)
+        )
         if matching.everywhere and len(parts) > 1:
             return DividedBeside(operation.left.key, self.seat.key_groups, parts)
         return self._both(operation, parts)
 
     def _both(self, operation: nodes.Join, parts: Sequence[tuple[range, TwoSided]]) -> TwoSided:
-        """One operator of two inputs, each of which has a key, whatever it is made of."""
+        """Combine the operators of several clocks, with two keyed inputs, into one."""
         from headrace.core.operators.divided import DividedSides
 
         if len(parts) == 1:
@@ -272,21 +278,21 @@ class _Making:
         return DividedSides(operation.keys, self.seat.key_groups, parts)
 
     def _owner(self) -> Owner:
-        """Whose state it is that is opened."""
-        step, seat = self.step.name, self.seat
-        restored = seat.restored.get(step, ())
-        return Owner(step, seat.index, seat.groups, seat.key_groups, restored)
+        """Return the ownership of the step's state in this subtask."""
+        step, subtask = self.step.name, self.seat
+        restored = subtask.restored.get(step, ())
+        return Owner(step, subtask.index, subtask.groups, subtask.key_groups, restored)
 
     def _place(self, owner: Owner) -> Place:
-        step, setting = self.step, self.setting
-        state = setting.backend.open(owner)
+        step, context = self.step, self.setting
+        state = context.backend.open(owner)
         self.compiled.states.setdefault(step.name, []).append(state)
         ordered = any(stream.ordered for stream in step.rows)
         first = owner.groups.start == 0
-        return Place(self.leaves, state, setting.now_us, ordered, setting.read, first)
+        return Place(self.leaves, state, context.now_us, ordered, context.read, first)
 
     def _fail(self, rows: list[FailedRow]) -> Iterator[Output]:
-        """What becomes of the rows on which a user's function failed."""
+        """Count the rows on which user code failed, and emit them as dead letters if requested."""
         step, compiled = self.step, self.compiled
         failed = compiled.failed.get(step.name, 0)
         compiled.failed[step.name] = failed + len(rows)

@@ -1,7 +1,8 @@
-"""How the document knows a connector, whichever it is: by its record, and nothing of it runs.
+"""The record by which a pipeline document knows a connector; nothing in it runs.
 
-Its name, the options of its two sides, the formats it takes, where its columns come from, what it
-does not go together with. What runs is behind the protocols of `contracts`, which `open` gives.
+It has the connector's name, the options of its sides, the formats it supports, the origin of its
+columns, and what it cannot be combined with. Its `open` functions return the objects that run,
+behind the protocols of `core/api`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionOption:
-    """An option that holds expressions: which, over what columns, and whether they make columns.
+    """An option that holds expressions.
 
-    The option's value is a `Text`, or a tuple of `Assignment`. `over` is None on a sink, for the
-    columns of the stream that it writes. `types` are those that they may have; none: any.
+    The option's value is a `Text`, or a tuple of `Assignment`. `over` has the columns that the
+    expressions may use; on a sink it is None: the columns of the stream that the sink writes.
+    `types` are the allowed result types; none: any type.
     """
 
     option: str
@@ -38,43 +40,46 @@ class ExpressionOption:
 
 @dataclass(frozen=True, slots=True)
 class ColumnOption:
-    """An option of a sink that names columns of the stream that it writes, one or several.
+    """An option of a sink that names one or several columns of the stream that it writes.
 
-    `refuses` says why a column of that type cannot be it, and what to do; it is empty if it can.
+    `refuses` returns why a column of a type is not allowed, and a hint; empty texts if it is.
     """
 
     option: str
     refuses: Callable[[Type], tuple[str, str]] = lambda _: ("", "")
     but: frozenset[str] = frozenset()
-    """Words that are no columns there."""
+    """Words with a meaning of their own in this option; they do not name columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Columns that a source has beside those that users declare: the option that says which."""
+    """The option of a source that adds columns to those that the user declares."""
 
     option: str
     columns: Callable[[Part], Sequence[tuple[Text, Field]]]
-    """Each with the text that names it."""
+    """Returns the added columns, each with the text that names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """What a sink is to write, and in what kind of job."""
+    """The stream that a sink writes, and the kind of job that it is part of."""
 
     schema: Schema
     kind: nodes.Kind
     timed: bool
     """Whether rows have an event time."""
     checkpoint: Checkpoint
-    """As the settings say."""
+    """The checkpoint settings of the pipeline."""
     unrepeatable: tuple[str, ...]
-    """The sources that cannot be read again, for which the job takes no checkpoints."""
+    """The sources that cannot be replayed; if there are any, the job takes no checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a sink cannot write that: where it was said (by default at the connector's key)."""
+    """The reason why a connector cannot handle a stream.
+
+    `at` is the text of the document to point at; by default it is the connector's key.
+    """
 
     message: str
     at: Text | None = None
@@ -82,13 +87,13 @@ class Misfit:
 
 
 def everything(options: Part, schema: Schema, format: str) -> Schema:
-    """All columns stand in a record."""
+    """Return all columns: each of them is part of a record."""
     return schema
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSide:
-    """How a connector reads. `columns` are those it brings itself, given its options."""
+    """The reading side of a connector. `columns` returns the columns that the options imply."""
 
     options: type[Part]
     formats: tuple[str, ...] = ()
@@ -97,65 +102,65 @@ class SourceSide:
     expressions: tuple[ExpressionOption, ...] = ()
     open: Callable[[nodes.Source, Surroundings], Source] | None = None
     place: Callable[[Part], str] | None = None
-    """What two sources of a pipeline cannot share, as it is called."""
+    """Describes the resource that no two sources of a pipeline can share."""
     pieces: Callable[[nodes.Source, Surroundings], PieceReader] | None = None
-    """How a batch reads; None: it cannot."""
+    """Opens the reader of a batch run; None: a batch run cannot read the connector."""
     bounded: Callable[[Part], bool] = lambda _: True
-    """Whether it comes to an end."""
+    """Whether the source has an end."""
     to_end: str = ""
-    """What users do to have it come to one."""
+    """The hint for users on how to give the source an end."""
     replays: bool = True
-    """Whether it can be read again from a position: else a job cannot go on from a checkpoint."""
+    """Whether it can be read again from a position, which resuming from a checkpoint needs."""
     holds_back: Callable[[Part], bool] = lambda _: False
-    """Whether splits that are not read yet, perhaps many, hold event time back."""
+    """Whether unread splits, perhaps many, hold event time back."""
     look: Callable[[nodes.Source, Surroundings], Awaitable[str]] | None = None
-    """What there is to read, in words; raises ConnectorError, and changes nothing. None: there is
-    nothing outside."""
+    """Describes what there is to read, and changes nothing; raises ConnectorError. None: there is
+    no external system to inspect."""
 
     @property
     def declares_columns(self) -> bool:
-        """Whether users declare the columns, under `schema:`."""
+        """Whether the user declares the columns, under `schema:`."""
         return self.columns is None and not any(e.makes_columns for e in self.expressions)
 
 
 @dataclass(frozen=True, slots=True)
 class SinkSide:
-    """How a connector writes."""
+    """The writing side of a connector."""
 
     options: type[Part]
     formats: tuple[str, ...] = ()
     expressions: tuple[ExpressionOption, ...] = ()
     column_options: tuple[ColumnOption, ...] = ()
     records: Callable[[Part, Schema, str], Schema] = everything
-    """The columns that stand in a record, given the options, all columns, and the format."""
+    """Returns the columns of a record, given the options, all columns, and the format."""
     fits: Callable[[Part, Outgoing], Iterator[Misfit]] = lambda *_: iter(())
-    """What stands in the way of writing that."""
+    """Yields the reasons why the sink cannot write a stream."""
     open: Callable[[nodes.Sink, Schema, Surroundings], Sink] | None = None
     place: Callable[[Part], str] | None = None
-    """What two sinks of a pipeline cannot share, as it is called."""
+    """Describes the resource that no two sinks of a pipeline can share."""
     look: Callable[[nodes.Sink, Schema, Surroundings], Awaitable[str]] | None = None
-    """Where there is to write, in words; raises ConnectorError, and changes nothing. None: there
-    is nothing outside."""
+    """Describes the destination, and changes nothing; raises ConnectorError. None: there is no
+    external system to inspect."""
     prints: bool = False
-    """Whether rows go out where the command is, and cannot be taken back."""
+    """Whether rows are printed where the command runs, and cannot be taken back."""
     counts_writers: bool = False
-    """Whether it has to be known before the first row how many writers there may be."""
+    """Whether the largest number of writers must be known before the first row."""
     together: Callable[[Sequence[Handle]], Sequence[Handle]] = tuple
-    """What all writers of a batch have prepared, perhaps none, as it is committed."""
+    """Merges the handles of all writers of a batch run, perhaps none, into those to commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookupSide:
-    """How a connector is asked for rows by their keys."""
+    """The lookup side of a connector, which finds rows by their keys."""
 
     options: type[Part]
     open: Callable[[nodes.Lookup, Surroundings], Table]
     look: Callable[[nodes.Lookup, Surroundings], Awaitable[str]]
-    """What there is to ask, in words; raises ConnectorError, and changes nothing."""
+    """Describes the table, and changes nothing; raises ConnectorError."""
     fits: Callable[[Part, Schema, Schema], Iterator[Misfit]] = lambda *_: iter(())
-    """What stands in the way of looking up by such columns, and of adding such."""
+    """Yields the reasons against these key columns and these added columns."""
     whole: bool = False
-    """Whether all of its rows are kept, so that nobody need remember some."""
+    """Whether the whole table is in memory, so that a cache is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +173,8 @@ class Connector:
     sink: SinkSide | None = None
     lookup: LookupSide | None = None
     reads_back: Callable[[nodes.Source, nodes.Sink, Path], str] = lambda *_: ""
-    """What a source reads of what a sink writes, as it is called, if anything; the path is the
-    pipeline's folder."""
+    """Describes the data that the source would read back from the sink's output; empty if there is
+    none. The path is the pipeline's folder."""
 
 
 Connectors: TypeAlias = Mapping[str, Connector]

@@ -1,8 +1,10 @@
-"""What the other folders implement, so that core knows none of them: what runs of a connector.
+"""The runtime contracts of a connector: the protocols that other folders implement for core.
 
-The document knows it by its record (`connector`). Behind that are two small protocols a side. A
-reader and an encoder are synchronous and can be pickled, because Spark's executors use them
-unchanged; a source and a writer are asynchronous, because they wait.
+A pipeline document refers to a connector by its record (`Connector`); the record opens the objects
+described here. Reading a source takes a `SourceConnector`, one for an attempt, and a `SplitReader`
+for each subtask; writing takes a `SinkConnector` and a `SinkWriter` for each subtask. These four
+are asynchronous, because they wait. A `RecordReader` and an `Encoder` are synchronous and can be
+pickled, because Spark's executors use them unchanged.
 """
 
 from __future__ import annotations
@@ -22,75 +24,75 @@ if TYPE_CHECKING:
 
 
 class Notes(Protocol):
-    """What a source or sink notes about a job, so that no crash forgets it; by name.
+    """Small documents that a source or sink stores about its job, by name; no crash loses them.
 
-    Unlike what a checkpoint says, it is there as soon as it was written, and outlives the
-    checkpoints: whoever begins the job anew finds it. It waits for a disk.
+    Unlike the contents of a checkpoint, a note is durable as soon as it is written, and it outlives
+    the checkpoints: a job that starts from scratch still finds it. Both methods wait for a disk.
     """
 
     def read(self, name: str) -> Document | None:
-        """What was written last, if anything was. Raises SnapshotError."""
+        """Return the document written last under the name, or None. Raises SnapshotError."""
         ...
 
     def write(self, name: str, document: Document) -> None:
-        """Note it in the place of what was there; it is durable then. Raises SnapshotError."""
+        """Replace the document of that name; durable on return. Raises SnapshotError."""
         ...
 
 
 class NoNotes:
-    """Of a run that keeps nothing."""
+    """The notes of a run that stores nothing."""
 
     def read(self, name: str) -> Document | None:
-        """Nothing."""
+        """Return None."""
         return None
 
     def write(self, name: str, document: Document) -> None:
-        """Forget it."""
+        """Drop the document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """When output that was prepared is committed: at the next checkpoint, if all goes well."""
+    """The times that bound how long prepared output may wait for its commit."""
 
     every_s: float | None
-    """How long it is from one checkpoint to the next; None: only the end takes one."""
+    """The interval between checkpoints; None: the only checkpoint is taken at the end."""
     timeout_s: float
-    """How long a checkpoint may take."""
+    """The longest time that a checkpoint may take."""
     restart_s: float
-    """The longest pause before another attempt."""
+    """The longest pause before the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a source or sink is told about the run that it is part of."""
+    """The run that a source, sink or lookup table is opened for."""
 
     folder: Path
-    """The folder of the pipeline: relative paths start there."""
+    """The folder of the pipeline; relative paths start there."""
     job: str
     """The job's id: 32 hexadecimal digits, made at its first start."""
     bench: Bench
-    """Where what takes long, or waits for a disk, is done."""
+    """Runs work that takes long or waits for a disk."""
     limit: int | None = None
-    """How many rows to read of a source, in all."""
+    """The number of rows to read of each source; None: all."""
     stop: Callable[[], None] = lambda: None
-    """Ask for the end of the job, as a user would: nobody wants its output any more."""
+    """Request the end of the job, as a user would: its output is no longer wanted."""
     archive: Bench | None = None
-    """Where snapshots are written: that may take minutes, and must keep no kernel waiting."""
+    """Runs the writing of snapshots, which may take minutes and must not delay kernels."""
     continues: bool = False
-    """Whether the job is to go on where another one was left: then a sink may not have its output
-    in the place of that one's, of which it would be the rest."""
+    """Whether the job resumes where an earlier one was left: its output is the rest of that job's
+    output, so a sink must not replace what the earlier job wrote."""
     pipeline: str = ""
     """The pipeline's name."""
     notes: Notes = field(default_factory=NoNotes)
     tell: Callable[[str], None] = lambda line: None
-    """Tell the user something, in a line, that goes on without them."""
+    """Show the user one line of information; the run does not wait for an answer."""
     commits: Commits | None = None
-    """When output is committed; None: at the end, for no checkpoints are taken."""
+    """The times between commits; None: no checkpoints are taken, output is committed at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record that could not be read: what was wrong, where it starts, and its text."""
+    """A record that could not be read: the error, the record's position, and its text."""
 
     error: str
     position: Position
@@ -99,7 +101,7 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some records of a split: the rows, what could not be read, and where reading goes on."""
+    """Consecutive records of a split: their rows, the bad records, and the position after them."""
 
     split: Split
     frame: pl.DataFrame
@@ -109,259 +111,271 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A split has come to its end: nothing more will ever be read of it."""
+    """The end of a split: nothing more will ever be read from it."""
 
     split: Split
 
 
 Arrival: TypeAlias = Chunk | Ended
-"""What comes of a reading."""
+"""One result of fetching from a `SplitReader`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetFile:
-    """A file of Parquet that means the same to whoever reads it.
+    """A Parquet file that any Parquet reader may read in place of its connector.
 
-    Its columns are just of the types that the source declares, and null nowhere where they must not
-    be.
+    Its columns have exactly the types that the source declares, and no nulls in columns declared
+    not null.
     """
 
     path: str
     rows: int
     size: int
     changed_ns: int
-    """When it was written last, as it was seen before anybody looked into it."""
+    """The time of the last write, taken before the file was first opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Records of a split that follow each other, which a batch reads at once; it can be pickled.
+    """Consecutive records of a split that one task of a batch run reads; it can be pickled.
 
-    Whoever reads it, and as often as that may be, gets the same rows: where it begins and ends was
-    settled before.
+    Every read yields the same rows, because both ends of the range are fixed beforehand.
     """
 
     split: Split
     at: object
-    """Which records of it, as its connector knows them."""
+    """The range of records, in the connector's own terms."""
     size: int
-    """About how many bytes there are to be read."""
+    """About how many bytes are to be read."""
     parquet: ParquetFile | None = None
-    """The whole file, where others than its connector may read it as well."""
+    """The whole file, if a reader other than the connector may read it as well."""
 
 
 class PieceReader(Protocol):
-    """The reading side of a connector within a batch."""
+    """The reading side of a connector in a batch run."""
 
-    async def pieces(self, many: int) -> Sequence[Piece]:
-        """All that is there to be read, the splits in their order, and each from head to end.
+    async def pieces(self, count: int) -> Sequence[Piece]:
+        """Cut all that is there to read into batch splits: splits in order, each from its start.
 
-        There are at least about so many pieces where there is enough for that. Raises
+        The result has about `count` batch splits or more, if there is enough to read. Raises
         ConnectorError.
         """
         ...
 
     def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
-        """The chunks of a piece, in order; its own thread waits for them, which has no loop.
+        """Yield the chunks of a batch split in order, each with the number of its first record.
 
-        Each with the number of its first record: records count on from there, and so all have other
-        numbers than those before them in the split, and greater ones.
+        Record numbers increase within a split, across all of its batch splits. The caller's thread
+        blocks while it waits for a chunk; it runs no event loop.
         """
         ...
 
 
 class Reader(Protocol):
-    """Reads a split from a position to its end. Synchronous, and it can be pickled."""
+    """Reads a split from a position to its end. Synchronous; it can be pickled."""
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
-        """The chunks, in order; closing the iterator closes what it has open."""
+        """Yield the chunks in order; closing the iterator closes the files it has open."""
         ...
 
 
 class Encoder(Protocol):
-    """Makes bytes of rows, each row ending in a line end. It can be pickled."""
+    """Encodes rows as bytes, each row ending in a line end. It can be pickled."""
 
     def encode(self, frame: pl.DataFrame) -> bytes:
-        """The bytes of these rows."""
+        """Return the bytes of the rows."""
         ...
 
 
 class Source(Protocol):
-    """The reading side of a connector within a run."""
+    """The reading side of a connector in a run. One is shared by all subtasks of an attempt."""
 
     @property
     def rediscover_s(self) -> float | None:
-        """How often splits are discovered anew; None where there are no others than at first."""
+        """The interval at which to look for new splits; None: there will be no new ones."""
         ...
 
     @property
     def ordered(self) -> bool:
-        """Whether a split that is read later holds no earlier rows than one before it."""
+        """Whether splits are ordered by time: no split holds rows earlier than the split before."""
         ...
 
     async def discover(self, first: bool) -> Sequence[Split]:
-        """All the splits there are now, in the order to read them.
+        """Return all splits that exist now, in the order to read them.
 
-        `first`: the job has never asked before, also not in what it goes on from.
+        `first`: the job, including the checkpoint it resumes from, has never discovered splits.
         """
         ...
 
     async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """What a checkpoint says of its splits, as it is to be gone on from now."""
+        """Return the progress to resume from, given that of the restored checkpoint."""
         ...
 
     def reading(self) -> Reading:
-        """What one subtask reads with. It opens nothing before it is asked for a chunk."""
+        """Create the reader of one subtask. It opens nothing before its first fetch."""
         ...
 
     async def published(self, splits: Mapping[Split, Progress]) -> None:
-        """A checkpoint is complete that has these; for whoever looks from outside.
+        """Publish the progress of a complete checkpoint, for tools that monitor the job.
 
-        That it cannot be told there is no failure of the job.
+        A failure to publish it does not fail the job.
         """
         ...
 
     async def close(self) -> None:
-        """The end of the attempt, behind that of all readings."""
+        """End the attempt; all readers of the source are closed before."""
         ...
 
 
 class Reading(Protocol):
-    """The splits of one subtask, being read."""
+    """Reads the splits of one subtask."""
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
-        """Read these too, from their positions on; `last`: no more come. It waits for nothing."""
+        """Add splits, each to be read from its position. Does not wait.
+
+        `last`: no more splits will be assigned.
+        """
         ...
 
     def hold(self, splits: Collection[Split]) -> None:
-        """Give nothing of these splits, and of these only, until the next time this is said.
+        """Pause exactly these splits until the next call; all others resume.
 
-        What is on its way already may still come.
+        Rows that are already being fetched may still arrive.
         """
         ...
 
     def exhausted(self) -> Mapping[Split, float]:
-        """The splits that have nothing to give for now, each since when on the loop's clock.
+        """Return the splits with nothing to read for now, and since when, in the loop's time.
 
-        One that is held, or whose rows only wait to be taken, is not among them.
+        A split that is paused, or whose rows are fetched but not yet taken, is not exhausted.
         """
         ...
 
     def lags(self) -> Mapping[Split, int]:
-        """How many records there are that it has not given, of splits of which it knows."""
+        """Return the lag of each split for which it is known: the number of records left to read.
+
+        Records that were fetched and not yet taken count as left.
+        """
         ...
 
     def worked_s(self) -> float:
-        """How long it has worked to make what it gives, also while it does: reading and decoding.
+        """Return the time spent reading and decoding so far, including work under way.
 
-        Not how long it waited for what to make it of. It works at one thing at a time.
+        Waiting for data does not count. The reader does one thing at a time.
         """
         ...
 
     async def next(self) -> Arrival | None:
-        """What comes next of one of the splits, or None when nothing will ever come any more."""
+        """Return the next chunk, or end, of any split; None: nothing will ever follow."""
         ...
 
     async def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         ...
 
 
 class Sink(Protocol):
-    """The writing side of a connector within a run."""
+    """The writing side of a connector in a run. One is shared by all subtasks of an attempt.
+
+    Output is committed in two phases: at a barrier each writer prepares its output; when the
+    checkpoint is complete, the sink commits all that was prepared for it.
+    """
 
     async def check(self) -> None:
-        """Whether output can go there at all; raises ConnectorError before anything is read.
+        """Check that output can be written, and remove what earlier attempts left uncommitted.
 
-        All that a checkpoint names has been committed before, and nobody will ask for that again.
-        What else this job has prepared there belongs to no checkpoint, and is removed.
+        Called before anything is read. By then all output of the restored checkpoint has been
+        committed, and no commit of it will be repeated; other prepared output of this job belongs
+        to no checkpoint. Raises ConnectorError.
         """
         ...
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
-        """What one subtask writes with; `begun` is what those of the last checkpoint kept.
+    def writer(self, subtask: int, states: Sequence[Document] = ()) -> Writer:
+        """Create the writer of one subtask.
 
-        They may have been of more subtasks, or of fewer.
+        `states` has the states of all writers in the restored checkpoint; there may have been more
+        or fewer of them than there are subtasks now.
         """
         ...
 
     async def commit(self, handle: Handle) -> None:
-        """Make prepared output visible; may be asked twice for the same handle.
+        """Make prepared output visible. Idempotent: a commit may be repeated after a failure.
 
-        Its writer may have been closed by then. The next barrier comes when all that a checkpoint
-        names has been committed, and nobody will ask for that again.
+        The writer of the output may be closed already. Before the next barrier arrives, all output
+        of the checkpoint has been committed, and no commit of it will be repeated.
         """
         ...
 
     async def abort(self, handle: Handle) -> None:
-        """Remove prepared output that is not to be seen."""
+        """Remove prepared output that must not become visible."""
         ...
 
     async def close(self) -> None:
-        """The end of the attempt, behind that of all writers."""
+        """End the attempt; all writers of the sink are closed before."""
         ...
 
 
 class Writer(Protocol):
-    """Output of one subtask, invisible until it is committed."""
+    """Writes the output of one subtask, which stays invisible until it is committed."""
 
     async def write(self, frame: pl.DataFrame) -> None:
-        """Take rows. A batch of changes has the column `_delete`."""
+        """Write rows. A batch of changelog rows has the column `_delete`."""
         ...
 
     async def prepare(self) -> Handle | None:
-        """Make all that was written durable; what a commit needs, or None if there is nothing.
+        """Make all written rows durable; return the handle to commit them, None without rows.
 
-        It may be prepared more than once before the first commit, and is committed in that order.
+        `prepare` may be called several times before the first commit; handles are committed in the
+        order in which they were prepared.
         """
         ...
 
     def kept(self) -> Document | None:
-        """What the writer of the next attempt begins with, asked for behind `prepare`."""
+        """Return the state that the writers of the next attempt start with; follows `prepare`."""
         ...
 
     async def close(self) -> None:
-        """The end: what was written since the last prepare is dropped."""
+        """Drop the rows written since the last `prepare`, and release all resources."""
         ...
 
 
 class Table(Protocol):
-    """What a lookup asks, within a run: one for all subtasks of its step."""
+    """The table of a lookup in a run. One is shared by all subtasks of its step."""
 
     @property
     def keys_per_call(self) -> int:
-        """How many keys it is asked for at once, at most."""
+        """The largest number of keys in a call of `find`."""
         ...
 
     async def check(self) -> None:
-        """Whether it is there, with all its columns. Raises ConnectorError."""
+        """Check that the table exists with all its columns. Raises ConnectorError."""
         ...
 
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """The rows of these keys, none of which is null, and each of which is there once.
+        """Return the rows of these keys, which are distinct and not null.
 
-        They have the columns that are added, of their types, and before them `FOUND_AT`, the row in
-        `keys` that each is of; keys without a row are left out. Raises ConnectorError, and is
-        cancelled when it takes too long.
+        The first column is `LOOKUP_KEY_INDEX`, the index in `keys` of each row's key; then come the
+        added columns, with their types. Keys without a row are left out. The call is cancelled when
+        it takes too long. Raises ConnectorError.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         ...
 
 
 FOUND_AT = "__at"
-"""The column by which a table says which key a row is of."""
+"""The column with the index of each row's key, in the result of a lookup table."""
 ROW_ERROR = "__error"
-"""The column, if it is there, in which a table says what is wrong with a row, of those that are."""
+"""The optional column with the error of each row, null for valid rows, in such a result."""
 
 
 class ConnectorError(Exception):
-    """The outside world will not do it: what, where, and what to do. Not a defect of ours.
+    """An external system failed or refused: what failed, where, and a hint. Not a bug in headrace.
 
-    `exit_status` is 2 where the pipeline asks for what is not there, 3 where it is refused because
-    of what is there already, 1 otherwise. `final`: another attempt would end in the same way.
+    `exit_status` is 2 if the pipeline names something that does not exist, 3 if existing data
+    forbids the run, 1 otherwise. `final`: another attempt would fail in the same way.
     """
 
     def __init__(

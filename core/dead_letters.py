@@ -1,4 +1,4 @@
-"""Rows that failed, as rows: what a stream named by `on_error: {to: name}` carries."""
+"""Dead letters: the rows of a stream named by `on_error: {to: name}`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def of_records(source: str, split: Split, bad: Iterable[BadRecord], now_us: int) -> pl.DataFrame:
-    """Records of a source that could not be read."""
+    """Return dead letters for the bad records of a source."""
     return _frame(
         (record.error, source, source, split.name, record.position, record.raw, now_us)
         for record in bad
@@ -24,7 +24,10 @@ def of_records(source: str, split: Split, bad: Iterable[BadRecord], now_us: int)
 
 
 def of_rows(step: str, failed: Iterable[tuple[str, dict[str, Any]]], now_us: int) -> pl.DataFrame:
-    """Rows on which a step failed, as JSON; behind an exchange nobody knows their position."""
+    """Return dead letters for rows on which a step failed, each pair an error and a row.
+
+    The rows become JSON. Their source position is unknown after an exchange, so it is null.
+    """
     import polars as pl
 
     def text(row: dict[str, Any]) -> str:
@@ -34,7 +37,7 @@ def of_rows(step: str, failed: Iterable[tuple[str, dict[str, Any]]], now_us: int
 
 
 def _shown(value: Any) -> Any:
-    """A value that JSON has: bytes are base64, as a sink writes them; Polars panics at them."""
+    """Return the value with bytes as base64, as sinks write them; Polars panics at bytes."""
     match value:
         case bytes():
             return b64encode(value).decode()

@@ -1,10 +1,13 @@
-"""What travels on a channel: batches of rows, and four kinds of mark between them.
+"""The elements of a stream: batches of rows, and control elements in order between them.
 
-Marks keep their place among the batches. A watermark W says that no row with a time before W is to
-come; a barrier parts the rows before a checkpoint from those after it; idle says that an input has
-nothing for now and must not hold time back, until its next batch or watermark; the end is the last
-element of its channel. Whether a stream's batches are facts or changes is in the plan, not in the
-batch: a batch of changes has the hidden column `_delete`.
+    WatermarkElement  no row with an earlier event time will follow
+    Barrier           separates the rows before a checkpoint from those after it
+    IdleMarker        this input has no rows for now and does not hold event time back, until its
+                      next batch or watermark
+    EndOfStream       the last element of a channel
+
+A control element never overtakes a batch. Whether a stream carries facts or a changelog is a
+property of the plan; a batch of changelog rows has the hidden column `_delete`.
 """
 
 from __future__ import annotations
@@ -16,60 +19,60 @@ if TYPE_CHECKING:
     import polars as pl
 
 EVENT_TIME = "__time"
-"""The hidden column that carries a row's event time."""
+"""The hidden column with a row's event time."""
 
 DELETE = "_delete"
-"""The hidden column of a batch of changes: true where the row's key is deleted."""
+"""The hidden column of changelog rows: true if the row's key is deleted."""
 
 ORDER = "__order"
-"""The hidden column that places a row among all rows: event time, source, split, place in it."""
+"""The hidden column with a row's position in the order of all rows (`types/row_order`)."""
 
 HIDDEN = (EVENT_TIME, DELETE, ORDER)
-"""The columns that travel with a row whatever a step selects."""
+"""The columns that stay with a row, whichever columns a step selects."""
 
 FOREVER_US = (1 << 63) - 1
-"""The watermark behind the last row of a stream that ends."""
+"""The watermark after the last row of a stream that ends: no row can be later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One row or more, as columns."""
+    """At least one row, as columns."""
 
     frame: pl.DataFrame
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return self.frame.height
 
     @property
     def bytes(self) -> int:
-        """About how much memory the rows take."""
+        """About how much memory the rows take, in bytes."""
         return int(self.frame.estimated_size())
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """No row with an earlier time than this is to come (microseconds since the epoch)."""
+    """No row with an earlier event time will follow (microseconds since the epoch)."""
 
     at_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Nothing comes for now, and time need not wait."""
+    """No rows for now: event time does not wait for this input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Everything before this belongs to the checkpoint, everything behind it does not."""
+    """All rows before it belong to the checkpoint, all rows after it do not."""
 
     checkpoint: int
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Nothing comes any more."""
+    """The end of an input: no element follows."""
 
 
 Mark: TypeAlias = Watermark | Idle | Barrier | End

@@ -1,12 +1,12 @@
-"""What rows say of the time that their split has come to: its watermark behind them.
+"""Extraction of a split's watermark from its rows.
 
-By default that is the highest event time among them less a delay; or the highest value of a column
-that carries the watermark; or what a user's function says:
+The watermark after some rows is their highest event time less a delay, by default; or the highest
+value of a column that carries the watermark; or the result of a user's function:
 
     def watermark(rows: pl.DataFrame) -> datetime | None
 
-Times are whole microseconds since the epoch; what a delay would take below the first of them stays
-there, and the last of them is left to mean that a stream has ended.
+Times are whole microseconds since the epoch. A result below the first of them is raised to it; the
+last of them is reserved for the end of a stream.
 """
 
 from __future__ import annotations
@@ -36,14 +36,20 @@ Reads: TypeAlias = "Callable[[pl.DataFrame], int | None]"
 
 @dataclass(frozen=True, slots=True)
 class TimeOf:
-    """How the rows of a source say it. `read` answers None where they say nothing."""
+    """The watermark function of a source; `read` returns None for rows that imply no watermark.
+
+    `calls_user`: the function runs user code, and may be slow.
+    """
 
     read: Reads
     calls_user: bool = False
 
 
 def time_of(source: nodes.Source, folder: Path) -> TimeOf:
-    """As the pipeline in that folder wants it; rows without event time say nothing of time."""
+    """Build the watermark function of a source of the pipeline in that folder.
+
+    Rows without event time imply no watermark.
+    """
     if source.event_time is None:
         return TimeOf(lambda rows: None)
     wanted = source.watermark or Watermark()
@@ -55,7 +61,7 @@ def time_of(source: nodes.Source, folder: Path) -> TimeOf:
 
 
 def highest_us(rows: pl.DataFrame, column: str, less: timedelta = timedelta()) -> int | None:
-    """The highest value of a column of timestamps, less a delay; None where there is none."""
+    """Return the highest value of a column of timestamps, less a delay; None if all are null."""
     found = microseconds(rows[column]).max()
     if found is None:
         return None
@@ -64,7 +70,7 @@ def highest_us(rows: pl.DataFrame, column: str, less: timedelta = timedelta()) -
 
 
 def micros(time: datetime) -> int:
-    """A time as microseconds since the epoch; without a zone it is UTC.
+    """Return a time as microseconds since the epoch; without a zone it is UTC.
 
     >>> micros(datetime(1970, 1, 1, 0, 0, 1)), micros(datetime(1, 1, 1, tzinfo=UTC))
     (1000000, -62135596800000000)
@@ -78,7 +84,7 @@ def _within(at_us: int) -> int:
 
 
 def _asked(function: Function, folder: Path) -> Reads:
-    """What the user's function says."""
+    """Build a watermark function that calls the user's function."""
     path = function.path(folder)
     ask = load_function(path, function.name)
     name = f"{path.name}:{function.name}"
@@ -108,5 +114,5 @@ def _told(answer: datetime, name: str) -> int:
     try:
         return micros(answer)
     except OverflowError:
-        message = f"{name} returned {answer}, which is no time of the years 1 to 9999 in UTC"
+        message = f"{name} returned {answer}, which is not within the years 1 to 9999 in UTC"
         raise UserCodeError(message) from None

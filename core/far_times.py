@@ -1,10 +1,11 @@
-"""Dates and timestamps of years that Polars cannot write, at which it panics: as texts.
+"""Formatting of out-of-range dates and timestamps, of years at which Polars panics.
 
-Its calendar ends with the years -262143 and 262142; a timestamp goes on to 294247, a date to
-5881580. Debezium writes the last microsecond of all for infinity. Whoever writes rows asks first
-whether a column is far, by its least and its greatest value, which costs a microsecond, and writes
-a far one in the slower way: as Polars writes the years that it knows, with all digits and a sign.
-Python has the years 1 to 9999 alone: rows that become its values are looked at in the same way.
+The calendar of Polars covers the years -262143 to 262142, but a timestamp can reach the year 294247
+and a date 5881580; Debezium writes the last microsecond of all for infinity. Before rows are
+written, each column is checked by its least and its greatest value, which costs a microsecond; a
+column with out-of-range times is formatted in a slower way: as Polars formats other years, with all
+digits and a sign. Python has the years 1 to 9999 only, so rows are checked in the same way before
+they become Python values.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 
 
 Days: TypeAlias = "tuple[int, int]"
-"""The first and the last that somebody has."""
+"""The first and the last day of a calendar, counted from 1970-01-01."""
 OF_POLARS: Days = (-calendar.WRITTEN_DAYS, calendar.WRITTEN_DAYS)
 OF_PYTHON: Days = (-719_162, 2_932_896)
 
 
 def is_far(column: pl.Series, known: Days = OF_POLARS) -> bool:
-    """Whether a time of no known day is somewhere in the column, at any depth.
+    """Whether the column has a time outside of the known days, at any depth of nesting.
 
-    Of one row it takes 3 us; `to_physical` instead of the casts would take 20.
+    For one row it takes 3 us; `to_physical` instead of the casts would take 20.
     """
     import polars as pl
 
@@ -47,7 +48,7 @@ def is_far(column: pl.Series, known: Days = OF_POLARS) -> bool:
 
 
 def unfit(frame: pl.DataFrame) -> list[str | None]:
-    """Of each row, the first column with a time that Python has not; nothing if none has one."""
+    """Return for each row the first column with a time that Python lacks; empty if none has any."""
     far = [column for column in frame if is_far(column, OF_PYTHON)]
     if not far:
         return []
@@ -58,7 +59,7 @@ def unfit(frame: pl.DataFrame) -> list[str | None]:
 
 
 def listed(frame: pl.DataFrame) -> list[tuple[Any, ...] | None]:
-    """The rows as Python has them; None for one with a time that it has not."""
+    """Return the rows as Python tuples; None for a row with a time that Python lacks."""
     columns = unfit(frame)
     if not columns:
         return list(frame.iter_rows())
@@ -66,12 +67,12 @@ def listed(frame: pl.DataFrame) -> list[tuple[Any, ...] | None]:
 
 
 def near(frame: pl.DataFrame, known: Days = OF_PYTHON) -> pl.DataFrame:
-    """The rows, with texts for the times of each column that has one of no known day."""
+    """Return the rows, with texts for times in each column with a time outside the known days."""
     return frame.with_columns(written(column) for column in frame if is_far(column, known))
 
 
 def written(column: pl.Series) -> pl.Series:
-    """The column with texts for its dates and timestamps."""
+    """Return the column with texts for its dates and timestamps."""
     import polars as pl
 
     text = _text(pl.first(), column.dtype).alias(column.name)
@@ -79,7 +80,7 @@ def written(column: pl.Series) -> pl.Series:
 
 
 def type_written(type: Type) -> Type:
-    """The type of such a column, of one of this type.
+    """Return the type that a column of this type has after its times became texts.
 
     >>> from headrace.core.types import BIGINT
     >>> str(type_written(Struct((Field("at", Array(TIMESTAMP)), Field("n", BIGINT)))))
@@ -94,7 +95,7 @@ def type_written(type: Type) -> Type:
 
 
 def _elements(column: pl.Series) -> list[pl.Series]:
-    """What is in lists; also in those that are null, for there Polars panics as well."""
+    """Return the elements of lists, also of null lists, because Polars panics at those as well."""
     import polars as pl
 
     if not column.null_count():
@@ -144,7 +145,7 @@ def _text(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.
 
 
 def _year(date: pl.Expr) -> pl.Expr:
-    """Four digits at least, with its sign where it is not one of 0 to 9999."""
+    """Return the year with at least four digits, and a sign unless it is one of 0 to 9999."""
     import polars as pl
 
     year = calendar.year(date)

@@ -1,8 +1,8 @@
-"""What is done with rows wherever they are: joined, copied without what they share, computed.
+"""Basic operations on frames, chosen for low memory and for the speed of small frames.
 
-Polars shares memory freely. A frame of ten rows that were left of a million holds the texts of the
-million, and says that it is small. And it deals columns out to threads: to wake those takes longer
-than to compute the columns of a few rows, and many times as long on a busy machine.
+Polars shares memory freely: a frame of ten rows filtered from a million retains the texts of the
+million, and reports a small size. Polars also distributes columns over threads; waking them takes
+longer than computing the columns of a few rows, and many times as long on a busy machine.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 FEW_ROWS = 2000
-"""Below this, dealing columns out to threads takes longer than computing them one by one."""
+"""Below this number of rows, using threads takes longer than computing columns one by one."""
 
 
 def joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of all of them, of which there is one at least; none of them is changed."""
+    """Concatenate one or more frames into contiguous memory; the frames are not modified."""
     if len(frames) == 1:
         return frames[0]
-    # `pl.concat` deals columns out to threads; to wake those takes longer than to copy the rows.
+    # `pl.concat` distributes columns over threads; waking them takes longer than copying rows.
     whole = frames[0].clone()
     for frame in frames[1:]:
         whole.extend(frame)
@@ -31,37 +31,40 @@ def joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def compacted(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same rows, in memory that holds nothing else."""
+    """Copy the rows into memory that holds nothing else."""
     import polars as pl
 
     if not any(_shares(type) for type in frame.dtypes):
         return frame
     copy = io.BytesIO()
-    # In Arrow's older layout there are no views, which would take along what they look at.
+    # Arrow's oldest format has no string views, which would retain the buffers they point to.
     frame.write_ipc_stream(copy, compat_level=pl.CompatLevel.oldest())
     copy.seek(0)
     return pl.read_ipc_stream(copy)
 
 
 def projected(frame: pl.DataFrame, *columns: str | pl.Expr) -> pl.DataFrame:
-    """These columns."""
+    """Select columns, without threads if the rows are few."""
     return (frame.select_seq if frame.height < FEW_ROWS else frame.select)(*columns)
 
 
 def added(frame: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
-    """The frame with these columns, new ones or in the place of others."""
+    """Add or replace columns, without threads if the rows are few."""
     return (frame.with_columns_seq if frame.height < FEW_ROWS else frame.with_columns)(*columns)
 
 
 def of_columns(frame: pl.DataFrame, names: Iterable[str], *more: pl.Series) -> pl.DataFrame:
-    """The columns of these names, and more. In brackets, a list without names means no rows."""
+    """Return a frame of the columns of these names, and more.
+
+    `frame[[]]` would select no rows instead of no columns.
+    """
     import polars as pl
 
     return pl.DataFrame([*(frame[name] for name in names), *more])
 
 
 def picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
-    """The rows of these numbers; null: one of nulls."""
+    """Return the rows at these indices; a null index yields a row of nulls."""
     import polars as pl
 
     if len(rows) >= FEW_ROWS and frame.width:
@@ -70,14 +73,14 @@ def picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
 
 
 def filtered(frame: pl.DataFrame, which: pl.Series) -> pl.DataFrame:
-    """These rows; to begin with it is soon done, where `filter` of a frame makes a query."""
+    """Return the rows where the mask is true; `DataFrame.filter` would first build a query."""
     import polars as pl
 
     return pl.DataFrame([column.filter(which) for column in frame.get_columns()])
 
 
 def sorted_by(frame: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The frame in the order of a column without nulls, often as it is."""
+    """Sort the frame by a column without nulls; a sorted frame is returned as it is."""
     values = frame[column]
     if values.is_sorted():
         return frame
@@ -85,19 +88,19 @@ def sorted_by(frame: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def microseconds(moments: pl.Series) -> pl.Series:
-    """Moments as whole numbers. (`to_physical` says the same, and makes a query of it.)"""
+    """Return timestamps as integers. (`to_physical` does the same, but builds a query.)"""
     import polars as pl
 
     return moments.cast(pl.Int64)
 
 
 def up_to(values: pl.Series, value: int) -> int:
-    """How many of these sorted numbers are at most so great."""
-    return bisect_right(values, value)  # `search_sorted` takes twenty times as long to begin
+    """Count the numbers up to and including `value` in a sorted series."""
+    return bisect_right(values, value)  # `search_sorted` has twenty times the fixed cost
 
 
 def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of all of them, of which there is one at least; they share their memory."""
+    """Concatenate one or more frames without copying; the result shares their memory."""
     import polars as pl
 
     if len(frames) == 1:
@@ -108,7 +111,7 @@ def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _shares(type: pl.DataType) -> bool:
-    """Whether values of the type may lie in memory that other rows share."""
+    """Whether values of the type may lie in memory shared with other rows."""
     import polars as pl
 
     return type.is_nested() or type in (pl.String, pl.Binary)

@@ -1,8 +1,8 @@
-"""A subtask's part in checkpoints: what it is at a barrier, stored while it goes on.
+"""A subtask's asynchronous snapshots: state is frozen at a barrier and stored in the background.
 
-Freezing takes constant time. What was frozen is then written in a thread, and until that is done no
-later generation is frozen: only one is being written at any time, also when its checkpoint has been
-given up meanwhile.
+Freezing takes constant time. A thread then writes the frozen states while the subtask resumes. Only
+one snapshot is written at any time: the next freeze waits for the write before it, even if the
+checkpoint of that write has been abandoned.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from headrace.core.telling import failure
 
 @dataclass(slots=True)
 class Freezer:
-    """Freezes the states of one subtask, and tells when they are stored."""
+    """Freezes and stores the states of one subtask, and reports the result."""
 
     id: SubtaskId
     parts: tuple[str, ...]
-    """What the subtask does, for messages."""
+    """The parts that the subtask runs, for messages."""
     states: Mapping[str, Sequence[StepState]]
     store: SnapshotStore
     bench: Bench
@@ -39,26 +39,26 @@ class Freezer:
     _storing: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
-        """Wait until what was frozen before is written, or given up."""
+        """Wait until the previous snapshot is written or has failed."""
         if self._storing is not None:
             await asyncio.wait([self._storing])
             self._storing = None
 
     def freeze(self) -> dict[str, tuple[Frozen, ...]]:
-        """All states as they are now."""
+        """Freeze all states."""
         return {
             step: tuple(state.freeze() for state in states) for step, states in self.states.items()
         }
 
     async def stored(self) -> dict[str, tuple[Document, ...]]:
-        """All states as they are now, in the store. Raises SnapshotError."""
+        """Freeze and store all states, and return their documents. Raises SnapshotError."""
         frozen = self.freeze()
         return await self.bench.blocking(lambda: self._stored(frozen))
 
     def keep(
         self, number: int, frozen: Mapping[str, tuple[Frozen, ...]], snapshot: Snapshot
     ) -> None:
-        """Store what was frozen, which with the rest is the snapshot, and tell of it."""
+        """Store the frozen states in the background, add them to the snapshot, and report it."""
         self._storing = asyncio.create_task(self._keep(number, frozen, snapshot))
 
     async def _keep(
@@ -76,7 +76,7 @@ class Freezer:
             self.tell(Acknowledged(self.id, number, replace(snapshot, states=states)))
 
     def _stored(self, frozen: Mapping[str, tuple[Frozen, ...]]) -> dict[str, tuple[Document, ...]]:
-        """All of them stored; when one cannot be, the others are let go of."""
+        """Store all states; if one cannot be stored, release the others."""
         left = [(step, each) for step, states in frozen.items() for each in states]
         documents: dict[str, list[Document]] = {step: [] for step in frozen}
         try:
@@ -89,7 +89,7 @@ class Freezer:
         return {step: tuple(stored) for step, stored in documents.items()}
 
     async def close(self) -> None:
-        """Wait for the thread that is writing."""
+        """Cancel the snapshot that is being written, and wait for its thread."""
         if self._storing is not None:
             self._storing.cancel()
             await asyncio.gather(self._storing, return_exceptions=True)

@@ -1,7 +1,7 @@
-"""The inputs of a subtask: waits until one of them has something, in turn, and aligns them.
+"""The input gate of a subtask: reads its channels in turn, and aligns their elements.
 
-Between one batch and the next the loop turns once at least: a subtask whose inputs never run dry
-keeps no other from running.
+Between two batches the event loop turns at least once, so a subtask whose inputs are never empty
+does not starve the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.core.waiting import Waiting
 
 
 class Gate:
-    """Many channels in, one sequence of elements out. It is the only receiver of its channels."""
+    """Merges the elements of several channels; it is the only receiver of its channels."""
 
     def __init__(
         self,
@@ -26,12 +26,12 @@ class Gate:
         aligned: bool = True,
         timeless: frozenset[int] = frozenset(),
     ) -> None:
-        """`timeless` are inputs whose rows have no event time, beside others that have one."""
+        """`timeless`: the inputs whose rows have no event time, if other inputs have one."""
         self.channels = channels
         self.idle = Waiting()
-        """How long nothing could be taken, or it was the turn of others."""
+        """The time in which there was no element to take, or other tasks had their turn."""
         self.aligning = Waiting()
-        """How long inputs have waited for the barriers of others."""
+        """The time in which inputs waited for the barriers of others."""
         self._alignment = Alignment(len(channels), aligned, timeless)
         self._ready: deque[tuple[int, Element]] = deque()
         self._next = 0
@@ -41,7 +41,10 @@ class Gate:
             channel.arrived = self._arrived
 
     async def get(self) -> tuple[int, Element]:
-        """The next element and the input it came on; an End when every input has ended."""
+        """Return the next element and the index of its input.
+
+        After all inputs have ended, the last element is an EndOfStream.
+        """
         while not self._ready:
             if self._worked:
                 self._worked = False
@@ -61,7 +64,7 @@ class Gate:
         return self._ready.popleft()
 
     def _align(self) -> None:
-        """Note since when inputs wait for others, or that they do no more."""
+        """Start or stop the clock of alignment."""
         waits, waited = bool(self._alignment.blocked), self.aligning.goes_on
         if waits and not waited:
             self.aligning.__enter__()
@@ -71,7 +74,7 @@ class Gate:
             self.aligning.last = 0.0
 
     def _choose(self) -> int | None:
-        """The next input in turn that may be taken from and has something."""
+        """Return the next input, in turn, that is not blocked and has an element."""
         count = len(self.channels)
         for step in range(count):
             at = (self._next + step) % count

@@ -1,7 +1,7 @@
-"""When a source's subtask looks for splits that are idle. It is handed the loop's times.
+"""Detection of idle splits in a source's subtask, by polling; the loop's times are passed in.
 
-Nobody says when a split is exhausted, so one looks: every `idle_s` at least, which finds each split
-before its time, and then exactly when the first of them has been exhausted for so long.
+Readers do not announce that a split is exhausted, so the detector checks at least every `idle_s`,
+which finds each exhausted split before it is idle, and then exactly when the first of them is.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from headrace.core.messages import Split
 
 OFTEN_ENOUGH_S = 0.01
-"""However short `idle:` is, looking more often would only cost."""
+"""The shortest interval between checks: for a shorter `idle:`, more checks would only cost time."""
 
 
 @dataclass(slots=True)
 class Looks:
-    """`idle_s` is how long a split is exhausted before it is idle."""
+    """Finds the splits that have been exhausted for `idle_s`."""
 
     idle_s: float
     at: float = 0.0
-    """When to look next."""
+    """The time of the next check."""
 
     def idle(self, now: float, exhausted: Mapping[Split, float]) -> Collection[Split]:
-        """Which splits are idle, of those that are exhausted since some time."""
+        """Return the idle splits, given since when each split is exhausted; set the next check."""
         idle_at = {split: since + self.idle_s for split, since in exhausted.items()}
         later = now + max(self.idle_s, OFTEN_ENOUGH_S)
         self.at = min([later, *(at for at in idle_at.values() if at > now)])

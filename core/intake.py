@@ -1,6 +1,6 @@
-"""The head of a source's subtask: chunks become rows with their event time, or are told as bad.
+"""The source task: reads splits, and sends their rows, watermarks and barriers downstream.
 
-What they say of time is told behind the rows that say it.
+A watermark is sent after the rows that imply it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 GATHERING_S = 0.001
-"""Rows that are there wait so long at most while others that are there too are taken to them."""
+"""The longest time that rows wait while further available chunks are added to their batch."""
 
 
 @dataclass(slots=True)
 class Intake:
-    """Reads one source's splits into a flow; counts what it read and what was bad.
+    """Reads the splits of one source's subtask into its operators.
 
-    Chunks of few rows that are there at once go on as one batch: a source that is ahead must not be
-    slowed down by how little it gives at a time. With `linger_s`, they wait so long for more.
+    Small chunks that are available at the same time are sent as one batch: a fast source must not
+    be slowed down by small chunks. With `linger_s`, rows wait that long for more.
     """
 
     source: nodes.Source
@@ -49,22 +49,22 @@ class Intake:
     rows_in: int = 0
     bad: int = 0
     idle: Waiting = field(default_factory=Waiting)
-    """How long nothing came, and nothing was made that would come."""
+    """The time in which no chunk arrived and the reader did no work."""
     _arrivals: Arrivals = field(init=False)
     _worked_s: Callable[[], float] = field(init=False)
     lags: Callable[[], Mapping[Split, int]] = field(init=False)
-    """How many records there are of splits that the reading has not given."""
+    """Returns the number of records left to read, by split."""
     number: int = 0
-    """Which of the plan's sources it is."""
+    """The position of the source among the plan's parts."""
     _splits: dict[Split, Progress] = field(default_factory=dict)
-    """How far each split has been read."""
+    """The progress of each split, without its current watermark."""
     _triggers: deque[int] = field(default_factory=deque)
-    """The checkpoints whose barrier is to be sent."""
+    """The checkpoints whose barriers have not been sent yet."""
     _halted: bool = False
     _kept: list[pl.DataFrame] = field(default_factory=list)
     _kept_rows: int = 0
     _since: float | None = None
-    """How long the first of the rows that are kept has been waiting."""
+    """The time since which the first of the buffered rows has been waiting."""
 
     def __post_init__(self, reading: Reading) -> None:
         self._arrivals = Arrivals(reading)
@@ -72,44 +72,47 @@ class Intake:
         self.lags = reading.lags
 
     def assign(self, splits: Sequence[tuple[Split, Progress]], *, last: bool) -> None:
-        """Read these too; `last`: no more come."""
+        """Add splits to read; `last`: no more will be assigned."""
         self._splits.update(splits)
-        going_on = [(split, progress) for split, progress in splits if not progress.ended]
-        self.timing.watermarks.assign({s: p.at_us for s, p in going_on}, last=last)
-        self._arrivals.assign([(split, p.position) for split, p in going_on], last=last)
+        unfinished = [(split, progress) for split, progress in splits if not progress.ended]
+        self.timing.watermarks.assign({s: p.at_us for s, p in unfinished}, last=last)
+        self._arrivals.assign([(split, p.position) for split, p in unfinished], last=last)
 
     def hold(self, until_us: int) -> None:
-        """Let splits wait that have come further than this."""
+        """Pause the splits whose watermark is past this time."""
         self.timing.hold(until_us)
         self._arrivals.wake()
 
     def stop(self) -> None:
-        """Read no more, and end."""
+        """Stop reading, and finish."""
         self._arrivals.stop()
 
     def halt(self) -> None:
-        """Read no more, and do not end either: a checkpoint is to come."""
+        """Stop reading, but do not finish: a checkpoint will follow."""
         self._halted = True
         self._arrivals.wake()
 
     def trigger(self, checkpoint: int) -> None:
-        """Send the barrier of a checkpoint behind what was read."""
+        """Send the barrier of a checkpoint after the rows read so far."""
         self._triggers.append(checkpoint)
         self._arrivals.wake()
 
     @property
     def splits(self) -> dict[Split, Progress]:
-        """How far each split has been read: what has gone on, and nothing else."""
+        """The progress of each split, with its watermark; it counts rows that are buffered.
+
+        At a barrier nothing is buffered, so it covers exactly the rows sent before.
+        """
         times = self.timing.watermarks.times
         return {s: replace(p, at_us=times.get(s, p.at_us)) for s, p in self._splits.items()}
 
     @property
     def progress(self) -> Mapping[Split, Progress]:
-        """The same but for their watermarks, as it is just now."""
+        """The same, without the current watermarks."""
         return self._splits
 
     async def pump(self) -> None:
-        """Read to the end, or until somebody asks to stop; then say that nothing comes any more."""
+        """Read to the end, or until a stop is requested; then send the end of the stream."""
         with self.flow.life:
             await self._pump()
 
@@ -138,14 +141,14 @@ class Intake:
             await self.flow.barrier(Barrier(self._triggers.popleft()), self.splits)
 
     async def _tell_time(self, now: float) -> None:
-        """Say how far time has come, unless the rows that say it are still kept."""
+        """Send the watermark, unless the rows that imply it are still buffered."""
         self.timing.mind(now)
         if self._arrivals.assigned and not self._kept:
-            for news in self.timing.watermarks.news():
-                await self.flow.mark(news)
+            for element in self.timing.watermarks.news():
+                await self.flow.mark(element)
 
     async def _take(self, now: float) -> bool:
-        """Keep the rows that came; whether anything did."""
+        """Take the next event of the reader, if there is one; return whether there was."""
         if self._halted:
             return False
         with blamed(self.source.name):
@@ -169,35 +172,36 @@ class Intake:
             self._kept.append(self._numbered(chunk))
             self._kept_rows += chunk.frame.height
         if chunk.frame.height or chunk.bad:
-            # A chunk of neither only says how far the split is: it may be idle all the same.
+            # A chunk of neither only moves the position: the split may be idle all the same.
             self.timing.watermarks.came(chunk.split, at_us)
         self._count(chunk)
 
     def _count(self, chunk: Chunk) -> None:
-        """The split has been read so far."""
+        """Record the progress of the chunk's split."""
         before = self._splits[chunk.split]
         rows, bad = before.rows + chunk.frame.height, before.bad + len(chunk.bad)
         self._splits[chunk.split] = replace(before, position=chunk.position, rows=rows, bad=bad)
 
     async def _time(self, frame: pl.DataFrame) -> int | None:
-        """What rows say of the time; a user's function may take long for it."""
+        """Return the watermark that rows imply; in a thread if a user's function computes it."""
         time_of = self.timing.time_of
         rows = frame.height if time_of.calls_user else 0
         return await self.flow.bench.run(rows, partial(time_of.read, frame))
 
     def _numbered(self, chunk: Chunk) -> pl.DataFrame:
-        """The rows, with their number among all rows where a step goes by their order."""
+        """Return the rows, with their numbers if a step depends on the order of rows."""
         if not self.source.outputs[0].ordered:
             return chunk.frame
         return taken.numbered(self.number, chunk, self._splits[chunk.split].rows)
 
     def _until(self) -> float | None:
-        """How long to wait for what comes."""
-        kept = None if self._since is None else self._since + self.bounds.linger_s
-        return min((at for at in (kept, self.timing.again_at()) if at is not None), default=None)
+        """Return the time up to which to wait for the next event; None: without limit."""
+        sent_at = None if self._since is None else self._since + self.bounds.linger_s
+        deadlines = (sent_at, self.timing.again_at())
+        return min((at for at in deadlines if at is not None), default=None)
 
     def _is_due(self, now: float, came: bool) -> bool:
-        """Whether the rows that are kept have waited for more, or are enough."""
+        """Whether the buffered rows have waited long enough for more, or are enough."""
         if self._since is None:
             return False
         linger_s = self.bounds.linger_s

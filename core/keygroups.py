@@ -1,8 +1,9 @@
-"""Keys to key groups to subtasks: the same for ever, because savepoints outlive versions.
+"""The mapping of keys to key groups and of key groups to subtasks.
 
-A key's columns are written as one binary value, and hashed with xxh3. Each column is its length, a
-colon and its text, or a dash for null, so that no two keys look alike; -0.0 is written as 0.0 and
-every NaN as one. A key group is `hash % key_groups`, and subtask i of p owns the groups g with
+The mapping must never change, because savepoints outlive versions. A key's columns are encoded as
+one string, which is hashed with xxh3. Each column is encoded as its length, a colon and its text,
+or as a dash for null, so that distinct keys have distinct encodings; -0.0 is encoded as 0.0, and
+all NaNs alike. The key group is `hash % key_groups`, and subtask i of p owns the key groups g with
 `g * p // key_groups == i`, a range.
 """
 
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
 Columns: TypeAlias = "tuple[tuple[str, pl.DataType], ...]"
 
 LENGTHS = 256
-"""Of shorter columns the length need not be made a text."""
+"""Lengths below this are taken from a table of texts."""
 
 OWNER = "__owner"
 KEPT = 256
-"""For so many keys the expressions stay: making one takes as long as computing it for few rows."""
+"""The size of the caches of expressions: building one costs as much as running it on few rows."""
 
 
 def owned(subtask: int, parallelism: int, key_groups: int) -> range:
-    """The key groups that a subtask owns.
+    """Return the key groups that a subtask owns.
 
     >>> [owned(i, 3, 8) for i in range(3)]
     [range(0, 3), range(3, 6), range(6, 8)]
@@ -39,7 +40,7 @@ def owned(subtask: int, parallelism: int, key_groups: int) -> range:
 
 
 def encoded(keys: pl.DataFrame) -> pl.Series:
-    """The key of each row as one string, made of all columns, of which there is one at least."""
+    """Encode all columns of each row, at least one, as one string."""
     whole, *others = (_written(keys[name]) for name in keys.columns)
     for each in others:
         whole = whole + each
@@ -47,7 +48,7 @@ def encoded(keys: pl.DataFrame) -> pl.Series:
 
 
 def _written(column: pl.Series) -> pl.Series:
-    """What `_encoded` says of a column, in half of the time: lengths are texts made before."""
+    """Encode a column as `_encode_expr` does, in half the time, with precomputed length texts."""
     import polars as pl
 
     if column.dtype.is_integer() or column.dtype == pl.String:
@@ -69,14 +70,14 @@ def _lengths() -> pl.Series:
 
 
 def hashes_of(keys: pl.Series) -> pl.Series:
-    """The hash of each encoded key, of 64 bits."""
+    """Return the 64-bit hash of each encoded key."""
     import polars as pl
 
     return projected(keys.to_frame("key"), _hash(pl.col("key")))["key"]
 
 
 def groups_of(keys: pl.Series, key_groups: int) -> pl.Series:
-    """The key group of each encoded key."""
+    """Return the key group of each encoded key."""
     import polars as pl
 
     group = _hash(pl.col("key")) % key_groups
@@ -84,14 +85,14 @@ def groups_of(keys: pl.Series, key_groups: int) -> pl.Series:
 
 
 def group_of_no_key(key_groups: int) -> int:
-    """The key group of everything in a step without key."""
+    """Return the key group of all rows in a step without key."""
     import polars as pl
 
     return int(groups_of(pl.Series("key", [""]), key_groups)[0])
 
 
 def key_group(frame: pl.DataFrame, key: Sequence[str], key_groups: int) -> pl.Series:
-    """The key group of each row."""
+    """Return the key group of each row."""
     if not key:
         import polars as pl
 
@@ -114,10 +115,10 @@ def _whole(columns: Columns) -> pl.Expr:
 
 @lru_cache(KEPT)
 def _owner(columns: Columns, key_groups: int, parallelism: int) -> pl.Expr:
-    """Which subtask owns the key of a row."""
+    """Return the expression for the subtask that owns the key of a row."""
     import polars as pl
 
-    # Numbers of another type than the column would have each of these steps cast it.
+    # With literals of another type than the column, each of these steps would cast the column.
     groups, subtasks = (pl.lit(number, pl.UInt64) for number in (key_groups, parallelism))
     return (_hash(_whole(columns)) % groups * subtasks // groups).alias(OWNER)
 
@@ -129,7 +130,7 @@ def _hash(text: pl.Expr) -> pl.Expr:
 
 
 def _encoded(type: pl.DataType, column: pl.Expr) -> pl.Expr:
-    """One column of a key as text that cannot run into the next column's."""
+    """Encode a column so that its text cannot run into the next column's."""
     import polars as pl
 
     text = _text(type, column)
@@ -154,7 +155,7 @@ def _text(type: pl.DataType, column: pl.Expr) -> pl.Expr:
 def partition(
     frame: pl.DataFrame, keys: pl.DataFrame, key_groups: int, parallelism: int
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The rows of each subtask that owns some of them; `keys` has the columns of their key."""
+    """Split rows by the subtask that owns their key; `keys` has the key columns of the rows."""
     if parallelism == 1:
         yield 0, frame
         return
@@ -167,7 +168,7 @@ def partition(
     if owners.min() == owners.max():
         yield owners[0], frame
     elif frame.height < FEW_ROWS:
-        # To be told the owners, as a dict, takes longer than to divide the rows.
+        # `as_dict=True`, which returns the owners, takes longer than the partitioning itself.
         for part in frame.hstack([owners]).partition_by(OWNER, maintain_order=True):
             yield part.drop_in_place(OWNER)[0], part
     else:
@@ -177,7 +178,7 @@ def partition(
 def _filtered(
     frame: pl.DataFrame, owners: pl.Series, parallelism: int
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The parts of many rows: here the cost is the rows', and not that of a call."""
+    """Split many rows, where the cost is that of the rows and not of the calls."""
     for subtask in range(parallelism):
         part = frame.filter(owners == subtask)
         if part.height:

@@ -1,6 +1,6 @@
-"""The way out of a subtask: rows of each stream into the channels of whoever reads it.
+"""The output edges of a subtask: they send the rows of a stream into its readers' channels.
 
-Steps that read one stream by one key get the same parts of it, so the rows are divided once.
+Steps that read a stream by the same key get the same partitions, so rows are partitioned once.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Parts: TypeAlias = "list[tuple[int, pl.DataFrame]]"
 
 @dataclass(slots=True)
 class Division:
-    """Rows by the subtask that owns their key, for each outlet that has them divided like this."""
+    """Partitions rows by the subtask that owns their key, once for all edges that share it."""
 
     key: tuple[Computed, ...]
     key_groups: int
     readers: int
     sharers: int = 1
-    """How many outlets ask for the parts of every frame."""
+    """The number of edges that request the partitions of every frame."""
     _exprs: list[pl.Expr] = field(init=False)
     _frame: pl.DataFrame | None = None
     _parts: Parts = field(default_factory=list)
@@ -43,7 +43,7 @@ class Division:
         self._exprs = [to_expr(column.value).alias(column.name) for column in self.key]
 
     async def parts(self, frame: pl.DataFrame, bench: Bench) -> Parts:
-        """The parts of the rows; they are forgotten when all who share them have asked."""
+        """Return the partitions of a frame; the result is cached until every edge has got it."""
         if self._frame is not frame:
             self._parts = await bench.run(frame.height, partial(self._divided, frame))
             self._frame, self._left = frame, self.sharers
@@ -54,7 +54,7 @@ class Division:
         return parts
 
     def like(self, other: Division) -> bool:
-        """Whether the parts are the same."""
+        """Whether both produce the same partitions."""
         sizes = (self.key_groups, self.readers) == (other.key_groups, other.readers)
         return sizes and [c.value for c in self.key] == [c.value for c in other.key]
 
@@ -65,12 +65,12 @@ class Division:
 
 @dataclass(slots=True)
 class Outlet:
-    """One edge, seen from one of its writing subtasks: a channel to each subtask that reads."""
+    """One edge of the plan at one of its writing subtasks, with a channel to each reader."""
 
     exchange: Exchange
     channels: Sequence[Channel]
     index: int
-    """Which of the writing subtasks this is: forward goes to the reading one of that number."""
+    """The index of the writing subtask; a forward edge sends to the reader of the same index."""
     key: tuple[Computed, ...] = ()
     key_groups: int = 1
     bench: Bench = field(default_factory=Bench)
@@ -82,24 +82,24 @@ class Outlet:
 
     @property
     def divides(self) -> bool:
-        """Whether a row goes to the subtask that owns its key."""
+        """Whether rows are partitioned by the owner of their key."""
         return self.exchange == "hash" and len(self.channels) > 1
 
     async def rows(self, frame: pl.DataFrame) -> None:
-        """Hand the rows on; waits for channels that are full."""
+        """Send rows; waits for channels that are full."""
         divides = self.divides
         parts = await self.division.parts(frame, self.bench) if divides else self._whole(frame)
         for at, part in parts:
             await self.channels[at].put(Batch(part))
 
     async def mark(self, mark: Mark) -> None:
-        """Every reader hears of a mark, each from all that write to it."""
+        """Send a control element to every reader."""
         channels = (self.channels[self.index],) if self.exchange == "forward" else self.channels
         for channel in channels:
             await channel.put(mark)
 
     def _whole(self, frame: pl.DataFrame) -> Parts:
-        """The rows as they are, for one reader or for all."""
+        """Return the whole frame for one reader, or for all of them."""
         if self.exchange == "broadcast":
             return [(at, frame) for at in range(len(self.channels))]
         self._turn += self.exchange == "rebalance"
@@ -107,7 +107,7 @@ class Outlet:
 
 
 def share(outlets: Iterable[Outlet]) -> None:
-    """Let outlets that get all the same frames divide those once where they can."""
+    """Share partitioners among the edges of one stream that need the same partitions."""
     divisions: list[Division] = []
     for outlet in outlets:
         if outlet.divides:

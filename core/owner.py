@@ -1,7 +1,7 @@
-"""Whose state it is: which key groups of a step a subtask owns, and what their state begins with.
+"""State ownership: the key groups of a step that a subtask owns, and the states to restore.
 
-After a restart that is what several subtasks had before, with clocks that may differ; what is owned
-is divided then, so that every state has one clock.
+After a restart these come from several former subtasks, whose clocks may differ; ownership is then
+split into ranges of key groups, so that every state has one clock.
 """
 
 from __future__ import annotations
@@ -14,44 +14,45 @@ from headrace.core.state import NO_CLOCK_US, Counts, Frozen
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose state it is: a subtask of a step, the key groups it owns of how many."""
+    """The key groups that a subtask of a step owns, out of `key_groups`."""
 
     step: str
     subtask: int
     groups: range
     key_groups: int
     restored: tuple[Frozen, ...] = field(default=())
-    """What the state begins with: of these, the owned key groups. Their clocks are the same."""
+    """The restored states; the owned key groups of them are the initial state. When a state is
+    opened with them, all that overlap have the same clock."""
 
     def holds(self, frozen: Frozen) -> bool:
-        """Whether some of its key groups are owned."""
+        """Whether some key groups of the frozen state are owned."""
         return bool(shared(self.groups, frozen.groups))
 
     @property
     def clock_us(self) -> int:
-        """The clock that the state begins with; where time was said to be over, it begins anew."""
+        """The initial clock; a clock at the end of time, as after a drain, starts from scratch."""
         clock_us = max((f.clock_us for f in self.restored if self.holds(f)), default=NO_CLOCK_US)
         return NO_CLOCK_US if clock_us == FOREVER_US else clock_us
 
     @property
     def least_clock_us(self) -> int:
-        """The clock of a step without key, of which all have waited for the slowest."""
+        """The initial clock of a broadcast join: the least clock of all former subtasks."""
         clock_us = min((frozen.clock_us for frozen in self.restored), default=NO_CLOCK_US)
         return NO_CLOCK_US if clock_us == FOREVER_US else clock_us
 
     @property
     def counts(self) -> Counts:
-        """The counts that it begins with: those of a state go to who owns its first key group."""
+        """The initial counters: a state's counters go to the owner of its first key group."""
         counted = [f.counts for f in self.restored if f.groups and f.groups[0] in self.groups]
         return Counts(sum(c.late for c in counted), sum(c.unfilled for c in counted))
 
     def divided(self) -> tuple[Owner, ...]:
-        """An owner for each range of key groups that have one clock, nearly always this one.
+        """Split into ranges of key groups with the same clock; nearly always this one alone.
 
-        Key groups whose clocks differ cannot share a state: what was too late for one of them is
-        still in time for another, and of a window that fired for one nothing may be put out again.
-        So each has an operator and a state of its own (`operators/divided`) until the next restart
-        finds the clocks even.
+        Key groups whose clocks differ cannot share a state: a row that is late for one of them is
+        in time for another, and a window that fired for one must not be emitted again. So each
+        range has an operator and a state of its own (`PerClockOperator`), until a restart finds
+        their clocks equal.
         """
         pieces: list[tuple[range, int]] = []
         for frozen in sorted(self.restored, key=lambda f: f.groups.start):
@@ -62,14 +63,14 @@ class Owner:
                 pieces.append((groups, frozen.clock_us))
         if len(pieces) < 2:
             return (self,)
-        # Of a subtask that had ended nothing is kept: its groups go to their neighbour.
+        # A finished subtask left no state: its key groups join the neighbouring range.
         starts = [self.groups.start, *(groups.start for groups, _ in pieces[1:])]
         ranges = map(range, starts, [*starts[1:], self.groups.stop])
         return tuple(replace(self, groups=groups) for groups in ranges)
 
 
 def shared(one: range, other: range) -> range:
-    """The key groups that two ranges have both.
+    """Return the key groups in both ranges.
 
     >>> shared(range(0, 5), range(3, 9))
     range(3, 5)

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline, and where: a mistake is a value, gathered and shown with the rest.
+"""Problems of a pipeline: each error is a value with a location, and all are reported together.
 
 bid_totals.yaml:27:41: step "totals": unknown column "prise"
    27 |     aggregate: {n: count(*), total: sum(prise)}
@@ -18,10 +18,10 @@ Severity: TypeAlias = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Characters of a file: line and column count from 1, `text` is the whole line.
+    """A range of characters in a file: line and column count from 1, `text` is the whole line.
 
-    Line 0 is no line of a file: `text` is then a `--set` argument, or empty for a file as a whole.
-    `replaced` is what was put in for a `${...}` that stands there, in quotes.
+    Line 0 means no line of a file: `text` is then a `--set` argument, or empty for a whole file.
+    `replaced` is the value, in quotes, that replaced a `${...}` at this location.
     """
 
     file: str
@@ -34,7 +34,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake: what was wanted and what came, where, and what to do about it.
+    """One error or warning: what was expected and what was found, its location, and a hint.
 
     `subject` is the part of the pipeline that it is about, as in `step "totals"`.
     """
@@ -56,7 +56,7 @@ SHOWN = 60
 
 
 def brief(text: str) -> str:
-    """A message in which what it quotes is cut, for a value may be as long as its file.
+    """Shorten long quoted values in a message: a value may be as long as its file.
 
     >>> brief('wanted a name, got "' + "x" * 100 + '"')
     'wanted a name, got "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."'
@@ -74,7 +74,7 @@ def _cut(found: re.Match[str]) -> str:
 
 
 class PipelineError(Exception):
-    """A pipeline cannot be used; carries every problem that was found."""
+    """A pipeline cannot be used; has every problem that was found."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -86,10 +86,10 @@ MAX_CANDIDATES = 100
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known name that the word was probably meant to be, or "".
+    """Return the known name that is most similar to the word, or "" if none is.
 
-    Of very many names only those of about its length are looked at, so that a file full of wrong
-    names is still answered at once.
+    Of a great number of names only those of about the same length are compared, so that a file full
+    of unknown names is still reported at once.
 
     >>> nearest("prise", ["auction", "price", "at"])
     'price'
@@ -103,13 +103,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def _may_be_near(word: str, name: str) -> bool:
-    """Whether the lengths allow a likeness of 0.6."""
+    """Whether the lengths allow a similarity of 0.6."""
     shorter, longer = sorted((len(word), len(name)))
     return 7 * shorter >= 3 * longer
 
 
 def nearest_file(name: str, known: Iterable[str]) -> str:
-    """The file that a name was probably meant to be: what is before the dot counts.
+    """Return the most similar file name, compared by the part before the dot; "" if none is.
 
     >>> nearest_file("order.yaml", ["orders.yaml", "other.yaml"]), nearest_file("x.py", [".ci"])
     ('orders.yaml', '')
@@ -123,15 +123,15 @@ def nearest_file(name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The hint for a wrong name: the near one, if there is one."""
+    """Return a hint with the most similar known name, or "" if none is similar."""
     name = nearest(word, known)
     return f'did you mean "{name}"?' if name else ""
 
 
 def sort_problems(problems: Iterable[Problem]) -> list[Problem]:
-    """By place in the file, each said once; arguments and what has no place come first.
+    """Sort problems by location and drop duplicates; those without a line come first.
 
-    What two parts share, by an anchor, is said of the first of them.
+    A problem in text that two parts share by a YAML anchor is reported for the first of them.
     """
     once: dict[object, Problem] = {}
     for problem in problems:

@@ -1,11 +1,11 @@
-"""A problem as it is shown to people: where, what, the line with a caret under the spot, the hint.
+"""Rendering of problems for people: location, message, the line with a caret, and the hint.
 
     orders.yaml:14:12: step "totals": unknown column "prise"
        14 |     where: prise > 0
           |            ^^^^^ did you mean "price"?
 
-Whatever the line holds, the caret stands under the spot: tabs take one column, wide characters
-two, control characters are shown as such, and of a very long line only the part around the spot.
+The caret is under the spot, whatever the line contains: tabs take one column, wide characters two,
+control characters are escaped, and a very long line is cut to the part around the spot.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from headrace.core.problems import Place, Problem
 WIDTH = 100
 
 Paint: TypeAlias = Callable[[str, str], str]
-"""Colours a text by what it is: "place", "error" or "warning"."""
+"""Colours a text by its role: "place", "error" or "warning"."""
 
 
 def plain(text: str, role: str) -> str:
-    """No colour."""
+    """Return the text without colour."""
     return text
 
 
 def render(problem: Problem, paint: Paint = plain) -> str:
-    """The problem in up to three lines."""
+    """Format a problem in up to three lines."""
     parts = [printable(problem.subject), printable(problem.message)]
     hint = printable(_hint(problem))
     if problem.severity == "warning":
@@ -51,14 +51,15 @@ def render(problem: Problem, paint: Paint = plain) -> str:
 
 
 def _hint(problem: Problem) -> str:
-    """The hint, and what was put in for a `${...}` where the message does not show it."""
-    put = problem.place.replaced if problem.place else ""
-    said = not put or put in problem.message
-    return problem.hint if said else "; ".join(filter(None, [problem.hint, f"{put} stands here"]))
+    """Return the hint, with the value that replaced a `${...}` unless the message shows it."""
+    value = problem.place.replaced if problem.place else ""
+    if not value or value in problem.message:
+        return problem.hint
+    return "; ".join(filter(None, [problem.hint, f"the value here is {value}"]))
 
 
 def size(bytes: int) -> str:
-    """So many bytes, in the units of the language.
+    """Format a number of bytes in the units of the pipeline language.
 
     >>> [size(900), size(1536), size(300 << 20), size(5 << 30)]
     ['900 B', '1.5 KB', '300.0 MB', '5.0 GB']
@@ -73,7 +74,7 @@ def size(bytes: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """A number and its noun.
+    """Format a number and its noun.
 
     >>> count(1, "error"), count(1200, "row")
     ('1 error', '1,200 rows')
@@ -82,7 +83,7 @@ def count(number: int, noun: str) -> str:
 
 
 def tally(problems: Iterable[Problem]) -> str:
-    """How many errors and warnings there are, in words."""
+    """Format the number of errors and warnings."""
     severities = [problem.severity for problem in problems]
     found = [
         count(severities.count(kind), kind) for kind in ("error", "warning") if kind in severities
@@ -95,7 +96,7 @@ def _with_hint(head: str, hint: str) -> str:
 
 
 def _window(place: Place) -> tuple[str, str, str]:
-    """What is shown before the spot, at it and behind it."""
+    """Return the shown text before the spot, the spot, and the text after it."""
     start = place.column - 1
     end = start + place.length
     first, last = 0, len(place.text)
@@ -112,7 +113,7 @@ def _window(place: Place) -> tuple[str, str, str]:
 
 
 def printable(text: str) -> str:
-    """The text with nothing in it that moves a terminal's cursor by other than a column or two.
+    """Escape the characters that would move a terminal's cursor by other than one or two columns.
 
     >>> printable("a\\tb\\x1b[0m")
     'a b\\\\x1b[0m'
@@ -126,7 +127,7 @@ def printable(text: str) -> str:
 
 
 def _columns(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Return the width of the text in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(

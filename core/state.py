@@ -1,28 +1,27 @@
-"""The contract of keyed state: what operators write and read, and what the state folder implements.
+"""The contract of keyed state between operators, which use it, and state backends.
 
-A subtask of a stateful step has one `StepState`. It is made of named states of two shapes:
+Each subtask of a stateful step has one `StepState`. It holds named states of two shapes:
 
-    Runs    columns filed under a time. Rows are only ever added, in frames; pieces of the same are
-            merged by and by; what is due is taken in one go, or read and dropped later. Windows.
-    Table   one row a key, found and replaced in bulk. Running aggregates, dedup.
+    SortedRuns    rows filed under a time. Rows are only added, in frames; runs are merged in the
+                  background; ended slots are taken in one go, or read and dropped later. Windows.
+    KeyedTable    one row per key, found and replaced in bulk. Running aggregates, dedup.
 
-Beside them an operator may keep *entries*, rows that are of no key, such as where a reader is. At a
-restart those of all subtasks are dealt out as their `Spread` says.
+In addition, an operator may store *entries*: rows without a key, such as the positions of a reader.
+A restart redistributes the entries of all subtasks by their `Redistribution`.
 
-Keys are divided into key groups (`core/keygroups`), and a backend can hand out, and take back, the
-state of any range of them; so both shapes know which columns are the key. Frames that go in are
-never changed afterwards, so that a generation is frozen by keeping references: `freeze` takes
-constant time, and what it gave stays as it was while the live state goes on. A string column of a
-frame may hold a whole batch in memory: backends copy what they keep.
+Keys are divided into key groups (`types/key_groups`), the units of rescaling: a backend can export
+and import the state of any range of them, so both shapes know which columns are the key.
 
-What was frozen can be stored, in a thread while the step goes on: what the snapshot store has
-already is named again, and what it lacks is put. The document that comes of it says the rest, and
-is thawed by a backend of the same kind. `freeze` waits for whoever still stores the generation
-before: who calls it sees to that.
+Checkpoints: `freeze` returns an immutable `FrozenState` in constant time, by keeping references:
+frames are never modified after they are added. A thread then stores the frozen state while the step
+resumes. Blobs that the snapshot store already has are referenced again, the others are put; the
+resulting document is thawed by a backend of the same kind. Only one frozen state may be unstored at
+a time: the caller of `freeze` waits until the one before was stored or released. A string column
+may keep a whole batch in memory, so backends copy the rows they retain.
 
-The clock and the counts of a step are state as well: a row that was late before a crash is late
-after it, and is counted once. A frozen state has one clock, and who restores several whose clocks
-differ divides what it owns (`core/owner`).
+The clock and the counters of a step are state as well: a row that was late before a crash is late
+after it, and is counted once. A frozen state has one clock; if restored states differ in their
+clocks, each gets a state of its own (`StateOwnership.split_by_clock`).
 """
 
 from __future__ import annotations
@@ -42,36 +41,35 @@ if TYPE_CHECKING:
     from headrace.core.snapshots import SnapshotStore
 
 SLOT = "__slot"
-"""The column of runs that says under which time a row is filed (bigint)."""
+"""The column of runs with the time under which a row is filed (bigint)."""
 
 KEY = "__key"
-"""The column of a table that holds a row's key, encoded as one string."""
+"""The column of a table with the row's key, encoded as one string."""
 
 ASKED = "__asked"
-"""The column of found rows that says which of the keys asked for it is the row of, from 0 (int)."""
+"""The column of found rows with the index of the row's key among the requested keys (int)."""
 
 UNTIL = "__until"
-"""The column of a table that says until when a row is remembered (bigint); absent: for ever."""
+"""The column of a table with the time at which a row expires (bigint); absent: never."""
 
 Merge: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
-"""Puts together the rows that belong together; associative, and it keeps the columns.
+"""Merges the rows that belong together into one row each; associative, with the same columns.
 
-What was put together is filed under the latest of its times. So rows may be filed later than they
-were, and never earlier; and merging all rows of some stretch of time files them within it. Frames
-are sorted after it.
+A merged row is filed under the latest of its rows' times: never earlier than any of them, and
+within the interval that was merged. The backend sorts the result.
 """
 
 
 Document: TypeAlias = "Mapping[str, object]"
-"""What was stored of a step's state: plain data as JSON has it, which names blobs."""
+"""Plain JSON data that describes a stored state and names its blobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunsLayout:
-    """What a state of runs is opened with: its columns, which of them are the key, the merge.
+    """The columns of a state of runs, the columns that form the key, and the merge function.
 
-    `columns` names and types all columns but SLOT. A step without key has none, and all of it is in
-    the group of the empty key.
+    `columns` has the names and types of all columns but SLOT. The key of a step without key is
+    empty, and all of its rows belong to the key group of the empty key.
     """
 
     columns: Mapping[str, pl.DataType]
@@ -80,148 +78,152 @@ class RunsLayout:
 
 
 class Runs(Protocol):
-    """Columns filed under times. Every frame has the columns of the layout, and SLOT."""
+    """Rows filed under times (slots). Every frame has the columns of the layout, and SLOT."""
 
     def add(self, frame: pl.DataFrame) -> None:
-        """File these rows; empty frames are nothing."""
+        """File rows; an empty frame has no effect."""
         ...
 
     def first(self) -> int | None:
-        """The least time under which something is filed."""
+        """Return the earliest slot that has rows."""
         ...
 
     def take(self, until: int) -> pl.DataFrame | None:
-        """Everything filed under times up to this one, merged, and forget it; None if nothing."""
+        """Remove and return all rows of slots up to `until`, merged; None if there are none."""
         ...
 
     def read(self, after: int, until: int) -> pl.DataFrame | None:
-        """Everything filed under times behind the first and up to the second, merged, and kept."""
+        """Return all rows of slots after `after` and up to `until`, merged; they stay stored."""
         ...
 
     def drop(self, until: int) -> None:
-        """Forget everything filed under times up to this one."""
+        """Remove all rows of slots up to `until`."""
         ...
 
     def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
-        """What is filed of those keys behind that time, kept; perhaps not merged."""
+        """Return the rows of these keys in slots after `after`, perhaps unmerged; they stay."""
         ...
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
-        """Everything that is filed of those keys, merged, and forget it; None if nothing.
+        """Remove and return all rows of these keys, merged; None if there are none.
 
-        `keys` has the columns of the key, each key once. Of a state without key it is everything.
+        `keys` has the columns of the key, each key once. A state without key yields all its rows.
         """
         ...
 
     def owed(self, *, asking: bool) -> int:
-        """About how many rows the next call works on that were there before; nearly always 0.
+        """Estimate how many existing rows the next call has to process; nearly always 0.
 
-        That is what earlier calls with few rows have put off. The call is `add`, or with `asking`
-        one that asks for few keys, which has more to do if nobody has for a while.
+        That is work that earlier calls with few rows have deferred. The call is `add`, or, with
+        `asking`, a read of few keys, which has more to do if there was none for a while.
         """
         ...
 
     @property
     def rows(self) -> int:
-        """About how many rows are kept, merged or not."""
+        """About how many rows are stored, merged or not."""
         ...
 
 
 class Table(Protocol):
-    """One row a key. Every frame has KEY (never null), the opened columns, perhaps UNTIL."""
+    """One row per key. Every frame has KEY (never null), the opened columns, perhaps EXPIRY."""
 
     def find(self, keys: pl.Series) -> pl.DataFrame:
-        """The rows of those keys that are there, in the order of the keys, with ASKED."""
+        """Return the rows of these keys, in the order of the keys, with KEY_INDEX.
+
+        Keys without a row are left out.
+        """
         ...
 
     def put(self, frame: pl.DataFrame) -> None:
-        """Keep these rows (each key once), each in the place of its key's earlier one."""
+        """Insert or replace the rows of these keys; each key occurs once."""
         ...
 
     def add(self, frame: pl.DataFrame) -> pl.Series:
-        """Keep the rows whose keys are not there, of those of one key the first.
+        """Insert the rows of new keys only, for each key the first; existing rows stay.
 
-        Tells which they are: their numbers in the frame, in order.
+        Returns the indices in the frame of the inserted rows, in order.
         """
         ...
 
     def remove(self, keys: pl.Series) -> None:
-        """Forget these keys; those that are not there are no mistake."""
+        """Remove the rows of these keys; keys without a row are ignored."""
         ...
 
     def forget(self, now_us: int) -> None:
-        """Forget the rows whose UNTIL has passed: now is later. `find` never shows them again."""
+        """Expire the rows whose EXPIRY is before `now_us`: `find` never returns them again."""
         ...
 
     def owed(self, now_us: int) -> int:
-        """About how many rows `forget` of that time, and the next `put`, work on beside theirs.
+        """Estimate how many more rows expiry at that time and the next `put` have to process.
 
-        That is what earlier calls with few rows have put off; nearly always 0.
+        That is work that earlier calls with few rows have deferred; nearly always 0.
         """
         ...
 
     @property
     def rows(self) -> int:
-        """How many keys there are; some of them may be past their UNTIL."""
+        """The number of keys; some of them may have expired."""
         ...
 
 
 class Entries(Protocol):
-    """Rows that are of no key; frames are never changed, but put in the place of others."""
+    """Rows without a key; a frame is never modified, only replaced by another."""
 
     rows: pl.DataFrame | None
-    """What is kept, of the same columns in all subtasks; None: nothing."""
+    """The stored rows, with the same columns in all subtasks; None: no rows."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a step did with rows beside putting them out; kept through restarts."""
+    """Counters of the rows that a step dropped; they survive restarts."""
 
     late: int = 0
-    """Rows that came behind the watermark, too late for every window of theirs."""
+    """Rows that arrived after the watermark had passed all their windows."""
     unfilled: int = 0
     """Rows in count windows that never filled."""
 
 
 class Spread(StrEnum):
-    """Who has the entries of all subtasks after a restart."""
+    """The ways to redistribute the entries of all subtasks at a restart."""
 
     LIST = "list"
-    """Each has an even share of them, in their order."""
+    """Each subtask gets an even share, in order."""
     UNION = "union"
-    """Each has all of them."""
+    """Each subtask gets the entries of all subtasks."""
     BROADCAST = "broadcast"
-    """All had the same, and each has those."""
+    """All subtasks had the same entries, and each gets those."""
     GROUPS = "groups"
-    """Each has those of who had its first key group: as far as the clock of its groups has come."""
+    """Each subtask gets the entries of the one that owned its first key group, because they go with
+    the clock of its key groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which shape a state has, and which columns say of what key group a row is."""
+    """The descriptor of a state: its shape, and the columns that determine a row's key group."""
 
     is_table: bool
     key: tuple[str, ...] | None
-    """None: a table whose rows are of the groups of their KEYs, or entries."""
+    """None: a table whose rows belong to the key groups of their KEYs, or entries."""
     spread: Spread | None = None
-    """Only entries have one."""
+    """Set for entries only."""
 
 
 class Frozen(Protocol):
-    """A step's state as it was at one instant: immutable, and readable while the step goes on.
+    """A step's state at one instant: immutable, and readable while the step resumes.
 
-    One that a state gave, rather than a backend, may be readable only until it is stored or
-    released.
+    A frozen state from `StepState.freeze` may be readable only until it is stored or released; one
+    that a backend thawed stays readable.
     """
 
     @property
     def groups(self) -> range:
-        """The key groups that it has the state of."""
+        """The key groups whose state it has."""
         ...
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the runs and tables that it has."""
+        """The names of its runs and tables."""
         ...
 
     @property
@@ -230,38 +232,40 @@ class Frozen(Protocol):
         ...
 
     @property
-    def counts(self) -> Counts:
-        """The step's counts."""
-        ...
+    def counts(self) -> Counts: ...
 
     def shape(self, name: str) -> Shape:
-        """What that state is; the name is one of `names`."""
+        """Return the descriptor of the state of that name, one of `names`."""
         ...
 
     def runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
-        """The frames of that state, reduced to the keys of those key groups; each sorted by SLOT.
+        """Return the frames of that state for the key groups; each frame is sorted by SLOT.
 
-        A name that was not opened has none.
+        A name that was not opened has no frames.
         """
         ...
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
-        """The rows of that state, reduced to the keys of those key groups; None if none."""
+        """Return the rows of that state for the key groups; None if there are none."""
         ...
 
     def entries(self, name: str) -> pl.DataFrame | None:
-        """The entries of that name; None if none."""
+        """Return the entries of that name; None if there are none."""
         ...
 
     def stored(self, store: SnapshotStore) -> Document:
-        """Have all of it in the store, and tell of it; once, in any thread. Raises SnapshotError.
+        """Put all of the state into the store, and return the document to thaw it from.
 
-        What the store still has of earlier generations is not put again.
+        Called once, in any thread. Blobs that the store already has are not put again. Raises
+        SnapshotError.
         """
         ...
 
     def release(self) -> None:
-        """Nobody needs it, nor will store it. After this or `stored` the next `freeze` may come."""
+        """Give the state up without storing it.
+
+        After this, or after storing it, `freeze` may be called again.
+        """
         ...
 
 
@@ -272,68 +276,70 @@ class StepState(Protocol):
     """The watermark that the step has reached; operators read and set it."""
     counts: Counts
     beside: dict[str, Callable[[], Size]]
-    """By name of a state, what an operator has that it is going to file there; for `sizes`."""
+    """By name of a state, the size of what an operator has buffered for it; part of `sizes`."""
 
     def runs(self, name: str, layout: RunsLayout) -> Runs:
-        """Open a state of runs; each name once, whether of runs or of a table.
+        """Open a state of runs; a name may be opened once, as runs or as a table.
 
-        Some operators open theirs when the first rows come; what is not opened is kept as well.
+        An operator may open its state when its first rows arrive; a restored state that is never
+        opened is stored again by the next checkpoint.
         """
         ...
 
     def table(
         self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
     ) -> Table:
-        """Open a table. `columns` are all but KEY and UNTIL.
+        """Open a table. `columns` has all columns but KEY and EXPIRY.
 
-        A row is of the key group of its KEY. Where KEY says more than the step's key (a key and a
-        number, say), `group` names the columns that are the step's key; () is that of no key.
+        A row belongs to the key group of its KEY. If KEY contains more than the step's key, such as
+        a key and a number, `group` names the columns of the step's key; () is the empty key.
         """
         ...
 
     def entries(self, name: str, spread: Spread) -> Entries:
-        """Open entries, with those that fall to this subtask; each name once."""
+        """Open entries, starting with this subtask's share of the restored ones; a name once."""
         ...
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
-        """The columns with which a state can be opened that was restored; None if it has no rows.
+        """Return the columns to open a restored state with; None if the state has no rows.
 
-        For operators that otherwise learn their columns from their first rows: time may end what is
-        kept before there are any.
+        For operators that otherwise learn their columns from their first rows: timers of restored
+        state may be due before any row arrives.
         """
         ...
 
     def sizes(self) -> Mapping[str, Size]:
-        """How much is kept of each state that is open; it takes hardly any time.
+        """Return the size of each open state, at hardly any cost.
 
-        Of all methods this one alone may be called while another one runs in a thread. It may tell
-        of what was a moment ago.
+        This method alone may be called while another one runs in a thread; its result may then be
+        slightly out of date.
         """
         ...
 
     def freeze(self) -> Frozen:
-        """What is kept now, in constant time."""
+        """Return the current state as an immutable snapshot, in constant time."""
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         ...
 
 
 class StateBackend(Protocol):
-    """Where state lives."""
+    """Opens the states of subtasks, in memory or on disk, and reads stored ones."""
 
     def open(self, owner: Owner) -> StepState:
-        """The state of a subtask of a step; it is closed by whoever opened it."""
+        """Open the state of a subtask of a step; the caller closes it."""
         ...
 
     def thawed(self, document: Document, store: SnapshotStore) -> Frozen:
-        """What was stored, for `Owner.restored`. Raises SnapshotError, DamagedSnapshot for one.
+        """Return the stored state, to be restored by its new owners.
 
-        It may read lazily, and may be read in any thread.
+        The state may be read lazily, and in any thread. Raises SnapshotError, and DamagedSnapshot
+        in particular.
         """
         ...
 
 
 NO_CLOCK_US = BEGINNING_US
-"""The clock of a step that has heard of no time yet."""
+"""The clock of a step that has received no watermark yet."""

@@ -1,4 +1,4 @@
-"""What becomes of a chunk that a source gave: rows with their hidden columns, and bad records."""
+"""Conversion of a source's chunk into rows with hidden columns, and into dead letters."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ if TYPE_CHECKING:
 
 
 def numbered(source: int, chunk: Chunk, before: int) -> pl.DataFrame:
-    """The rows, each with its number among all: of that source, behind so many of its split."""
+    """Return the chunk's rows, numbered in the order of all rows.
+
+    `source` is the number of the source, `before` the number of earlier rows in the split.
+    """
     at = numbers(source, chunk.split.number, before, chunk.frame.height)
     return chunk.frame.hstack([at.alias(ORDER)])
 
 
 def timed(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows with their event time, and those that have a number with their place."""
+    """Add the event time, and, to numbered rows, the order column."""
     if source.event_time is not None:
         frame = frame.hstack([frame[source.event_time].alias(EVENT_TIME)])
     return placed(frame, frame[ORDER]) if ORDER in frame.columns else frame
 
 
 def refusal(chunk: Chunk) -> ConnectorError:
-    """What is said of the first bad record, where none is wanted."""
+    """Return the error for the first bad record of a chunk, if bad records fail the job."""
     first = chunk.bad[0]
     return ConnectorError(
         f"bad record: {first.error}: {_shortened(first.raw)}",
@@ -41,7 +44,7 @@ def refusal(chunk: Chunk) -> ConnectorError:
 def letters(
     source: nodes.Source, number: int, chunk: Chunk, before: int, now_us: int
 ) -> pl.DataFrame:
-    """The bad records as rows, behind so many of their split."""
+    """Return dead letters for the bad records; `before` is the number of earlier ones."""
     rows = dead_letters.of_records(source.name, chunk.split, chunk.bad, now_us)
     if not source.outputs[1].ordered:
         return rows

@@ -1,8 +1,8 @@
-"""One subtask as one asyncio task: elements in, operators, elements out.
+"""One subtask as one asyncio task: it takes elements, runs operators, and emits elements.
 
-A subtask runs the parts of its plan task in a row: a source's reading or a gate at the head, then
-operators, then a sink's writer or outlets at the foot. Rows pass from part to part as calls; only
-the head and the foot wait.
+A subtask runs the parts of its plan task as a chain: the input is a source's reader or a gate, then
+come operators, and the output is a sink's writer or output edges. Rows pass between parts by calls;
+only the input and the output wait.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ if TYPE_CHECKING:
 
 
 FEW_OF = 4
-"""Rows of which fewer than one in so many are left are copied, to let go of the others."""
+"""A result with fewer than one in this number of the input rows is copied, so that the memory of
+the others is released."""
 
 
 @dataclass(slots=True)
 class Foot:
-    """What the rows that leave a subtask's operators go into."""
+    """The output of a subtask: the edges of each stream, and the writer of a sink, if any."""
 
     outlets: Mapping[str, Sequence[Outlet]]
     writer: Writer | None
     writes: str = ""
     """The stream that the writer takes."""
     sink: str = ""
-    """Whose writer it is."""
+    """The name of the writer's sink."""
     rows_out: dict[str, int] = field(default_factory=dict)
     writing: Waiting = field(default_factory=Waiting)
-    """How long the parts before the sink were made to wait for its writer."""
+    """The time in which the parts before the sink waited for its writer."""
 
     async def rows(self, stream: str, frame: pl.DataFrame) -> None:
-        """Hand rows of a stream on."""
+        """Send rows of a stream to its writer and edges."""
         self.rows_out[stream] = self.rows_out.get(stream, 0) + frame.height
         if self.writer is not None and stream == self.writes:
             with blamed(self.sink), self.writing:
@@ -60,65 +61,65 @@ class Foot:
             await outlet.rows(frame)
 
     async def mark(self, mark: Mark) -> None:
-        """Hand a mark on, behind all rows before it."""
+        """Send a control element on all edges, after all rows before it."""
         for outlets in self.outlets.values():
             for outlet in outlets:
                 await outlet.mark(mark)
 
     async def prepared(self) -> Handle | None:
-        """What a commit of all that was written needs."""
+        """Prepare the written rows, and return the handle to commit them, if there is any."""
         if self.writer is None:
             return None
         with blamed(self.sink):
             return await self.writer.prepare()
 
     def kept(self) -> Document | None:
-        """What the writer of the next attempt begins with."""
+        """Return the state that the writers of the next attempt start with."""
         return None if self.writer is None else self.writer.kept()
 
 
 @dataclass(slots=True)
 class Flow:
-    """The operators of a subtask and its foot: what its head puts rows and marks into."""
+    """The operators and the output of a subtask; its input passes elements here."""
 
     chain: Chain | None
     foot: Foot
     bench: Bench
     rows_in: int = 0
     watermark_us: int | None = None
-    """How far event time has come, once it has come anywhere."""
+    """The watermark sent last; None: none yet."""
     freezer: Freezer | None = None
-    """What barriers are for; without one, none come."""
+    """Takes the snapshots at barriers; None: the job takes no checkpoints."""
     counts: Callable[[], Document] = dict
-    """What has gone through the subtask."""
+    """Returns the counters of the subtask for its snapshot."""
     life: Waiting = field(default_factory=Waiting)
-    """How long the subtask has run."""
+    """The time for which the subtask has run."""
     standing: Waiting = field(default_factory=Waiting)
-    """How long it has stood still at barriers."""
+    """The time for which barriers have blocked the subtask."""
     _clock_us: int = BEGINNING_US
     _by_rows: Pace = field(default_factory=Pace)
     _by_time: Pace = field(default_factory=Pace)
 
     async def rows(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
-        """Rows of a stream that the first operator reads, on one of its sides."""
+        """Process rows of the stream that the first operator reads, on one of its sides."""
         self.rows_in += frame.height
         await self.onward(stream, frame, side)
 
     async def onward(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
-        """The same of rows that were counted when they came to the subtask."""
+        """Process rows that were counted before, when they reached the subtask."""
         if self.chain is None:
             await self.foot.rows(stream, frame)
         else:
             await self._drain(self._by_rows, frame.height, self.chain.process(frame, side))
 
     async def side(self, stream: str, frame: pl.DataFrame) -> None:
-        """Rows of another stream, which no operator of this subtask reads."""
+        """Emit rows of another stream, which no operator of this subtask reads."""
         await self.foot.rows(stream, frame)
 
     async def mark(self, mark: Mark) -> None:
-        """A mark: what a watermark triggers goes out before it does.
+        """Process a control element; rows that a watermark triggers are emitted before it.
 
-        Operators hear of a watermark once; one that comes again says that idleness has ended.
+        Operators receive each watermark once; a repeated one only ends idleness.
         """
         match mark:
             case Barrier():
@@ -133,7 +134,10 @@ class Flow:
     async def barrier(
         self, barrier: Barrier, splits: Mapping[Split, Progress] | None = None
     ) -> None:
-        """A checkpoint: all that rows before this have come to is kept, while others go on."""
+        """Take a snapshot of the effect of all rows before the barrier; store it in the background.
+
+        `splits` has the progress of a source.
+        """
         freezer = self.freezer
         assert freezer is not None, barrier
         with self.standing:
@@ -145,12 +149,12 @@ class Flow:
             freezer.keep(barrier.checkpoint, frozen, snapshot)
 
     async def settle(self) -> None:
-        """Have all that operators remember in their states."""
+        """Make the operators flush everything they have buffered into their states."""
         if self.chain is not None:
             await self.bench.run(self.chain.held, self.chain.settle)
 
     async def snapshot(self, splits: Mapping[Split, Progress] | None = None) -> Snapshot:
-        """What the subtask is now, but for its states: all that was written is prepared."""
+        """Prepare the written output, and return the snapshot of the subtask without its states."""
         counts = self.counts()
         handle = await self.foot.prepared()
         return Snapshot(splits or {}, {}, counts, handle, self.foot.kept())
@@ -163,32 +167,32 @@ class Flow:
         self.watermark_us = at_us
 
     def due_us(self) -> int | None:
-        """When, by the wall clock, the operators want to be told of the time."""
+        """Return the wall-clock time of the operators' next timer, if there is any."""
         return None if self.chain is None else self.chain.due_us()
 
     async def tick(self, now_us: int) -> None:
-        """The wall clock has come this far."""
+        """Advance the wall clock, and fire the timers that are due."""
         if self.chain is not None:
             await self._drain(self._by_time, self.chain.held, self.chain.tick(now_us))
 
     async def _drain(self, pace: Pace, rows: int, outputs: Iterator[Output]) -> None:
-        """Pull an operator's answer piece by piece: never more than one piece is in memory."""
+        """Pull an operator's output batch by batch: at most one batch is in memory."""
         pull = partial(self._pull, rows, outputs)
-        longest_s, is_long, was_told = 0.0, pace.is_long(rows), False
+        longest_s, is_long, was_announced = 0.0, pace.is_long(rows), False
         while True:
             output, took_s = await self.bench.blocking(pull) if is_long else pull()
             longest_s = max(longest_s, took_s)
             if output is None:
                 break
             if output[0] == ASIDE:
-                is_long = was_told = True
+                is_long = was_announced = True
             else:
                 await self.foot.rows(*output)
-        if not was_told:  # else it took long because of other rows
+        if not was_announced:  # otherwise earlier rows made it long
             pace.learn(rows, longest_s)
 
     def _pull(self, rows: int, outputs: Iterator[Output]) -> tuple[Output | None, float]:
-        """The next piece, without memory of rows that did not pass; and how long it took."""
+        """Return the next batch, without the memory of dropped rows, and how long it took."""
         start = perf_counter()
         output = next(outputs, None)
         if output is not None and output[0] in self.foot.outlets:
@@ -200,7 +204,7 @@ class Flow:
 async def relay(
     gate: Gate, inputs: Sequence[tuple[str, int]], flow: Flow, now_us: Callable[[], int]
 ) -> None:
-    """The life of a subtask behind a gate; `inputs` has the stream and the side of each input."""
+    """Run a subtask that reads from a gate; `inputs` has the stream and side of each input."""
     with flow.life:
         while True:
             at, element = await _next(gate, flow, now_us)
@@ -215,7 +219,7 @@ async def relay(
 
 
 async def _next(gate: Gate, flow: Flow, now_us: Callable[[], int]) -> tuple[int, Element]:
-    """The next element; operators that wait for the wall clock are told of it in time."""
+    """Return the next element; until it arrives, fire the wall-clock timers that are due."""
     while (due_us := flow.due_us()) is not None:
         left_us = due_us - now_us()
         if left_us > 0:

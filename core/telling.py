@@ -1,4 +1,8 @@
-"""What a user is told of an exception: a line of theirs and the world's, all of ours."""
+"""Conversion of exceptions to failures that are reported to the user.
+
+An error of user code or of an external system is reported in one line; an internal error with its
+traceback.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from headrace.core.user_code import UserCodeError
 
 
 def refusal(error: ConnectorError | SnapshotError) -> str:
-    """What was refused before anything was read, and which part of the pipeline it is of.
+    """Return the message of an error raised before anything was read, with the failed part.
 
     >>> from headrace.core.blame import blamed
     >>> try:
@@ -28,13 +32,13 @@ def refusal(error: ConnectorError | SnapshotError) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """The line that the first of the exceptions behind this one came from, and its type.
+    """Return the type of the root cause of an exception, and the line that raised it.
 
     >>> try:
     ...     {}["a"]
     ... except KeyError as error:
-    ...     raised(error)
-    'KeyError at <doctest headrace.core.telling.raised[0]>:2'
+    ...     raised(error).startswith("KeyError at <doctest ")
+    True
     """
     while error.__cause__ is not None:
         error = error.__cause__
@@ -44,7 +48,10 @@ def raised(error: BaseException) -> str:
 
 
 def failure(error: BaseException, *parts: str) -> Failure:
-    """The failure that an exception is. Of `parts` it came, unless it is known of which."""
+    """Build the failure for an exception in a subtask of these parts.
+
+    If the exception is attributed to one part, the failure names that part.
+    """
     where = part_of(error) or " > ".join(parts)
     match error:
         case SnapshotError():
@@ -58,7 +65,7 @@ def failure(error: BaseException, *parts: str) -> Failure:
         case UserCodeError():
             return Failure(error.message, where, hint=error.hint, raised=raised(error))
     trace = "".join(traceback.format_exception(error))
-    # What is said of it may differ each time, as by the number of a task of Polars. Of the system's
-    # errors the line says little: they may pass.
+    # The message may differ each time, as by the number of a Polars task, so failures are compared
+    # by the raising line. For errors of the system the line means little: they may pass.
     at = "" if isinstance(error, OSError) else raised(error)
     return Failure(f"{type(error).__name__}: {error}", where, defect=trace, raised=at)

@@ -1,7 +1,8 @@
-"""What a source's subtask does about time beside reading rows.
+"""Watermark generation in a source's subtask.
 
-It asks rows for their time, looks for idle splits, and lets splits wait that are too far ahead. It
-is handed the loop's times, waits for nothing, and says when it wants to be asked again.
+The generator extracts watermarks from rows, detects idle splits, and pauses splits that are too far
+ahead of others (watermark alignment). The loop's times are passed in; it never waits, and returns
+the time of its next update.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from headrace.core.watermarks import Watermarks
 
 @dataclass(slots=True)
 class Timing:
-    """`report` takes how far the slowest split has come, where splits are to keep together."""
+    """Tracks the event time of a reader's splits.
+
+    `report` sends the watermark of the slowest split to the coordinator, if drift is limited.
+    """
 
     reading: Reading
     time_of: TimeOf
@@ -33,25 +37,25 @@ class Timing:
     _held: frozenset[Split] = frozenset()
 
     def mind(self, now: float) -> None:
-        """Do what there is to do at this time, or has come to be since the last."""
+        """Update idleness and paused splits to the current time."""
         if self.looks is not None and now >= self.looks.at:
             self.watermarks.idle(self.looks.idle(now, self.reading.exhausted()))
         if self.reports is not None:
             self._keep_together(self.reports, now)
 
     def again_at(self) -> float | None:
-        """When there is something to do next, though nothing may have come."""
+        """Return the time of the next update that is due even if no rows arrive; None: none."""
         look = None if self.looks is None else self.looks.at
         report = None if self.reports is None else self.reports.due(self.watermarks.slowest_us)
         return min((at for at in (look, report) if at is not None), default=None)
 
     def hold(self, until_us: int) -> None:
-        """Splits that have come further than this are to wait."""
+        """Pause the splits whose watermark is past this time."""
         if self.reports is not None:
             self.reports.until_us = until_us
 
     def _keep_together(self, reports: Reports, now: float) -> None:
-        """Let splits wait that are too far ahead of others, and tell how far the others are."""
+        """Pause the splits that are too far ahead, and report the slowest split if that is due."""
         held = self.watermarks.beyond(reports.until_us)
         if held != self._held:
             self._held = held
@@ -71,7 +75,10 @@ def timing(
     *,
     ordered: bool,
 ) -> Timing:
-    """As the pipeline in that folder wants it; `ordered`: later splits hold no earlier rows."""
+    """Build the watermark generator of a source of the pipeline in that folder.
+
+    `ordered`: later splits hold no earlier rows.
+    """
     wanted = source.watermark or Watermark()
     return Timing(
         reading,

@@ -1,9 +1,9 @@
-"""The text of a type, as the YAML and `cast` write it, to a type of ours.
+"""The parser of type texts, as in the YAML and in `cast`.
 
     bigint not null      decimal(10,2)      array<struct<a: int, b: string>>
 
-Spark's own second names are taken (`long`, `integer`, `numeric`); names from elsewhere (`text`,
-`datetime`) are answered with the right one.
+Spark's aliases are accepted (`long`, `integer`, `numeric`); names from other systems (`text`,
+`datetime`) are rejected with a hint.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PLAIN: dict[str, Type] = {
 DECIMALS = ("decimal", "dec", "numeric")
 KNOWN = (*PLAIN, *DECIMALS, "array", "struct")
 
-# What people write from habit, and what it is called here.
+# Names from other systems, and the name here.
 HABITS = {
     **dict.fromkeys(("text", "str", "varchar", "char", "character", "uuid", "json"), "string"),
     **dict.fromkeys(("datetime", "timestamptz", "timestamp_ntz"), "timestamp"),
@@ -63,7 +63,7 @@ TOKEN = re.compile(
 
 
 class TypeTextError(Exception):
-    """A type's text is wrong: what, at the characters `[start, end)`, and what would be right."""
+    """An invalid type text: the error, its characters `[start, end)`, and a hint."""
 
     def __init__(self, message: str, start: int, end: int, hint: str = "") -> None:
         super().__init__(message)
@@ -72,7 +72,7 @@ class TypeTextError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, a number, a name in back quotes or a sign; the end has no kind."""
+    """A word, a number, a name in back quotes, or a sign; the end has an empty kind."""
 
     text: str
     kind: str
@@ -84,7 +84,7 @@ class Token:
 
 
 def parse_type(text: str) -> tuple[Type, bool]:
-    """The type, and whether the column may be null.
+    """Return the type, and whether the column may be null.
 
     >>> type, nullable = parse_type("struct<a: long, b: decimal(10,2)> not null")
     >>> str(type), nullable
@@ -113,7 +113,7 @@ class _Parser:
         return Token(found[found.lastgroup], found.lastgroup, start, found.end())
 
     def next(self) -> Token:
-        """The token that stood here; the one behind it stands here now."""
+        """Consume and return the current token."""
         token, self.token = self.token, self._scan()
         return token
 
@@ -207,7 +207,7 @@ class _Parser:
         return Struct(tuple(fields.values()))
 
     def not_null(self) -> bool:
-        """Whether `not null` stands here; it is taken."""
+        """Consume `not null` if it comes next, and return whether it did."""
         if self.token.kind != "word" or self.token.text.lower() != "not":
             return False
         self.next()

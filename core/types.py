@@ -1,10 +1,10 @@
-"""The types of columns: Spark SQL's names, and the Polars types that carry them.
+"""The data types of columns: Spark SQL's names, and the Polars types that represent them.
 
 A type is a small immutable value that prints as Spark writes it, so the same text serves the YAML,
-the messages and Spark's DDL. Timestamps are UTC in microseconds. `void` is the type of a bare NULL,
-and the interval types are those of expressions only: no column of a pipeline has them. Of Spark's
-many, three are told apart: an interval of whole days stands by itself, for a date plus days is a
-date, while a date plus any other interval of days and time is a timestamp.
+the messages and Spark's DDL. Timestamps are UTC in microseconds. `void` is the type of a bare NULL.
+`void` and the interval types occur only in expressions, never as the type of a pipeline's column.
+Of Spark's many interval types three are distinguished; whole days are a type of their own, because
+a date plus days is a date, while a date plus days and time is a timestamp.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Decimal(Type):
 
 @dataclass(frozen=True, slots=True)
 class Array(Type):
-    """A list of values of one type, each of which may be null.
+    """A list of values of one type; any value may be null.
 
     >>> str(Array(STRING))
     'array<string>'
@@ -67,7 +67,7 @@ class Array(Type):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named place in a struct or a schema."""
+    """A named field of a struct, or a column of a schema."""
 
     name: str
     type: Type
@@ -91,7 +91,7 @@ class Struct(Type):
         return f"struct<{','.join(map(str, self.fields))}>"
 
     def field(self, name: str) -> Field | None:
-        """The field of that name (case counts), if there is one."""
+        """Return the field of that name (case-sensitive), if there is one."""
         return next((field for field in self.fields if field.name == name), None)
 
 
@@ -123,29 +123,29 @@ INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
 FLOATS = (FLOAT, DOUBLE)
 INTERVALS = (DAY, DAY_TIME, YEAR_MONTH)
 
-# How many decimal digits every value of an integer type fits into: Spark's rule when the two meet.
+# The decimal digits that hold every value of an integer type: Spark's rule for mixing the two.
 INTEGER_DIGITS = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
 
 MAX_DIGITS = 38
 
 
 def is_integer(type: Type) -> bool:
-    """Whether it is one of the four integer types."""
+    """Whether the type is one of the four integer types."""
     return type in INTEGERS
 
 
 def is_numeric(type: Type) -> bool:
-    """Whether it is an integer, a decimal or a floating type."""
+    """Whether the type is an integer, decimal or floating-point type."""
     return type in INTEGERS or type in FLOATS or isinstance(type, Decimal)
 
 
 def is_ordered(type: Type) -> bool:
-    """Whether headrace compares and sorts its values: single values, not arrays or structs."""
+    """Whether values can be compared and sorted: single values, not arrays or structs."""
     return not isinstance(type, Array | Struct)
 
 
 def quoted(name: str) -> str:
-    """The name as Spark's DDL wants it: in back quotes unless it is a plain word.
+    """Quote a name for Spark's DDL: in back quotes unless it is a plain word.
 
     >>> quoted("price"), quoted("a b")
     ('price', '`a b`')
@@ -155,7 +155,7 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns of a stream, in order; names are unique and their case counts."""
+    """The columns of a stream, in order; names are unique and case-sensitive."""
 
     fields: tuple[Field, ...]
 
@@ -169,7 +169,7 @@ class Schema:
         return self.get(name) is not None
 
     def get(self, name: str) -> Field | None:
-        """The column of that name, if there is one."""
+        """Return the column of that name, if there is one."""
         return next((field for field in self.fields if field.name == name), None)
 
     @property
@@ -185,7 +185,9 @@ class Schema:
 
 
 def to_polars(type: Type) -> pl.DataType:
-    """The Polars type that carries it; intervals travel as durations and as counts of months.
+    """Return the Polars type that represents a type.
+
+    Intervals are durations, or a number of months.
 
     >>> to_polars(Decimal(10, 2))
     Decimal(precision=10, scale=2)

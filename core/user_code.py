@@ -1,10 +1,11 @@
-"""Functions of users, loaded only from the file that the pipeline names.
+"""User code: functions and classes, loaded only from the file that the pipeline names.
 
-The file's folder is on the import path while it is loaded, so that it may import its neighbours.
-What goes wrong inside is told with the user's file, line and row, never with our own frames.
+The file's folder is on the import path while the file is loaded, so that it may import its
+neighbours. Errors in user code are reported with the user's file, line and row, never with frames
+of headrace.
 
-On another machine, in an executor of Spark's, the folder may not be there. Then a copy of the file
-is: on the import path, below `headrace_shipped`, by the path that it has in its own file system.
+On another machine, in a Spark executor, the folder may be missing. A copy of the file is then on
+the import path, below `headrace_shipped`, under the file's original absolute path.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 SHIPPED = "headrace_shipped"
 
 _LOADING = threading.RLock()
-"""A file is loaded once, and the import path is everybody's."""
+"""Serialises loading: a file is loaded once, and the import path is shared."""
 
 LONG = 200
-"""So much of a value is shown."""
+"""The number of characters shown of a value."""
 
 
 class UserCodeError(Exception):
-    """A user's function failed, or is not what the pipeline says: what, and where in their file."""
+    """User code failed or does not match the pipeline: the error, and its line in the file."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -45,16 +46,16 @@ class UserCodeError(Exception):
 
 
 def refusals() -> tuple[type[BaseException], ...]:
-    """What Polars raises at values that are not of a type, or for which Python has none."""
+    """Return the exceptions of Polars for values that are not of a type or that Python lacks."""
     import polars as pl
 
-    # At decimals that are no numbers it panics, and at those that are too large it says Runtime.
+    # It panics at decimals that are not numbers, and raises RuntimeError for too large ones.
     known = (TypeError, ValueError, OverflowError, RuntimeError)
     return (*known, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
 def fits(value: object, type: pl.DataType) -> bool:
-    """Whether Polars takes a value for one of the type."""
+    """Whether Polars accepts a value as one of the type."""
     import polars as pl
 
     try:
@@ -66,7 +67,7 @@ def fits(value: object, type: pl.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UserCode:
-    """A function or a class of a user: `w.py:P99`, in the folder of the pipeline."""
+    """A user's function or class, such as `w.py:P99`, in the folder of the pipeline."""
 
     folder: Path
     file: str
@@ -77,26 +78,26 @@ class UserCode:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the file."""
         return self.folder / self.file
 
     @property
     def shown(self) -> str:
-        """How messages call it."""
+        """The name used in messages."""
         return f"{self.path.name}:{self.name}"
 
     def load(self) -> Callable[..., Any]:
-        """It, from its file, which is run once in a process."""
+        """Load the function or class from its file, which is executed once per process."""
         return load_function(self.path, self.name)
 
     def failed(self, error: BaseException) -> str:
-        """What is said of an exception in it."""
+        """Format an exception raised in this code."""
         return f"{where(error, self.path)}: {said(error)}"
 
 
 @lru_cache(maxsize=256)
 def made_of(code: UserCode) -> Any:
-    """The one object of a class of a user that there is in a process."""
+    """Return the only instance of a user's class in this process."""
     kind = code.load()
     try:
         return kind()
@@ -105,7 +106,7 @@ def made_of(code: UserCode) -> Any:
 
 
 def load_function(path: Path, name: str) -> Callable[..., Any]:
-    """The function of that name in that file."""
+    """Load the function of that name from the file."""
     module = _module(located(path))
     found = getattr(module, name, None)
     if not callable(found):
@@ -114,7 +115,7 @@ def load_function(path: Path, name: str) -> Callable[..., Any]:
 
 
 def located(path: Path) -> Path:
-    """Where the file is: there, or, where it was shipped to, its copy."""
+    """Return the path of the file, or of its shipped copy if the file is missing here."""
     if path.exists() or (shipped := importlib.util.find_spec(SHIPPED)) is None:
         return path
     inside = Path(os.path.abspath(path)).relative_to("/")
@@ -135,7 +136,7 @@ def _loaded(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UserCodeError(f"{path.name} is no Python file")
+        raise UserCodeError(f"{path.name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
@@ -152,7 +153,7 @@ def _loaded(path: Path) -> ModuleType:
 
 
 def said(error: BaseException) -> str:
-    """An exception in a line.
+    """Format an exception in one line.
 
     >>> said(ValueError("no such card"))
     'ValueError: no such card'
@@ -162,7 +163,7 @@ def said(error: BaseException) -> str:
 
 
 def row_said(row: Mapping[str, object]) -> str:
-    """A row as it is shown where it failed: long values shortened, times as they are written.
+    """Format a row for a message: long values shortened, times in ISO format.
 
     >>> from datetime import UTC
     >>> row_said({"id": 3, "name": "n3", "at": datetime(2026, 1, 31, 8, tzinfo=UTC), "to": None})
@@ -182,7 +183,7 @@ def _value_said(value: object) -> str:
 
 
 def where(error: BaseException, path: Path) -> str:
-    """The last place in the user's file that the exception passed, as `file.py:12`."""
+    """Return the innermost line of the user's file in the traceback, as `file.py:12`."""
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{Path(error.filename or path).name}:{error.lineno}"
     # A loaded file's code names it by its absolute path.

@@ -1,17 +1,17 @@
-"""How far one subtask of a source has come in event time. No clock, no I/O: times are handed in.
+"""The watermark of one subtask of a source. No clock, no I/O: times are passed in.
 
-Each split has a watermark of its own, that never goes back. The subtask's is the least over the
-splits that hold time, and never goes back either:
+Each split has a watermark of its own, which never decreases. The subtask's watermark is the minimum
+over the splits that hold time back, and never decreases either:
 
-| a split that                | holds time                                                       |
+| a split that is             | holds time back                                                  |
 |-----------------------------|------------------------------------------------------------------|
-| nothing was read of yet     | at the beginning; not at all where splits are ordered by time    |
-| is being read               | at its watermark                                                 |
-| is idle                     | not at all                                                       |
-| has come to its end         | not at all                                                       |
+| unread                      | at the minimum; not at all if splits are ordered by time         |
+| being read                  | at its watermark                                                 |
+| idle                        | not at all                                                       |
+| finished                    | not at all                                                       |
 
-A subtask is idle when all its splits are, or when it has none at the time and may get some. When
-all have come to their end and no more are assigned, time is at its end.
+A subtask is idle if all of its splits are, or if it has no split and may be assigned some. When all
+are finished and no more will be assigned, the watermark is MAX_WATERMARK_US.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headrace.core.messages import Split
 
 @dataclass(slots=True)
 class Watermarks:
-    """The splits of one subtask in event time. `ordered`: those not read yet hold later rows."""
+    """The watermarks of one subtask's splits. `ordered`: unread splits hold no earlier rows."""
 
     ordered: bool = False
     _times: dict[Split, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Watermarks:
     _told_idle: bool = False
 
     def assign(self, splits: Mapping[Split, int | None], *, last: bool) -> None:
-        """These are to be read too, from where they had come to that time; `last`: no more come."""
+        """Add splits, with their restored watermarks; `last`: no more will be assigned."""
         for split, at_us in splits.items():
             if at_us is None:
                 self._unread.add(split)
@@ -49,43 +49,43 @@ class Watermarks:
 
     @property
     def times(self) -> Mapping[Split, int]:
-        """How far each split has come, of those that are being read and have told of the time."""
+        """The watermark of each split that is being read and has one."""
         return {split: at_us for split, at_us in self._times.items() if at_us > BEGINNING_US}
 
     def came(self, split: Split, at_us: int | None) -> None:
-        """Something came of a split; its watermark after that, if what came says anything of it."""
+        """Record that rows of a split arrived, and the watermark that they imply, if any."""
         before = self._times.get(split, BEGINNING_US)
         self._times[split] = before if at_us is None else max(before, at_us)
         self._unread.discard(split)
         self._idle.discard(split)
-        # The split may end before anybody asks for news.
+        # The split may finish before the next collection of changes.
         self._reach()
 
     def ended(self, split: Split) -> None:
-        """A split has come to its end."""
+        """Record that a split has finished."""
         self._times.pop(split, None)
         self._unread.discard(split)
         self._idle.discard(split)
 
     def idle(self, splits: Collection[Split]) -> None:
-        """These splits are idle, and no others."""
+        """Set the idle splits; all others are not idle."""
         self._idle = {split for split in splits if split in self._times or split in self._unread}
 
     @property
     def idle_splits(self) -> Collection[Split]:
-        """The splits that hold no time for now."""
+        """The splits that are idle now."""
         return self._idle
 
     def finish(self) -> None:
-        """Nothing is read any more, whatever is left of the splits."""
+        """End all splits: reading has stopped, even if some of them are unfinished."""
         self._times.clear()
         self._unread.clear()
         self._last = True
 
     def news(self) -> list[Watermark | Idle]:
-        """What is to be told now, if it was not told before.
+        """Return the watermark and idleness to send now, if they have changed since the last call.
 
-        The end of idleness is told too, by a watermark that may be the same as the last.
+        The end of idleness is sent as a watermark, which may repeat the last one.
         """
         self._reach()
         idle = self._is_idle()
@@ -99,7 +99,7 @@ class Watermarks:
         return marks
 
     def _reach(self) -> None:
-        """Let time come as far as the splits let it."""
+        """Advance the subtask's watermark as far as the splits allow."""
         if not self._times and not self._unread:
             if self._last:
                 self._reached_us = FOREVER_US
@@ -108,14 +108,14 @@ class Watermarks:
             self._reached_us = max(self._reached_us, min(live, default=BEGINNING_US))
 
     def _is_idle(self) -> bool:
-        """Whether no split holds time for now."""
+        """Whether no split holds time back now."""
         if not self._times and not self._unread:
             return not self._last
         return self._unread <= self._idle and self._times.keys() <= self._idle
 
     @property
     def slowest_us(self) -> int | None:
-        """The watermark of the split that is furthest behind, of those that are being read."""
+        """The least watermark of the splits that are being read and not idle."""
         return min(
             (
                 at_us
@@ -126,7 +126,7 @@ class Watermarks:
         )
 
     def beyond(self, until_us: int) -> frozenset[Split]:
-        """The splits that are being read and have come further than this."""
+        """Return the splits that are being read, not idle, and past this time."""
         return frozenset(
             split
             for split, at_us in self._times.items()

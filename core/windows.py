@@ -1,4 +1,4 @@
-"""What users make their own windows of: `from headrace.core.windows import Aggregate`.
+"""The API for user-defined aggregates and triggers: `from headrace.core.windows import Aggregate`.
 
     class Spread(Aggregate):
         state = {"low": "double", "high": "double"}
@@ -16,7 +16,7 @@
             return None if partial["low"] is None else partial["high"] - partial["low"]
 
 The pipeline names the file and the class: `spread: {python: w.py:Spread, of: [amount], returns:
-double}`. There is a call for each group of rows, never for each row, and columns are Polars' own.
+double}`. Methods are called once per group of rows, never per row; columns are Polars Series.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which key and window rows are of: the columns of the key, and from when until when.
+    """The key and the window of some rows: the columns of the key, and the window's start and end.
 
     A window of a number of rows, or of all rows, has no start and no end.
     """
@@ -46,52 +46,52 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Aggregate(Generic[P]):
-    """An aggregate of a user: `partial` of rows, `merge` of partials, `finish` of the last one.
+    """A user-defined aggregate: `partial` of rows, `merge` of partials, `finish` of the last one.
 
-    Rows come in pieces, and what is kept of a group between them is its partial. Pieces are merged
-    in any order and grouping, so the result must not depend on either.
+    The rows of a group arrive in batches; the state of the group in between is its partial.
+    Partials are merged in any order and grouping, so the result must not depend on either.
 
-    `state` names and types the columns of a partial, as in `{"n": "bigint", "all":
-    "array<double>"}`; it stands in the class itself, as plain text. A partial is then a dict of
-    these: arrays are Series (a list will do as well), all else plain values. Without `state` a
-    partial is anything that JSON has, and is kept as such.
+    `state` has the names and types of the columns of a partial, as in `{"n": "bigint", "all":
+    "array<double>"}`; it is written in the class body, as a plain literal. A partial is then a dict
+    with these keys: arrays are Series (a list may be returned as well), all others plain values.
+    Without `state` a partial is any JSON value, and is stored as such.
 
-    There is one object for all groups, and several threads may call it: it keeps nothing of them.
+    One object serves all groups, and several threads may call it: it must store nothing itself.
     """
 
     state: ClassVar[Mapping[str, str]] = NOTHING
 
     def partial(self, *columns: Any, **_: Any) -> P:
-        """What is kept of some rows of a group: the columns of `of`, a Series each, perhaps empty.
+        """Return the partial of some rows; each column of `of` is a Series, perhaps empty.
 
-        The rows come in no order.
+        The rows are in no particular order.
         """
         raise NotImplementedError
 
     def merge(self, partials: Sequence[P]) -> P:
-        """One partial of several."""
+        """Merge partials into one."""
         raise NotImplementedError
 
     def finish(self, partial: P) -> object:
-        """The result, of the type that `returns` says; None is null."""
+        """Return the result, of the type in `returns`; None is null."""
         raise NotImplementedError
 
 
 class Trigger:
-    """When windows of a user fire before they end: `on_rows` looks at the rows that come to each.
+    """A user-defined trigger, which makes windows fire before they end.
 
-    `state` names and types what is kept of a key and window, and stands in the class itself, as
-    plain text. What is kept is None at first, and is forgotten with the window.
+    `state` has the names and types of the state per key and window; it is written in the class
+    body, as a plain literal. Each value is None at first, and is removed with the window.
 
-    There is one object for all windows, and several threads may call it: it keeps nothing of them.
+    One object serves all windows, and several threads may call it: it must store nothing itself.
     """
 
     state: ClassVar[Mapping[str, str]] = NOTHING
 
     def on_rows(self, rows: Any, state: dict[str, Any], window: Window) -> bool:
-        """Whether the window fires, now that these rows of its key have come to it.
+        """Return whether the window fires now that these rows have been added to it.
 
-        `rows` is a DataFrame of those of a batch, however many come at once; `state` is what is
-        kept, to be changed in its place.
+        `rows` is a DataFrame with the new rows of the window in the current batch; `state` is the
+        state of the key and window, to be modified in place.
         """
         raise NotImplementedError

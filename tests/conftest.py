@@ -1,8 +1,8 @@
-"""The order of the tests, and what of them wants a Kafka broker or Spark.
+"""The order of the tests, and the tests that need a Kafka broker or Spark.
 
-When processes share them each takes a whole file at a time, so that what a module makes is made
-once; and one of them all files of tests/spark, whose session is only good for one. What takes long
-begins first: at the end nothing is left that one process alone works at.
+When processes share the tests, each takes a whole file at a time, so that module fixtures are made
+once; and one of them takes all files of tests/spark, which share one session. Slow files come
+first, so that at the end no process works alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
 
-# How long an example takes says how busy the machine is.
+# The time of an example depends on how busy the machine is.
 hypothesis.settings.register_profile("busy", deadline=None)
 hypothesis.settings.load_profile("busy")
 
@@ -31,9 +31,9 @@ BROKERS = {"broker", "secured"}
 
 @pytest.fixture(autouse=True, scope="session")
 def _nobody_waits_for_the_disk() -> Iterator[None]:
-    """What is written is there for whoever looks; only power that goes could show a difference.
+    """Skip syncing to disk: written files are visible at once; only a power failure would differ.
 
-    That is held on a disk which forgets (`state/storage/memory_disk.py`). Processes do wait.
+    That is tested with a disk that loses data (`state/storage/memory_disk.py`). Processes do sync.
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda descriptor: None)
@@ -42,9 +42,9 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _signals_do_what_they_did() -> Iterator[None]:
-    """A test that leaves a handler behind changes what later ones see, of the same process.
+    """Fail a test that leaves a signal handler installed, which would change later tests.
 
-    SIGINT is no matter: polars and pyspark put hooks on it.
+    SIGINT is exempt: polars and pyspark put hooks on it.
     """
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def turn(item: pytest.Item) -> int:
-    """The place of its file among those that take long, or the last."""
+    """Return the position of the test's file among the slow files, or the last one."""
     path = item.path.relative_to(HERE)
     return next((n for n, name in enumerate(LONGEST) if path.is_relative_to(name)), len(LONGEST))
 
@@ -73,7 +73,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
     from xdist.scheduler import LoadFileScheduling
 
     class OneSpark(LoadFileScheduling):  # type: ignore[misc]
-        """Whole files, and all of tests/spark as if that were one."""
+        """Schedules whole files, and all of tests/spark as one file."""
 
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)

@@ -1,8 +1,8 @@
-"""How the Java of tests is started: what it compiles at once, it does not compile well later.
+"""The options for Java in tests: quick compilation only, without later optimisation.
 
-That takes half of the processor time of one that is over within a minute, be it Spark or a broker.
+That halves the processor time of a JVM that runs for less than a minute, be it Spark or a broker.
 """
 
 FAST = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 FOR_ALL = {"JAVA_TOOL_OPTIONS": " ".join(FAST)}
-"""In the environment of a process, and of those that it starts."""
+"""Set in the environment of a process, and of those that it starts."""

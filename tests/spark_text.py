@@ -1,4 +1,4 @@
-"""How Spark shows a value: what `cast(x as string)` gives, with NULL for null."""
+"""Values as Spark's `cast(x as string)` formats them, with NULL for null."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.core.types import DAY, DAY_TIME, YEAR_MONTH, Array, Struct, Type
 
 
 def spark_text(value: Any, type: Type) -> str:
-    """The text of a Python value of a SQL type."""
+    """Format a Python value of a SQL type."""
     match value:
         case None:
             return "NULL"
@@ -48,7 +48,7 @@ def _inner(value: Any, type: Type) -> str:
 
 
 def java_double(value: float) -> str:
-    """As Java's Double.toString: at least one digit after the point, E outside 1e-3 to 1e7."""
+    """Format a double as Java does: at least one decimal digit, an exponent outside 1e-3 to 1e7."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -1,4 +1,4 @@
-"""Near names, and the order in which problems are told."""
+"""Similar names, and the order in which problems are reported."""
 
 import time
 

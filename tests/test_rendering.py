@@ -1,4 +1,4 @@
-"""How a problem is shown: whatever the line holds, the caret stands under the spot."""
+"""Rendering of problems: whatever the line contains, the caret is under the spot."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from headrace.core.rendering import WIDTH, render, tally
 def problem(
     text: str, spot: str, hint: str = "", severity: Literal["error", "warning"] = "error"
 ) -> Problem:
-    """A problem with the spot's first occurrence in the text."""
+    """Build a problem at the spot's first occurrence in the text."""
     place = Place("a.yaml", 27, text.index(spot) + 1, len(spot), text)
     return Problem('unknown column "x"', place, hint, 'step "s"', severity)
 

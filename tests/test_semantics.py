@@ -1,8 +1,8 @@
-"""The 366 expressions that the semantics were measured with: each means here what Spark measured.
+"""The 366 expressions that defined the semantics: each has the result that Spark has.
 
-`semantics/not_reached.json` lists those that are refused so far, each with words of our refusal; an
+`semantics/not_reached.json` lists those that are refused so far, each with words of the message; an
 expression that becomes reachable must leave the list. Every expression is evaluated over several
-rows, because a literal that works alone may fail beside columns.
+rows, because a literal that works alone may fail with columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every expression of tests/spark/cases means what Spark answered when it was recorded.
+"""Every expression of tests/spark/cases has the result that was recorded from Spark.
 
 Doubles agree to the last bit, but for the expressions a file lists under `close`: there the two
 mathematical libraries differ in the last place.
@@ -30,7 +30,7 @@ FAMILIES = sorted(
 
 @cache
 def family(name: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]], pl.DataFrame, Schema]:
-    """The cases, the answers by expression, the input and its schema."""
+    """Load the cases, the recorded results by expression, the input and its schema."""
     cases = json.loads((HERE / "cases" / f"{name}.json").read_text())
     answers = json.loads((HERE / "answers" / f"{name}.json").read_text())["results"]
     columns: dict[str, str] = cases.get("columns") or {"one": "int"}
@@ -41,7 +41,7 @@ def family(name: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]], pl.Dat
 
 
 def series(field: Field, coded: list[Any]) -> pl.Series:
-    """A column of coded values."""
+    """Build a column from coded values."""
     type = to_polars(field.type)
     if isinstance(type, pl.Datetime | pl.Date):
         physical = pl.Int64 if isinstance(type, pl.Datetime) else pl.Int32
@@ -50,7 +50,7 @@ def series(field: Field, coded: list[Any]) -> pl.Series:
 
 
 def ours(text: str, frame: pl.DataFrame, schema: Schema) -> tuple[str, list[Any]]:
-    """Our type and our coded values of an expression."""
+    """Evaluate an expression: its type and its coded values."""
     typed = type_expression(text, schema)
     result = frame.with_columns(to_expr(typed).alias("__r"))["__r"]
     assert result.dtype == to_polars(typed.type), f"typed {typed.type}, computed {result.dtype}"
@@ -60,7 +60,7 @@ def ours(text: str, frame: pl.DataFrame, schema: Schema) -> tuple[str, list[Any]
 
 
 def same(a: Any, b: Any, close: bool) -> bool:
-    """Whether two coded values are one: 1 and 1.0 are not told apart, -0.0 and 0.0 are."""
+    """Whether two coded values are equal: 1 equals 1.0, -0.0 differs from 0.0."""
     if isinstance(a, float) and isinstance(b, float | int):
         exact = a == b and math.copysign(1, a) == math.copysign(1, b)
         return exact or (close and math.isclose(a, b, rel_tol=1e-15))
@@ -81,7 +81,7 @@ def test_every_expression_has_the_type_and_the_values_that_spark_gives(name: str
         try:
             type, values = ours(text, frame, schema)
         except ExpressionErrors as error:
-            # What Spark refuses we may refuse; what it answers we refuse only where a file says so.
+            # An expression that Spark refuses may be refused; any other only where a file lists it.
             if "error" not in answer and refused.get(text, "\0") not in str(error):
                 wrong.append(f"{text}: refused: {error}")
             continue

@@ -1,4 +1,4 @@
-"""The text of types: what is taken, what is refused, and where."""
+"""Type texts: accepted, refused, and the position of the error."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Rows enriched from a table that is elsewhere: keys asked for in bulk, answers awaited in order.
+"""The `lookup` operation: rows are enriched from an external table, with batched requests.
 
-What runs of a `lookup`. `asked` is shared by the subtasks of a step in one process: which keys are
-known, which are on their way, and calls with their patience. `stage` says what becomes of rows, and
-waits for nothing; `relay` is what waits, between the gate of a subtask and its operators. Nothing
-of it is state: what was remembered is asked for again behind a restart, and may have changed.
+A `LookupClient` is shared by the subtasks of a step in one process: it has the cache, the calls in
+flight, and their retries. A `LookupJoin` computes the keys and the output of rows, and never waits.
+A `LookupTask` waits for answers, between the gate of a subtask and its operators. The cache is not
+state: after a restart keys are requested again, and their rows may have changed.
 """

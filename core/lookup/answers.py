@@ -1,4 +1,4 @@
-"""What a table said, as columns: a row for each key that it was asked for, in their order."""
+"""Lookup answers as columns: one row for each requested key, in the order of the keys."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 FOUND = "__found"
-"""Whether the table has a row for the key; null where it could not say so."""
+"""The column that is true if the table has a row for the key; null after an error."""
 ERROR = ROW_ERROR
-"""Why it could not; null where it could."""
+"""The column with the error of the key's lookup; null if it succeeded."""
 
 
 def answered(keys: int, found: pl.DataFrame, lookup: nodes.Lookup) -> pl.DataFrame:
-    """The answer for each of so many keys, of the rows that the table has."""
+    """Build the answer for each of `keys` keys from the rows that the table returned."""
     import polars as pl
 
     places = pl.Series([None], dtype=pl.UInt32).new_from_index(0, keys)
@@ -35,7 +35,7 @@ def answered(keys: int, found: pl.DataFrame, lookup: nodes.Lookup) -> pl.DataFra
 
 
 def _checked(answers: pl.DataFrame, added: Schema) -> pl.DataFrame:
-    """The answers with their errors: those that there are, and nulls where none may be."""
+    """Add an error to each answer with a null in a column declared not null."""
     import polars as pl
 
     error = pl.col(ERROR)
@@ -48,7 +48,7 @@ def _checked(answers: pl.DataFrame, added: Schema) -> pl.DataFrame:
 
 
 def failed(keys: int, lookup: nodes.Lookup, why: str) -> pl.DataFrame:
-    """The answer for each of so many keys of a call that failed."""
+    """Build the answers for the keys of a failed call."""
     import polars as pl
 
     columns = [pl.lit(None, dtype=pl.Boolean).alias(FOUND)]
@@ -58,7 +58,7 @@ def failed(keys: int, lookup: nodes.Lookup, why: str) -> pl.DataFrame:
 
 
 def whole(keys: int, parts: Sequence[tuple[Sequence[int], pl.DataFrame]]) -> pl.DataFrame:
-    """The answers for all keys in their order, of parts that say which they are for."""
+    """Assemble the answers for all keys, in order, from parts with the indices of their keys."""
     import polars as pl
 
     if len(parts) == 1 and list(parts[0][0]) == list(range(keys)):

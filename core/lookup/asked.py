@@ -1,8 +1,9 @@
-"""A table as the subtasks of a step ask it: remembered, on its way, or called for, in bulk.
+"""The client of a lookup table, shared by the subtasks of a step: cache, calls in flight, retries.
 
-A key that is on its way is not asked for twice. A call is given up when it takes too long, and
-tried again after a while; what is left of it then is an error for each of its keys. Calls belong to
-nobody: whoever waits for one may go away, and `close` ends them all.
+A key with a call in flight is not requested twice. A call that takes too long is abandoned and
+retried after a pause; if the last retry fails, each of its keys gets an error. A call is owned by
+the client, not by the request that caused it: a request may be cancelled, and `close` ends all
+calls.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ if TYPE_CHECKING:
 
 FIRST_S = 0.1
 LONGEST_S = 10.0
-"""How long is waited before a call is tried again: at first, and at most."""
+"""The pause before a retry: the first one, and the longest."""
 
 
 @dataclass(slots=True)
 class Asking:
-    """What has been asked of a table, in figures."""
+    """Counters of the requests to a table."""
 
     keys: int = 0
-    """Keys asked for; those of a batch once each."""
+    """Requested keys; a batch counts each of its keys once."""
     known: int = 0
-    """Those of them that were remembered, or on their way already."""
+    """Requested keys that were in the cache or in flight."""
     calls: int = 0
-    """Calls of the table, tries included."""
+    """Calls of the table, including retries."""
     failures: int = 0
-    """Calls that were given up for good."""
+    """Calls that failed after all retries."""
     missed: int = 0
-    """Rows for which the table had nothing."""
+    """Rows without a match in the table."""
 
 
 @dataclass(slots=True)
 class Call:
-    """Keys that the table is asked for together, and who waits for them."""
+    """The keys of one call of the table, and the listeners for its answers."""
 
     keys: pl.DataFrame
     listeners: list[Callable[[pl.DataFrame, BaseException | None], None]] = field(
@@ -57,29 +58,29 @@ class Call:
 
 @dataclass(slots=True)
 class Question:
-    """The keys of one batch; `changed` is called whenever more of them are answered."""
+    """The request for the keys of one batch; `changed` is called whenever answers arrive."""
 
     keys: int
     changed: Callable[[], None] = lambda: None
     left: int = 0
-    """How many of them nobody has answered."""
+    """The number of keys without an answer."""
     error: BaseException | None = None
-    """Why a call failed for good, if one did."""
+    """The error of a call that failed after all retries, if any."""
     parts: list[tuple[Sequence[int], pl.DataFrame]] = field(default_factory=list)
-    """Answers that nobody has taken yet: of which keys, and the answer of each."""
+    """Answers that were not taken yet: the indices of their keys, and the answers."""
 
     def answer(
-        self, which: Sequence[int], answers: pl.DataFrame, error: BaseException | None = None
+        self, indices: Sequence[int], answers: pl.DataFrame, error: BaseException | None = None
     ) -> None:
-        """The answers for these keys."""
-        self.parts.append((which, answers))
-        self.left -= len(which)
+        """Add the answers for the keys at these indices."""
+        self.parts.append((indices, answers))
+        self.left -= len(indices)
         self.error = self.error or error
         self.changed()
 
 
 class Asked:
-    """One for all subtasks of a step within a process."""
+    """Requests keys of a table, for all subtasks of a step within a process."""
 
     def __init__(self, lookup: nodes.Lookup, table: Table) -> None:
         self.table = table
@@ -91,57 +92,57 @@ class Asked:
         self._room = Room(lookup.concurrency)
 
     def ask(self, keys: pl.DataFrame) -> Question:
-        """Ask for keys, none of which is null, and each of which is there once."""
-        question = Question(keys.height, left=keys.height)
+        """Request keys, which are distinct and not null."""
+        request = Question(keys.height, left=keys.height)
         values = _values(keys)
-        which, rows = self._cache.find(values, _now())
+        indices, rows = self._cache.find(values, _now())
         self.asking.keys += keys.height
-        self.asking.known += len(which)
-        if which:
-            question.answer(which, self._cache.answers(rows))
-        known = set(which)
+        self.asking.known += len(indices)
+        if indices:
+            request.answer(indices, self._cache.answers(rows))
+        known = set(indices)
         new = [at for at, v in enumerate(values) if at not in known and not self._waits(v)]
-        self._wait(question, [at for at in range(keys.height) if at not in known], values)
-        most = self.table.keys_per_call
-        for start in range(0, len(new), most):
-            self._call(question, keys, values, new[start : start + most])
-        return question
+        self._wait(request, [at for at in range(keys.height) if at not in known], values)
+        max_keys = self.table.keys_per_call
+        for start in range(0, len(new), max_keys):
+            self._call(request, keys, values, new[start : start + max_keys])
+        return request
 
     def _waits(self, value: Hashable) -> bool:
         return value in self._on_their_way
 
-    def _wait(self, question: Question, which: list[int], values: Sequence[Hashable]) -> None:
-        """Take part in the calls that others have made for these keys."""
+    def _wait(self, request: Question, indices: list[int], values: Sequence[Hashable]) -> None:
+        """Subscribe the request to calls in flight for these keys."""
         calls: dict[int, tuple[Call, list[int], list[int]]] = {}
-        for at in which:
+        for at in indices:
             if entry := self._on_their_way.get(values[at]):
                 call, row = entry
-                _, mine, rows = calls.setdefault(id(call), (call, [], []))
-                mine.append(at)
+                _, own, rows = calls.setdefault(id(call), (call, [], []))
+                own.append(at)
                 rows.append(row)
-        for call, mine, rows in calls.values():
-            self.asking.known += len(mine)
-            call.listeners.append(_listener(question, mine, rows))
+        for call, own, rows in calls.values():
+            self.asking.known += len(own)
+            call.listeners.append(_listener(request, own, rows))
 
     def _call(
-        self, question: Question, keys: pl.DataFrame, values: Sequence[Hashable], new: list[int]
+        self, request: Question, keys: pl.DataFrame, values: Sequence[Hashable], new: list[int]
     ) -> None:
         call = Call(keys[new])
-        call.listeners.append(_listener(question, new, None))
-        mine = [values[at] for at in new]
-        self._on_their_way.update((value, (call, row)) for row, value in enumerate(mine))
-        task = asyncio.create_task(self._carry(call, mine))
+        call.listeners.append(_listener(request, new, None))
+        own = [values[at] for at in new]
+        self._on_their_way.update((value, (call, row)) for row, value in enumerate(own))
+        task = asyncio.create_task(self._carry(call, own))
         self._calling.add(task)
         task.add_done_callback(self._calling.discard)
 
     async def _carry(self, call: Call, values: Sequence[Hashable]) -> None:
-        """Make a call, and hand on what comes of it."""
+        """Make a call, cache its answers, and pass them to its listeners."""
         error: BaseException | None = None
         try:
             answers = await self._tried(call.keys)
-            sound = answers[ERROR].is_null()
-            known = values if sound.all() else list(compress(values, sound))
-            self._cache.remember(known, answers.filter(sound), _now())
+            valid = answers[ERROR].is_null()
+            known = values if valid.all() else list(compress(values, valid))
+            self._cache.remember(known, answers.filter(valid), _now())
         except asyncio.CancelledError:
             raise
         except BaseException as caught:
@@ -155,11 +156,11 @@ class Asked:
             listener(answers, error)
 
     async def _tried(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """Ask the table, again and again where that may help. Raises ConnectorError."""
+        """Call the table, with retries unless an error is final. Raises ConnectorError."""
         pause_s = FIRST_S
         for left in range(self._lookup.retries, -1, -1):
             try:
-                return await self._once(keys, again=left < self._lookup.retries)
+                return await self._once(keys, is_retry=left < self._lookup.retries)
             except ConnectorError as error:
                 if error.final or not left:
                     raise
@@ -167,8 +168,8 @@ class Asked:
             pause_s = min(2 * pause_s, LONGEST_S)
         raise AssertionError("the last try returns or raises")
 
-    async def _once(self, keys: pl.DataFrame, *, again: bool) -> pl.DataFrame:
-        async with self._room.place(again=again):
+    async def _once(self, keys: pl.DataFrame, *, is_retry: bool) -> pl.DataFrame:
+        async with self._room.place(is_retry=is_retry):
             self.asking.calls += 1
             try:
                 async with asyncio.timeout(self._lookup.timeout_us / 1e6):
@@ -181,7 +182,7 @@ class Asked:
         return answered(keys.height, once_each(keys, found), self._lookup)
 
     async def close(self) -> None:
-        """End all calls, and let go of the table."""
+        """Cancel all calls, and close the table."""
         for task in self._calling:
             task.cancel()
         if self._calling:
@@ -189,43 +190,43 @@ class Asked:
         await until_done(asyncio.create_task(self.table.close()))
 
 
-ONE_ROW = "a lookup needs one row a key"
+ONE_ROW = "a lookup needs one row per key"
 
 
 def once_each(keys: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """One row for each key that was found; of one with several, the row is an error."""
+    """Keep one row per key; a key with several rows gets one row with an error."""
     import polars as pl
 
-    again = found[FOUND_AT].is_duplicated()
-    if not again.any():
+    repeated = found[FOUND_AT].is_duplicated()
+    if not repeated.any():
         return found
     if ERROR not in found.columns:
         found = found.with_columns(pl.lit(None, dtype=pl.String).alias(ERROR))
-    several = found.filter(again).unique(FOUND_AT, keep="first", maintain_order=True)
+    several = found.filter(repeated).unique(FOUND_AT, keep="first", maintain_order=True)
     why = [f"{twice(keys.row(at, named=True))}: {ONE_ROW}" for at in several[FOUND_AT]]
     several = several.with_columns(pl.Series(ERROR, why, dtype=pl.String))
-    return pl.concat([found.filter(~again), several])
+    return pl.concat([found.filter(~repeated), several])
 
 
 def twice(key: Mapping[str, object]) -> str:
-    """The error of a table that has several rows for a key."""
-    said = ", ".join(f"{name} = {value}" for name, value in key.items())
-    return f"the table has several rows for {said}"
+    """Format the error for a key with several rows."""
+    described = ", ".join(f"{name} = {value}" for name, value in key.items())
+    return f"the table has several rows for {described}"
 
 
 def _listener(
-    question: Question, which: Sequence[int], rows: Sequence[int] | None
+    request: Question, indices: Sequence[int], rows: Sequence[int] | None
 ) -> Callable[[pl.DataFrame, BaseException | None], None]:
-    """Who answers these keys of a question with rows of a call's answer, or with all of them."""
+    """Build a listener that answers these keys from rows of a call's answers; None: from all."""
 
     def listen(answers: pl.DataFrame, error: BaseException | None) -> None:
-        question.answer(which, answers if rows is None else answers[rows], error)
+        request.answer(indices, answers if rows is None else answers[rows], error)
 
     return listen
 
 
 def _values(keys: pl.DataFrame) -> list[Hashable]:
-    """Each key as a value of Python."""
+    """Return each key as a hashable Python value."""
     if keys.width == 1:
         return list(keys.to_series().to_physical().to_list())
     return list(keys.select(_physical()).iter_rows())

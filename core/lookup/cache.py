@@ -1,6 +1,6 @@
-"""What a table said, for a while: the rows of keys in columns, found by a dictionary of keys.
+"""The cache of lookup answers, for a limited time: rows in a frame, found by a dictionary of keys.
 
-An answer of nothing is one as well: a key that is not there is not asked for each time.
+Misses are cached as well, so a key that the table lacks is not requested each time.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_CHUNKS = 64
-"""So many frames are searched one behind the other before they are made one."""
+"""The largest number of chunks of the frame before they are merged into one."""
 FEW = 1024
-"""Below so many rows, nothing is gained by dropping those that are not remembered any more."""
+"""Below this number of rows, removing those of evicted keys is not worth the effort."""
 
 
 class Cache:
-    """The answers for at most so many keys, each for so long; `rows=0` remembers nothing."""
+    """Caches the answers of at most `rows` keys, each for `ttl_s`; `rows=0` caches nothing."""
 
     def __init__(self, rows: int, ttl_s: float) -> None:
         self._most = rows
         self._ttl_s = ttl_s
         self._known: dict[Hashable, tuple[float, int]] = {}
-        """Until when each is known, and its row; in the order in which they were asked for."""
+        """The expiry and the row index of each key, least recently used first."""
         self._answers: pl.DataFrame | None = None
 
     def __len__(self) -> int:
         return len(self._known)
 
     def find(self, keys: Sequence[Hashable], now: float) -> tuple[list[int], list[int]]:
-        """Which of the keys are known, and the row of each of those."""
+        """Return the indices of the cached keys, and the row index of each."""
         which, rows, known = list[int](), list[int](), self._known
         if not known:
             return which, rows
@@ -47,12 +47,12 @@ class Cache:
         return which, rows
 
     def answers(self, rows: Sequence[int]) -> pl.DataFrame:
-        """These rows."""
+        """Return the answers at these row indices."""
         assert self._answers is not None
         return self._answers[rows]
 
     def remember(self, keys: Sequence[Hashable], answers: pl.DataFrame, now: float) -> None:
-        """The answer for each of these keys, in their order."""
+        """Store the answers for these keys, in the order of the keys; evict the oldest."""
         if not self._most:
             return
         first = 0 if self._answers is None else self._answers.height
@@ -66,7 +66,7 @@ class Cache:
         self._compact()
 
     def _compact(self) -> None:
-        """Let go of rows that no key has, and of many small pieces."""
+        """Remove the rows of evicted keys, and merge small chunks."""
         assert self._answers is not None
         if self._answers.height > 2 * max(len(self._known), FEW):
             rows = [row for _, row in self._known.values()]

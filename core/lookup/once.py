@@ -1,4 +1,4 @@
-"""A lookup of rows that are all there: ask for their keys, and wait until all are answered."""
+"""The lookup of a bounded set of rows: request their keys, and wait for all answers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-async def looked_up(stage: Stage, asked: Asked, frame: pl.DataFrame) -> list[Output]:
-    """What goes on of the rows. Raises ConnectorError."""
+async def looked_up(stage: Stage, client: Asked, frame: pl.DataFrame) -> list[Output]:
+    """Return the output of the rows. Raises ConnectorError."""
     import polars as pl
 
     if not frame.height:
         return []
     keys = stage.keys(frame)
-    question, changed = asked.ask(keys.keys), asyncio.Event()
-    question.changed = changed.set
-    while question.left:
+    request, changed = client.ask(keys.keys), asyncio.Event()
+    request.changed = changed.set
+    while request.left:
         await changed.wait()
         changed.clear()
-    answers = whole(question.keys, question.parts) if question.parts else stage.nothing
+    answers = whole(request.keys, request.parts) if request.parts else stage.nothing
     answers = answers.select(pl.all().gather(keys.ids))
-    return list(stage.rows(frame, answers, question.error))
+    return list(stage.rows(frame, answers, request.error))

@@ -1,12 +1,13 @@
-"""The life of a subtask whose first step looks rows up: rows wait here, and others come meanwhile.
+"""The task of a subtask whose first step is a lookup: rows wait for answers while more arrive.
 
-What has come is a line of rows and marks. Rows are asked for when they come; the head of the line
-goes out when it is answered, in the order in which it came. Without order, all rows before the next
-mark go out as they are answered. A mark goes out behind all rows before it. Behind a barrier, or
-the end, nothing is taken before that is out: so whatever a checkpoint counts and freezes belongs to
-it, and no call of rows before it is on its way.
+Rows and control elements wait in a queue. The keys of rows are requested on arrival; in ordered
+mode, the head of the queue is emitted once all its keys are answered. In unordered mode, all rows
+before the next control element are emitted as they are answered. A control element is emitted after
+all rows before it. After a barrier or the end, no input is taken until that element is emitted:
+therefore a checkpoint covers exactly the rows before its barrier, with none of their calls in
+flight.
 
-Rows are put out by this task alone, so whoever reads them may make it wait; calls go on meanwhile.
+This task alone emits rows, so backpressure blocks only it; calls continue meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows in the line, and which key each of them has."""
+    """Queued rows, and the index of each row's key in the request."""
 
     frame: pl.DataFrame
     ids: pl.Series
@@ -41,13 +42,13 @@ class Rows:
 
     @property
     def answered(self) -> bool:
-        """Whether all of its keys are."""
+        """Whether all keys of the request are answered."""
         return not self.question.left
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Rows that are not looked up: those on which an operator before that failed."""
+    """Rows that are not looked up, because an operator before the lookup failed on them."""
 
     stream: str
     frame: pl.DataFrame
@@ -58,18 +59,18 @@ InLine: TypeAlias = "Rows | Aside | Mark"
 
 @dataclass(slots=True)
 class Gathered(Foot):
-    """Keeps what leaves the operators before a lookup."""
+    """Collects the output of the operators before a lookup."""
 
     frames: list[tuple[str, pl.DataFrame]] = field(default_factory=list)
 
     async def rows(self, stream: str, frame: pl.DataFrame) -> None:
-        """Keep rows of a stream."""
+        """Collect rows of a stream."""
         self.frames.append((stream, frame))
 
 
 @dataclass(slots=True)
 class Relay:
-    """Between the gate of a subtask and its operators; `before` are those before the lookup."""
+    """Runs a lookup between a gate and the operators; `before` are the ones before the lookup."""
 
     gate: Gate
     stage: Stage
@@ -77,44 +78,44 @@ class Relay:
     flow: Flow
     before: Chain | None = None
     most_rows: int = 8192
-    """So many rows wait at most, or one batch."""
+    """The largest number of queued rows, unless one batch has more."""
     rows: int = 0
     idle: Waiting = field(default_factory=Waiting)
-    """How long nothing came, and no row waited for an answer."""
+    """The time in which the queue was empty and no element arrived."""
     _gathered: Gathered = field(default_factory=lambda: Gathered({}, None))
     _first: Flow = field(init=False)
-    """What rows go through before they are looked up."""
+    """Runs the operators before the lookup."""
     _line: deque[InLine] = field(default_factory=deque)
     _holds: bool = False
-    """Whether a barrier or the end is in the line: nothing is taken behind it."""
+    """Whether a barrier or the end is queued: no input is taken after it."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self._first = Flow(self.before, self._gathered, self.flow.bench)
 
     async def run(self) -> None:
-        """From the first element to the end."""
+        """Process all elements, from the first to the end."""
         with self.flow.life:
-            getting: asyncio.Task[tuple[int, Element]] | None = None
+            fetching: asyncio.Task[tuple[int, Element]] | None = None
             try:
                 while True:
-                    if getting is None and self._has_room():
-                        getting = asyncio.create_task(self.gate.get())
-                        getting.add_done_callback(lambda _: self._changed.set())
+                    if fetching is None and self._has_room():
+                        fetching = asyncio.create_task(self.gate.get())
+                        fetching.add_done_callback(lambda _: self._changed.set())
                     await self._change()
-                    if getting is not None and getting.done():
-                        _, element = getting.result()
-                        getting = None
+                    if fetching is not None and fetching.done():
+                        _, element = fetching.result()
+                        fetching = None
                         await self._take(element)
                     if await self._put_out():
                         return
             finally:
-                if getting is not None:
-                    getting.cancel()
-                    await asyncio.gather(getting, return_exceptions=True)
+                if fetching is not None:
+                    fetching.cancel()
+                    await asyncio.gather(fetching, return_exceptions=True)
 
     async def _change(self) -> None:
-        """Wait until something has come, been answered, or gone out."""
+        """Wait until an element arrives, an answer arrives, or an element is emitted."""
         with nullcontext() if self._line or self._changed.is_set() else self.idle:
             await self._changed.wait()
         self._changed.clear()
@@ -123,18 +124,18 @@ class Relay:
         return not self._holds and self.rows < self.most_rows
 
     async def _take(self, element: Element) -> None:
-        """Put what has come into the line, and ask for its keys."""
+        """Queue an element, and request the keys of its rows."""
         if not isinstance(element, Batch):
             self._holds = isinstance(element, Barrier | End)
             last = self._line[-1] if self._line else None
             if isinstance(element, Watermark) and isinstance(last, Watermark):
-                self._line.pop()  # time has come further, and no row stands between
+                self._line.pop()  # superseded: there are no rows between the two watermarks
             self._line.append(element)
             return
         self.flow.rows_in += element.rows
         await self._first.rows(self.stage.reads, element.frame)
-        gathered, self._gathered.frames = self._gathered.frames, []
-        for name, frame in gathered:
+        buffered, self._gathered.frames = self._gathered.frames, []
+        for name, frame in buffered:
             if name == self.stage.reads:
                 await self._ask(frame)
             else:
@@ -144,14 +145,14 @@ class Relay:
     async def _ask(self, frame: pl.DataFrame) -> None:
         with blamed(self.stage.step):
             keys = await self.flow.bench.run(frame.height, lambda: self.stage.keys(frame))
-            question = self.asked.ask(keys.keys)
-        question.changed = self._changed.set
+            request = self.asked.ask(keys.keys)
+        request.changed = self._changed.set
         self.rows += frame.height
-        self._line.append(Rows(frame, keys.ids, question))
+        self._line.append(Rows(frame, keys.ids, request))
         self._changed.set()
 
     async def _put_out(self) -> bool:
-        """All that may go out now; whether that was the end."""
+        """Emit everything that can be emitted now; return whether that included the end."""
         while self._line:
             head = self._line[0]
             match head:
@@ -176,45 +177,47 @@ class Relay:
         return False
 
     async def _refused(self, rows: Rows) -> None:
-        """Fail of a call that was given up, where rows that fail end the job: nobody waits for the
-        calls for their other keys, of which there may be many."""
+        """Fail at once if a call failed for good and failed rows end the job.
+
+        There may be many calls for the other keys of these rows; they are not awaited.
+        """
         if rows.question.error is None or not self.stage.fails:
             return
-        for which, answers in rows.question.parts:
+        for indices, answers in rows.question.parts:
             if answers[ERROR].null_count() < answers.height:
-                mine, at = taken(rows.frame, rows.ids, which, rows.question.keys)
-                await self._go_on(rows.frame.filter(mine), answers[at], rows.question)
+                mask, at = taken(rows.frame, rows.ids, indices, rows.question.keys)
+                await self._go_on(rows.frame.filter(mask), answers[at], rows.question)
 
     async def _whole(self, rows: Rows) -> None:
-        """Rows all of which are answered, or as many as are left of them."""
+        """Emit the remaining rows of a batch whose keys are all answered."""
         self.rows -= rows.frame.height
         self._changed.set()
         if not rows.frame.height:
             return
         import polars as pl
 
-        question, answers = rows.question, self.stage.nothing
-        if question.parts:  # else no row has a key
-            answers = whole(question.keys, question.parts)
-        await self._go_on(rows.frame, answers.select(pl.all().gather(rows.ids)), question)
+        request, answers = rows.question, self.stage.nothing
+        if request.parts:  # else no row has a key
+            answers = whole(request.keys, request.parts)
+        await self._go_on(rows.frame, answers.select(pl.all().gather(rows.ids)), request)
 
     async def _pieces(self) -> None:
-        """The rows before the next mark that are answered, whatever becomes of the others."""
+        """Emit the answered rows before the next control element, even if others still wait."""
         for rows in list(self._line):
             if not isinstance(rows, Rows):
                 return
             parts, rows.question.parts = rows.question.parts, []
-            for which, answers in parts:
-                mine, at = taken(rows.frame, rows.ids, which, rows.question.keys)
-                frame = rows.frame.filter(mine)
-                rows.frame, rows.ids = rows.frame.filter(~mine), rows.ids.filter(~mine)
+            for indices, answers in parts:
+                mask, at = taken(rows.frame, rows.ids, indices, rows.question.keys)
+                frame = rows.frame.filter(mask)
+                rows.frame, rows.ids = rows.frame.filter(~mask), rows.ids.filter(~mask)
                 self.rows -= frame.height
                 await self._go_on(frame, answers[at], rows.question)
 
-    async def _go_on(self, frame: pl.DataFrame, answers: pl.DataFrame, question: Question) -> None:
+    async def _go_on(self, frame: pl.DataFrame, answers: pl.DataFrame, request: Question) -> None:
         with blamed(self.stage.step):
             outputs = await self.flow.bench.run(
-                frame.height, lambda: list(self.stage.rows(frame, answers, question.error))
+                frame.height, lambda: list(self.stage.rows(frame, answers, request.error))
             )
         for stream, out in outputs:
             if stream == self.stage.leaves:

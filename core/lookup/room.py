@@ -1,7 +1,7 @@
-"""How many calls of a table there may be at a time.
+"""The limit on concurrent calls of a table.
 
-A call that is tried again goes before those that have not been tried: rows that go out in order
-wait for it, and of a server that is gone it is told after its retries, not after a try of each key.
+Retries take precedence over first attempts: ordered rows wait for them, and an unavailable server
+is then reported after the retries of one call, not after a first attempt for every key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 
 
 class Room:
-    """So many places, which are handed on to whoever waits."""
+    """A semaphore that passes its slots to waiting calls, retries first."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -21,12 +21,12 @@ class Room:
         self._first: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def place(self, *, again: bool) -> AsyncIterator[None]:
-        """One of the places, when there is one: before all others for a call that comes again."""
+    async def place(self, *, is_retry: bool) -> AsyncIterator[None]:
+        """Hold a slot; wait for a free one, before all first attempts if the call is a retry."""
         if self._free:
             self._free -= 1
         else:
-            await self._turn(self._again if again else self._first)
+            await self._turn(self._again if is_retry else self._first)
         try:
             yield
         finally:
@@ -39,13 +39,13 @@ class Room:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self._leave()  # it was handed a place just then
+                self._leave()  # the slot was passed to this call at the same time
             with suppress(ValueError):
                 line.remove(turn)
             raise
 
     def _leave(self) -> None:
-        """Hand the place on."""
+        """Pass the slot on, or free it."""
         for line in (self._again, self._first):
             while line:
                 turn = line.popleft()

@@ -1,6 +1,6 @@
-"""What becomes of rows that are looked up: their keys, and what goes on once those are answered.
+"""The lookup join: the keys of rows, and the output of rows once their keys are answered.
 
-It waits for nothing, and can be tested with literals.
+It never waits, and can be tested with literals.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _ID = "__id"
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of a batch, each once, and which of them each row has: null where part of it is."""
+    """The distinct keys of a batch, and the index of each row's key; null if the key has a null."""
 
     keys: pl.DataFrame
     ids: pl.Series
 
 
 class Stage:
-    """A lookup of a step. Rows come and go under `names`; those that miss, as the lookup says.
+    """The lookup of a step. `names` are its input and its output stream.
 
-    `failed` takes the rows of keys that the table could not be asked for; without it they fail the
-    job. `reads_missed`: whether anybody reads the stream of rows that the table has nothing for.
+    `failed` takes the rows whose lookup failed; without it they fail the job. `reads_missed`:
+    whether the stream of rows without a match has a reader.
     """
 
     def __init__(
@@ -58,19 +58,19 @@ class Stage:
         self.reads, self.leaves = names
         self.lookup = lookup
         self.put_out = 0
-        """How many rows went on."""
+        """The number of rows emitted to the output stream."""
         self.missed = 0
-        """For how many rows the table had nothing."""
+        """The number of rows without a match in the table."""
         self._failed = failed
         self._reads_missed = reads_missed
         self._now_us = now_us
         self._kernel = Kernel(Columns((), {column.name: column.value for column in lookup.on}))
         self.nothing = failed_answers(0, lookup, "")
-        """The answer where there is no key."""
+        """The empty set of answers, for rows without any key."""
         self._names = tuple(column.name for column in lookup.on)
 
     def keys(self, frame: pl.DataFrame) -> Keys:
-        """The keys to ask for."""
+        """Compute the keys of rows."""
         import polars as pl
 
         if self._kernel.needs_now:
@@ -85,25 +85,25 @@ class Stage:
 
     @property
     def fails(self) -> bool:
-        """Whether rows that cannot be looked up end the job."""
+        """Whether rows whose lookup failed end the job."""
         return self._failed is None
 
     def rows(
         self, frame: pl.DataFrame, answers: pl.DataFrame, error: BaseException | None
     ) -> Iterator[Output]:
-        """What goes on of rows, each with its answer; `error` is what a call of theirs failed by.
+        """Yield the output of rows, given their answers; `error` is the error of a failed call.
 
-        Raises ConnectorError where failed or missing rows fail the job.
+        Raises ConnectorError if failed rows or rows without a match fail the job.
         """
         errors = answers[ERROR]
         if errors.null_count() < frame.height:
             yield from self._fail(frame, errors, error)
-            sound = errors.is_null()
-            frame, answers = frame.filter(sound), answers.filter(sound)
+            valid = errors.is_null()
+            frame, answers = frame.filter(valid), answers.filter(valid)
         found = answers[FOUND].fill_null(value=False)
-        misses = frame.height - int(found.sum())
-        if misses:
-            self.missed += misses
+        miss_count = frame.height - int(found.sum())
+        if miss_count:
+            self.missed += miss_count
             yield from self._miss(frame, found)
             if self.lookup.on_miss != "null":
                 frame, answers = frame.filter(found), answers.filter(found)
@@ -114,36 +114,38 @@ class Stage:
     def _beside(self, frame: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
         whole = frame.hstack([answers[name] for name in self.lookup.added.names])
         hidden = [name for name in HIDDEN if name in frame.columns]
-        shown = [name for name in whole.columns if name not in hidden]
-        return projected(whole, *shown, *hidden) if hidden else whole
+        visible = [name for name in whole.columns if name not in hidden]
+        return projected(whole, *visible, *hidden) if hidden else whole
 
     def _fail(
         self, frame: pl.DataFrame, errors: pl.Series, error: BaseException | None
     ) -> Iterator[Output]:
-        """The rows whose answer is an error."""
+        """Handle the rows whose answer is an error."""
         rows = frame.filter(errors.is_not_null())
-        said = errors.drop_nulls().to_list()
+        messages = errors.drop_nulls().to_list()
         if error is not None and not isinstance(error, ConnectorError):
             raise error
         if self._failed is None:
             hint = error.hint if isinstance(error, ConnectorError) else ""
             final = error is None or error.final
-            raise ConnectorError(f"{said[0]} (lookup of {self._shown(rows)})", hint, final=final)
-        shown = near(rows.drop(HIDDEN, strict=False)).iter_rows(named=True)
-        failures = [FailedRow(why, row) for why, row in zip(said, shown, strict=True)]
+            raise ConnectorError(
+                f"{messages[0]} (lookup of {self._shown(rows)})", hint, final=final
+            )
+        visible = near(rows.drop(HIDDEN, strict=False)).iter_rows(named=True)
+        failures = [FailedRow(why, row) for why, row in zip(messages, visible, strict=True)]
         yield from self._failed(failures)
 
     def _miss(self, frame: pl.DataFrame, found: pl.Series) -> Iterator[Output]:
-        """The rows that the table has nothing for."""
+        """Handle the rows without a match."""
         if self.lookup.on_miss == "fail":
             message = f"the table has no row for {self._shown(frame.filter(~found))}"
-            hint = "on_miss says what becomes of such a row: null, drop, fail or {to: name}"
+            hint = "on_miss sets what happens to such a row: null, drop, fail or {to: name}"
             raise ConnectorError(message, hint, final=True)
         if self.lookup.on_miss == "to" and self._reads_missed:
             yield self.lookup.missed, frame.filter(~found)
 
     def _shown(self, rows: pl.DataFrame) -> str:
-        """The key of the first of these rows."""
+        """Format the key of the first row."""
         if self._kernel.needs_now:
             return "such a key"
         keys = self._kernel(rows.head(1), _UNCOUNTED).select(self._names)
@@ -152,16 +154,19 @@ class Stage:
 
 
 def taken(
-    frame: pl.DataFrame, ids: pl.Series, which: Sequence[int], keys: int
+    frame: pl.DataFrame, ids: pl.Series, indices: Sequence[int], keys: int
 ) -> tuple[pl.Series, pl.Series]:
-    """Which rows have one of these keys, and where among them each of those rows finds its own."""
+    """Return a mask of the rows with one of these keys, and each one's position in `indices`.
+
+    `keys` is the number of keys that `ids` refer to.
+    """
     import polars as pl
 
     places = pl.Series([None], dtype=pl.UInt32).new_from_index(0, keys)
-    places = places.scatter(list(which), pl.int_range(len(which), dtype=pl.UInt32, eager=True))
+    places = places.scatter(list(indices), pl.int_range(len(indices), dtype=pl.UInt32, eager=True))
     at = places.gather(ids) if keys else ids
-    mine = at.is_not_null()
-    return mine, at.filter(mine)
+    mask = at.is_not_null()
+    return mask, at.filter(mask)
 
 
 def _value(value: object) -> str:
@@ -169,4 +174,4 @@ def _value(value: object) -> str:
 
 
 _UNCOUNTED = Counter[str]()
-"""What a kernel without conditions counts: nothing."""
+"""The counter of a kernel without conditions, which stays empty."""

@@ -1,4 +1,4 @@
-"""What users write `process` classes with: state and timers by key, and what rows go out.
+"""The API for `process` classes: state and timers per key, and the output of rows.
 
     from headrace.core.process import Out, Process, timer, value
 
@@ -8,11 +8,11 @@
 
         def on_row(self, row, state: "Fraud", out: Out) -> None:
             if state.last_small and row.amount > 500:
-                out(card=row.card, why="a large payment behind a small one")
+                out(card=row.card, why="a large payment after a small one")
             state.last_small = row.amount < 1
 
-State belongs to the key of the row that is handled: `state` has what the class declares, and
-nothing of it is kept in `self`. `headrace.core.testing` runs such a class over literal rows.
+State belongs to the key of the current row: `state` has the attributes that the class declares, and
+nothing is stored in `self`. `headrace.core.testing` runs such a class over literal rows.
 """
 
 from headrace.core.process.columns import AllOut, AllState

@@ -1,4 +1,4 @@
-"""What `on_rows` is handed: states and outputs of many keys at once, in columns."""
+"""The arguments of `on_rows`: the states and outputs of a batch of keys, as columns."""
 
 from __future__ import annotations
 
@@ -9,39 +9,40 @@ if TYPE_CHECKING:
 
 
 class Column(Protocol):
-    """One state, or timer, of the keys of the rows that are handled.
+    """One state or timer of the keys of the current rows.
 
-    A list is a list of its elements, a map one of structs of `key` and `value`.
+    A list state is a list column, a map state a list of structs of `key` and `value`.
     """
 
     def get(self) -> pl.Series:
-        """For each row what its key had before these rows, in their order."""
+        """Return for each row, in order, the value that its key had before these rows."""
         ...
 
     def set(self, values: pl.Series) -> None:
-        """A value for each row; each key keeps that of its last row. Null is nothing."""
+        """Set a value for each row; a key keeps the value of its last row. Null clears it."""
         ...
 
 
 class AllState(Protocol):
-    """The states of the keys of the rows that are handled, by the names that the class declares."""
+    """The states of the keys of the current rows, by their declared names."""
 
     def __getattr__(self, name: str) -> Column:
-        """A state or a timer."""
+        """Return the column of a state or a timer."""
         ...
 
 
 class AllOut(Protocol):
-    """Where rows go: `out(frame)` to those of the step, `out.audit(frame)` to an output."""
+    """The output of rows: `out(frame)` emits to the step, `out.audit(frame)` to a named output."""
 
     def __call__(self, frame: pl.DataFrame, of: pl.Series | None = None) -> None:
-        """Put out rows of the declared columns, each with the time of the row that it is of.
+        """Emit rows of the declared columns, each with the time of an input row.
 
-        `of` says of which: for each the number of a row that was handed over, from 0 and rising;
-        or, for each row that was handed over, whether it has one. Without it there is one for each.
+        `of` assigns output rows to input rows: either the input row's index for each output row, in
+        ascending order, or a boolean for each input row, whether it has an output row. Without it
+        there is one output row for each input row.
         """
         ...
 
     def __getattr__(self, output: str) -> AllOut:
-        """A named output."""
+        """Return a named output."""
         ...

@@ -1,7 +1,7 @@
-"""What a class of a user says of one of its states or timers, held against what there is.
+"""Declarations of states and timers in a user's class, parsed and validated.
 
-The same is made of the class itself, when it is loaded, and of its text, when a pipeline is only
-looked at (`core/pipeline/process_classes`).
+They are built from the class itself when it is loaded, and from its source text when a pipeline is
+only validated (`core/pipeline/process_classes`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNITS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 
 
 
 class Kind(StrEnum):
-    """What is kept of a key under a name."""
+    """The kinds of state, and timers."""
 
     VALUE = "value"
     LIST = "list"
@@ -31,19 +31,20 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One state, or one timer, of a class."""
+    """The declaration of one state or timer of a class."""
 
     kind: Kind
     types: tuple[Type, ...]
-    """That of a value, of an element, of a timer; of a map that of its keys, and of its values."""
+    """The type of the value, of the list's elements, or of the timer; a map has two: the types of
+    its keys and of its values."""
     ttl_us: int | None = None
-    """How long after it was written it is forgotten, each element for itself."""
+    """The time from a write to the expiry; list elements and map entries expire one by one."""
     processing: bool = False
-    """Whether its time is the wall clock."""
+    """Whether the ttl or the timer goes by the wall clock."""
     default: object = None
-    """What a value is before it is set."""
+    """The value before it is set."""
     shared: bool = False
-    """Whether all keys have the same one, which `on_rule` writes."""
+    """Whether it is broadcast state, common to all keys, which `on_rule` writes."""
 
     def __str__(self) -> str:
         inner = ", ".join(map(str, self.types))
@@ -62,7 +63,7 @@ def declared(
     time: object = "event",
     default: object = None,
 ) -> Declared:
-    """What is said with these words; TypeError, ValueError where it is nothing."""
+    """Parse the arguments of a declaration. Raises TypeError, ValueError if they are invalid."""
     if time not in TIMES:
         raise ValueError(f'time: wanted "event" or "processing", got {time!r}')
     if kind is Kind.TIMER:
@@ -71,7 +72,7 @@ def declared(
     if kind is Kind.MAP and isinstance(read[0], Array | Struct):
         raise ValueError(f"the key of a map is a single value, and not {read[0]}")
     if ttl is None and time == "processing":
-        raise ValueError("time is that of ttl, and there is none")
+        raise ValueError("time applies only together with ttl")
     if default is not None:
         default = _fitted(default, read[0])
     length = None if ttl is None else _duration(ttl)
@@ -79,14 +80,14 @@ def declared(
 
 
 def shared_of(said: Declared) -> Declared:
-    """The same of all keys; ValueError for a timer, which is a key's."""
+    """Return the declaration as broadcast state. Raises ValueError for a timer."""
     if said.kind is Kind.TIMER:
         raise ValueError("a timer belongs to a key, and cannot be shared")
     return replace(said, shared=True)
 
 
 def _shortly(us: int) -> str:
-    """A duration in the largest unit that it is a whole number of.
+    """Format a duration in the largest unit that divides it.
 
     >>> _shortly(90_000_000)
     '90s'

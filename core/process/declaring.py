@@ -1,7 +1,7 @@
-"""States and timers as a class declares them; an editor knows the type of each.
+"""The functions that declare states and timers in a class, typed for editors.
 
-What is declared with a word that is no literal of these, as `decimal(10,2)` or `array<int>`, may be
-anything. `default` is what a value is before it is set, and again when it is forgotten.
+A type text that is not one of these literals, such as `decimal(10,2)` or `array<int>`, is typed as
+Any. `default` is the value before it is set, and after it has expired.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Bytes: TypeAlias = Literal["binary"]
 
 
 class State(Generic[T]):
-    """A state or a timer in a class, where `state.name` reads and sets it."""
+    """The descriptor of a state or timer in a class; `state.name` reads and sets it."""
 
     def __init__(self, said: Declared) -> None:
         self.said = said
@@ -115,7 +115,10 @@ def value(type: str, *, default: Any = ..., ttl: Ttl = ..., time: Time = ...) ->
 def value(
     type: str, *, default: object = None, ttl: Ttl = None, time: Time = "event"
 ) -> State[Any]:
-    """One value a key; None, or the default, before it is set. `ttl` counts from when it was."""
+    """Declare one value per key: None, or the default, before it is set.
+
+    `ttl` counts from the last time that it was set.
+    """
     return State(declared(Kind.VALUE, (type,), ttl, time, default))
 
 
@@ -164,7 +167,7 @@ def list_of(element: str, *, ttl: Ttl = ..., time: Time = ...) -> State[MutableS
 
 
 def list_of(element: str, *, ttl: Ttl = None, time: Time = "event") -> State[Any]:
-    """A list a key, empty at first. `ttl` counts for each element from when it was added."""
+    """Declare a list per key, empty at first. `ttl` counts for each element from its addition."""
     return State(declared(Kind.LIST, (element,), ttl, time))
 
 
@@ -259,15 +262,15 @@ def map_of(
 
 
 def map_of(key: str, value: str, *, ttl: Ttl = None, time: Time = "event") -> State[Any]:
-    """A map a key, empty at first. `ttl` counts for each entry from when it was set."""
+    """Declare a map per key, empty at first. `ttl` counts for each entry from its last set."""
     return State(declared(Kind.MAP, (key, value), ttl, time))
 
 
 def timer(*, time: Time = "event") -> State[datetime | None]:
-    """A time a key at which `on_timer` is called: set it to a moment, or to None to delete it."""
+    """Declare a timer per key, which calls `on_timer`: set it to a time, or None to delete it."""
     return State(declared(Kind.TIMER, (), None, time))
 
 
 def shared(state: State[T]) -> State[T]:
-    """A value, list or map that all keys have: `on_rule` writes it, the other methods read it."""
+    """Declare broadcast state, common to all keys: `on_rule` writes it, other methods read it."""
     return State(shared_of(state.said))

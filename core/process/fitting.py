@@ -1,7 +1,7 @@
-"""Values of states as their declared types have them: checked, and made what a restore makes.
+"""Conversion of state values to their declared types, with the same result as a restore.
 
-What already is so, by its exact class, passes at once. Else Polars says what becomes of it, as when
-it is kept and read again: a float in a `float`, an int in a `double`, a moment without a zone.
+A value of the exact Python class is accepted at once. Any other is converted by Polars, as if it
+had been stored and read again: a float in a `float`, an int in a `double`, a time without a zone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headrace.core.types import (
 from headrace.core.user_code import refusals
 
 Fit: TypeAlias = Callable[[Any], Any]
-"""The value as its type has it; raises Unfit."""
+"""Converts a value to its type; raises ConversionError."""
 
 CLASSES: Mapping[Type, type] = {
     BOOLEAN: bool,
@@ -41,17 +41,17 @@ CLASSES: Mapping[Type, type] = {
     DATE: date,
 }
 _SINGLE = (bool, int, float, str, bytes, date, Decimal)
-"""What no struct is made of."""
+"""The classes of values that are never structs."""
 BITS: Mapping[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
 
 
 class Unfit(TypeError):
-    """A value is not of its type."""
+    """A value that cannot be converted to its type."""
 
 
 @lru_cache(maxsize=256)
 def fitting(type: Type) -> Fit:
-    """What makes values be of a type, and lets None pass."""
+    """Build the converter of a type; it returns None for None."""
     scope: dict[str, Any] = {"other": _other(type), "kind": CLASSES.get(type)}
     test = f"value is None or {passes(type, 'kind')}"
     exec(f"def fit(value):\n return value if {test} else other(value)", scope)
@@ -59,7 +59,7 @@ def fitting(type: Type) -> Fit:
 
 
 def passes(type: Type, kind: str) -> str:
-    """Which values are right as they are, as Python says it: `kind` is the name of CLASSES[type].
+    """Return the Python condition for values that need no conversion; `kind` names the class.
 
     >>> from headrace.core.types import TINYINT
     >>> passes(TINYINT, "kind")
@@ -72,7 +72,7 @@ def passes(type: Type, kind: str) -> str:
 
 
 def _other(type: Type) -> Fit:
-    """What makes of those that are not right as they are."""
+    """Build the converter of values that do need conversion."""
     match type:
         case Array(element):
             return _array(fitting(element), type)
@@ -88,7 +88,7 @@ def _array(fit: Fit, type: Type) -> Fit:
         made = [fit(each) for each in value]
         if value.__class__ is not list:
             return made
-        value[:] = made  # whoever set it may hold it still
+        value[:] = made  # in place: user code may still have a reference to the list
         return value
 
     return array
@@ -97,7 +97,7 @@ def _array(fit: Fit, type: Type) -> Fit:
 def _struct(fits: Mapping[str, Fit], type: Type) -> Fit:
     def struct(value: Any) -> Any:
         alien = isinstance(value, Mapping) and not value.keys() <= fits.keys()
-        if alien or isinstance(value, _SINGLE):  # Polars leaves out the one, and makes do with both
+        if alien or isinstance(value, _SINGLE):  # Polars would accept both, and drop extra fields
             raise Unfit(f"{shown(value)} is no {type}")
         if value.__class__ is not dict or value.keys() != fits.keys():
             return _restored(value, type)
@@ -117,20 +117,20 @@ def _moment(value: Any) -> Any:
 
 
 def _restored(value: Any, type: Type) -> Any:
-    """What a value is when it has been kept."""
+    """Return the value as it would be after being stored and restored."""
     import polars as pl
 
     wanted = to_polars(type)
     try:
-        kept = pl.Series([value], dtype=wanted, strict=True)
-        found = kept.to_list()[0]
+        stored = pl.Series([value], dtype=wanted, strict=True)
+        found = stored.to_list()[0]
     except refusals():
         raise Unfit(f"{shown(value)} is no {type}") from None
-    if kept.dtype != wanted or found is None:
+    if stored.dtype != wanted or found is None:
         raise Unfit(f"{shown(value)} is no {type}")
     return found
 
 
 def shown(value: object) -> str:
-    """A value and its class, as messages have them."""
+    """Format a value and its class for a message."""
     return f"{value!r:.200} ({value.__class__.__name__})"

@@ -1,4 +1,4 @@
-"""The base of the classes of `process`, and what their methods are handed."""
+"""The base class of `process` classes, and the arguments of their methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 class Row(msgspec.Struct, gc=False):
-    """A row, for those who want their editor to know its columns.
+    """A base class for typed rows, so that editors and type checkers know the columns.
 
         class Payment(Row):
             card: str
@@ -25,64 +25,64 @@ class Row(msgspec.Struct, gc=False):
 
         def on_row(self, row: Payment, state, out): ...
 
-    A row has these columns then, and no others are made. Without it a row has all that come.
+    Rows then have only these columns. Without the annotation a row has all columns of the input.
     """
 
 
 class Out(Protocol):
-    """Where rows go: `out(card=..., why=...)` to those of the step, `out.audit(...)` to an output.
+    """The output of rows: `out(card=..., why=...)` emits to the step, `out.audit(...)` elsewhere.
 
-    Values stand in the order of the declared columns, or by name; none may be left out.
+    Values are given in the order of the declared columns, or by name; none may be left out.
     """
 
     def __call__(self, *values: object, **columns: object) -> None:
-        """Put out a row, with the time of the row or timer that is handled."""
+        """Emit a row, with the time of the current row or timer."""
         ...
 
     def __getattr__(self, output: str) -> Out:
-        """A named output."""
+        """Return a named output."""
         ...
 
 
 class Here(Protocol):
-    """Where the work stands: what a class may ask of it."""
+    """The context of a call of user code."""
 
     @property
     def key(self) -> Any:
-        """The key that is handled."""
+        """The current key."""
         ...
 
     @property
     def time_us(self) -> int | None:
-        """The event time of the row or timer that is handled, if rows have one."""
+        """The event time of the current row or timer; None: rows have no event time."""
         ...
 
     @property
     def times_of_all(self) -> pl.Series | None:
-        """The event times of rows that are handled together, if they have any."""
+        """The event times of a batch of rows; None: there is no batch, or no event time."""
         ...
 
     @property
     def watermark_us(self) -> int | None:
-        """How far event time has come; None before anybody knows."""
+        """The current watermark; None before the first one."""
         ...
 
     @property
     def timer(self) -> str | None:
-        """The timer that has come; None where a row is handled."""
+        """The name of the timer that fired; None while a row is processed."""
         ...
 
     def now_us(self) -> int:
-        """The wall clock."""
+        """Return the time of the wall clock."""
         ...
 
 
 class Process:
-    """What is done with the rows of a key, one after the other, with what is remembered of it.
+    """The base class of user-defined processing by key, with state and timers.
 
-    A class has `on_row`, or `on_rows` for many rows of many keys at once, and `on_timer` if it
-    declares timers. There is one object of it for all keys: what belongs to a key is in `state`.
-    Beside a `broadcast` it has `on_rule`, which writes what all keys share.
+    A subclass defines `on_row`, or `on_rows` for batches of rows of many keys, and `on_timer` if it
+    declares timers. With a `broadcast` it defines `on_rule`, which writes the broadcast state. One
+    object serves all keys: data that belongs to a key is in `state`.
     """
 
     __here: Here | None = None
@@ -90,26 +90,26 @@ class Process:
     if TYPE_CHECKING:
 
         def on_row(self, row: Any, state: Any, out: Out) -> None:
-            """A row has come. `state` is that of its key: annotate it with the class itself."""
+            """Process a row. `state` is the state of its key: annotate it with the class itself."""
 
         def on_rows(self, rows: Any, state: AllState, out: AllOut) -> None:
-            """Rows of many keys have come, as a Polars DataFrame, in the order of their time."""
+            """Process rows of many keys, a Polars DataFrame in the order of their time."""
 
         def on_left(self, row: Any, state: Any, out: Out) -> None:
-            """A row of the left input of `connect` has come."""
+            """Process a row of the left input of `connect`."""
 
         def on_right(self, row: Any, state: Any, out: Out) -> None:
-            """A row of the right input of `connect` has come."""
+            """Process a row of the right input of `connect`."""
 
         def on_rule(self, rule: Any, state: Any) -> None:
-            """A row of a `broadcast` has come: `state` is what is `shared` by all keys."""
+            """Process a row of a `broadcast`: `state` has the `shared` states of all keys."""
 
         def on_timer(self, at: datetime, state: Any, out: Out) -> None:
-            """The time has come that a timer was set to; it is not set any more."""
+            """Process a timer that was set to the time `at`; it is no longer set."""
 
     @property
     def key(self) -> Any:
-        """The key of the row or timer: a value, or a tuple where the step has several columns."""
+        """The key of the row or timer: a value, or a tuple if the step has several key columns."""
         return self._there.key
 
     @property
@@ -117,45 +117,45 @@ class Process:
         """The event time of the row or timer."""
         found = self._there.time_us
         if found is None:
-            raise RuntimeError("rows have no event time: say event_time of the source")
+            raise RuntimeError("rows have no event time: set event_time of the source")
         return EPOCH + found * MICROSECOND
 
     @property
     def event_times(self) -> pl.Series:
-        """In `on_rows` the event time of each row."""
+        """The event time of each row, in `on_rows`."""
         found = self._there.times_of_all
         if found is None:
-            raise RuntimeError("in on_rows only, and where rows have an event time")
+            raise RuntimeError("event_times needs rows with event time, and on_rows")
         return found
 
     @property
     def watermark(self) -> datetime | None:
-        """How far event time has come. None before anybody knows, or when it is over."""
+        """The current watermark; None before the first one, and after the end of the input."""
         return moment(self._there.watermark_us)
 
     @property
     def now(self) -> datetime:
-        """The wall clock."""
+        """The time of the wall clock."""
         return EPOCH + self._there.now_us() * MICROSECOND
 
     @property
     def timer(self) -> str | None:
-        """In `on_timer` the name of the timer that has come."""
+        """The name of the timer that fired, in `on_timer`."""
         return self._there.timer
 
     @property
     def _there(self) -> Here:
         if self.__here is None:
-            raise RuntimeError("nothing is handled yet: in __init__ there is no key and no time")
+            raise RuntimeError("no row is being processed: in __init__ there is no key and no time")
         return self.__here
 
     def _stand(self, here: Here) -> None:
-        """Be told where the work stands."""
+        """Set the context of the calls that follow."""
         self.__here = here
 
 
 def moment(us: int | None) -> datetime | None:
-    """A time, if people can say it: not that before the first, nor that behind the last."""
+    """Return microseconds since the epoch as a datetime; None if out of its range."""
     try:
         return None if us is None else EPOCH + us * MICROSECOND
     except OverflowError:
@@ -163,7 +163,7 @@ def moment(us: int | None) -> datetime | None:
 
 
 def in_us(time: datetime) -> int:
-    """Microseconds since the epoch; a time without a zone is UTC."""
+    """Return a time as microseconds since the epoch; without a zone it is UTC."""
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return (time - EPOCH) // MICROSECOND

@@ -1,4 +1,4 @@
-"""What users test their classes with, without a pipeline."""
+"""Tools to test user-defined classes without a pipeline."""
 
 from headrace.core.testing.trial import Trial
 

@@ -1,5 +1,4 @@
-"""State as plain as can be: frames in lists, rows in a dict. For tests of users, and for nothing
-that is large."""
+"""A simple state backend for trials: rows in one frame or in a dict. Not for large states."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PlainState:
-    """The states of one step (`StepState`); it is never frozen."""
+    """The state of one step (`StepState`); it is never frozen."""
 
     def __init__(self) -> None:
         self.clock_us = NO_CLOCK_US
@@ -47,29 +46,29 @@ class PlainState:
         return PlainEntries()
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
-        """Nothing was restored."""
+        """Return None: no state is restored."""
         return None
 
     def sizes(self) -> Mapping[str, Size]:
-        """Nobody asks."""
+        """Return nothing: sizes are not measured."""
         return {}
 
     def freeze(self) -> Frozen:
-        """It is not kept."""
-        raise NotImplementedError("what is tried is not kept")
+        """Raise NotImplementedError."""
+        raise NotImplementedError("the state of a trial cannot be frozen")
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing."""
 
 
 class PlainEntries:
-    """Rows of no key (`Entries`)."""
+    """Rows without a key (`Entries`)."""
 
     rows: pl.DataFrame | None = None
 
 
 class PlainRuns:
-    """Rows filed under times (`Runs`)."""
+    """Rows filed under times (`SortedRuns`)."""
 
     def __init__(self, layout: RunsLayout) -> None:
         import polars as pl
@@ -78,51 +77,51 @@ class PlainRuns:
         self._filed = pl.DataFrame(schema={**layout.columns, SLOT: pl.Int64()})
 
     def add(self, frame: pl.DataFrame) -> None:
-        """File these rows."""
+        """File rows."""
         self._filed = self._filed.vstack(frame.select(self._filed.columns)).sort(
             SLOT, maintain_order=True
         )
 
     def first(self) -> int | None:
-        """The least time under which something is filed."""
+        """Return the earliest slot that has rows."""
         found: Any = self._filed[SLOT].min()
         return None if found is None else int(found)
 
     def take(self, until: int) -> pl.DataFrame | None:
-        """What is filed under times up to this one, out of the state."""
+        """Remove and return the rows of slots up to `until`."""
         found = self._between(None, until)
         self.drop(until)
         return found
 
     def read(self, after: int, until: int) -> pl.DataFrame | None:
-        """What is filed between two times."""
+        """Return the rows of slots after `after` and up to `until`."""
         return self._between(after, until)
 
     def drop(self, until: int) -> None:
-        """Forget what is filed under times up to this one."""
+        """Remove the rows of slots up to `until`."""
         self._filed = self._filed.filter(self._filed[SLOT] > until)
 
     def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
-        """What is filed of those keys behind that time."""
+        """Return the rows of these keys in slots after `after`."""
         found = self._filed.filter(self._filed[SLOT] > after)
         by = list(self._layout.key)
         found = found.join(keys, on=by, how="semi", nulls_equal=True) if by else found
         return found if found.height else None
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
-        """What is filed of those keys, out of the state."""
+        """Remove and return the rows of these keys."""
         found, by = self.of_keys(keys, NO_CLOCK_US), list(self._layout.key)
         left = self._filed.join(keys, on=by, how="anti", nulls_equal=True) if by else None
         self._filed = self._filed.clear() if left is None else left
         return None if found is None else self._layout.merge(found)
 
     def owed(self, *, asking: bool) -> int:
-        """Nothing was put off."""
+        """Return 0: no work is ever deferred."""
         return 0
 
     @property
     def rows(self) -> int:
-        """How many rows are kept."""
+        """The number of stored rows."""
         return self._filed.height
 
     def _between(self, after: int | None, until: int) -> pl.DataFrame | None:
@@ -133,7 +132,7 @@ class PlainRuns:
 
 
 class PlainTable:
-    """One row a key (`Table`)."""
+    """One row per key (`KeyedTable`)."""
 
     def __init__(self, columns: Mapping[str, pl.DataType]) -> None:
         import polars as pl
@@ -143,7 +142,7 @@ class PlainTable:
         self._now_us = NO_CLOCK_US
 
     def find(self, keys: pl.Series) -> pl.DataFrame:
-        """The rows of those keys that are there."""
+        """Return the rows of these keys."""
         import polars as pl
 
         found = [(at, self._rows[key]) for at, key in enumerate(keys) if self._has(key)]
@@ -151,38 +150,38 @@ class PlainTable:
         return frame.insert_column(0, pl.Series(ASKED, [at for at, _ in found], dtype=pl.UInt32))
 
     def put(self, frame: pl.DataFrame) -> None:
-        """Keep these rows."""
+        """Insert or replace rows."""
         for row in frame.rows(named=True):
             self._rows[row[KEY]] = {UNTIL: None, **row}
 
     def add(self, frame: pl.DataFrame) -> pl.Series:
-        """Keep the rows whose keys are not there."""
+        """Insert the rows of new keys."""
         import polars as pl
 
-        kept = list[int]()
+        inserted = list[int]()
         for at, row in enumerate(frame.rows(named=True)):
             if not self._has(row[KEY]):
                 self._rows[row[KEY]] = {UNTIL: None, **row}
-                kept.append(at)
-        return pl.Series(kept, dtype=pl.UInt32)
+                inserted.append(at)
+        return pl.Series(inserted, dtype=pl.UInt32)
 
     def remove(self, keys: pl.Series) -> None:
-        """Forget these keys."""
+        """Remove the rows of these keys."""
         for key in keys:
             self._rows.pop(key, None)
 
     def forget(self, now_us: int) -> None:
-        """Forget the rows whose time has passed."""
+        """Remove the expired rows."""
         self._now_us = max(self._now_us, now_us)
         self._rows = {key: row for key, row in self._rows.items() if self._has(key)}
 
     def owed(self, now_us: int) -> int:
-        """Nothing was put off."""
+        """Return 0: no work is ever deferred."""
         return 0
 
     @property
     def rows(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return len(self._rows)
 
     def _has(self, key: str) -> bool:

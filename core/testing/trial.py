@@ -1,4 +1,4 @@
-"""A class for `process` over literal rows, watermarks and times, without a pipeline.
+"""Trials of `process` classes over literal rows, watermarks and times, without a pipeline.
 
     trial = Trial(
         Fraud,
@@ -10,9 +10,9 @@
     trial.row(card="a", amount=0.5, at="2026-01-31T08:00:00")
     trial.row(card="a", amount=900.0, at="2026-01-31T08:00:10")
     trial.watermark("2026-01-31T08:01:00")
-    assert trial.out == [{"card": "a", "why": "a large payment behind a small one"}]
+    assert trial.out == [{"card": "a", "why": "a large payment after a small one"}]
 
-It is the operator of a pipeline that runs the class, over state that is as plain as can be.
+The class is run by the same operator as in a pipeline, with a simple state backend.
 """
 
 from __future__ import annotations
@@ -48,28 +48,28 @@ if TYPE_CHECKING:
     import polars as pl
 
 Columns: TypeAlias = Mapping[str, str]
-"""Names and types, as a pipeline has them."""
+"""Names and types of columns, written as in a pipeline."""
 Moment: TypeAlias = datetime | str
-"""A time, or its text, as in "2026-01-31T08:00:00"; without a zone it is UTC."""
+"""A time or its text, such as "2026-01-31T08:00:00"; without a zone it is UTC."""
 
 LATE = "late"
 START_US = 1_767_225_600_000_000
-"""Where the wall clock begins: with the year 2026."""
+"""The start of the wall clock: the beginning of the year 2026."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenCode(UserCode):
-    """A class that is there already."""
+    """A class that is already loaded."""
 
     kind: type[Process]
 
     def load(self) -> Any:
-        """The class."""
+        """Return the class."""
         return self.kind
 
 
 class Trial:
-    """Runs one class. What it has put out is in `out`, that of named outputs in `outputs`."""
+    """Runs one class. `out` has the rows it emitted, `outputs` those of its named outputs."""
 
     def __init__(
         self,
@@ -85,12 +85,15 @@ class Trial:
         event_time: str | None = None,
         order: Literal["event_time", "arrival"] | None = None,
     ) -> None:
-        """`rows` are the columns of the rows that come, or `left` and `right` those of two inputs;
-        `rules` those of a broadcast beside `rows`. The rest is as in a pipeline."""
+        """Build the operator of the class.
+
+        `rows` has the columns of the input, or `left` and `right` those of two inputs; `rules` has
+        the columns of a broadcast, in addition to `rows`. All else is as in a pipeline.
+        """
         self.out: list[dict[str, Any]] = []
         self.outputs: dict[str, list[dict[str, Any]]] = {name: [] for name in outputs or {}}
         self.late: list[dict[str, Any]] = []
-        """The rows that came when the watermark had passed them."""
+        """The rows that arrived after the watermark had passed them."""
         self._schemas = _inputs(rows, left, right, rules)
         self._ruled = rules is not None
         self._event_time = event_time
@@ -101,18 +104,18 @@ class Trial:
         in_time = _is_in_time(order, event_time)
         without = self._schemas[:1] if self._ruled and not in_time else self._schemas
         if event_time is not None and not all(event_time in schema for schema in without):
-            raise ValueError(f'there is no column "{event_time}" to be the event time')
+            raise ValueError(f'event_time: there is no column "{event_time}"')
         named = tuple((name, _schema(columns)) for name, columns in (outputs or {}).items())
         self._states = states_of(kind)
         if not self._ruled and any(said.shared for said in self._states.values()):
-            raise TypeError("the class shares states, which rules write: say the columns of rules")
+            raise TypeError("the class has shared states, which rules write: give columns of rules")
         file, states = Path(inspect.getfile(kind)), tuple(self._states.items())
         body = nodes.Body(file.name, kind.__name__, _schema(returns), named, in_time, states)
         code = GivenCode(file.parent, file.name, kind.__name__, kind)
         self._operator = self._made(body, names, Around("trial", code, None, frozenset()))
 
     def _made(self, body: nodes.Body, key: tuple[str, ...], around: Around) -> Operator:
-        """The operator of the class."""
+        """Build the operator of the class."""
         place = Place("trial", PlainState(), lambda: self._now_us, False, frozenset({LATE}))
         timed = self._event_time is not None
         if len(self._schemas) == 1:
@@ -129,39 +132,39 @@ class Trial:
         return process_two(join, matching, place, around)
 
     def row(self, **columns: object) -> None:
-        """A row comes; columns that are left out are null."""
+        """Process a row; columns that are left out are null."""
         self.rows(columns)
 
     def rows(self, *rows: Mapping[str, object]) -> None:
-        """Rows come, together."""
+        """Process rows as one batch."""
         self._take(self._operator.process(self._frame(rows, self._schemas[0])))
 
     def left(self, **columns: object) -> None:
-        """A row of the left input comes."""
+        """Process a row of the left input."""
         self.rows(columns)
 
     def right(self, **columns: object) -> None:
-        """A row of the right input comes."""
+        """Process a row of the right input."""
         if not isinstance(self._operator, ProcessingTwo) or self._ruled:
-            raise TypeError("the class has one input: say left and right columns for two")
+            raise TypeError("the trial has one input: give left and right columns for two")
         self._of_right(columns)
 
     def rule(self, **columns: object) -> None:
-        """A row of the broadcast comes."""
+        """Process a row of the broadcast."""
         if not self._ruled:
-            raise TypeError("the class has no broadcast: say the columns of rules")
+            raise TypeError("the trial has no broadcast: give the columns of rules")
         self._of_right(columns)
 
     def watermark(self, at: Moment) -> None:
-        """No row with an earlier time than this is to come."""
+        """Advance the watermark: no row with an earlier event time follows."""
         self._take(self._operator.advance(_us(at)))
 
     def end(self) -> None:
-        """No row is to come at all."""
+        """End the input: no row follows."""
         self._take(self._operator.advance(FOREVER_US))
 
     def clock(self, at: Moment) -> None:
-        """The wall clock goes on until then; it begins with the year 2026."""
+        """Advance the wall clock to this time; it starts with the year 2026."""
         until_us = _us(at)
         while (due_us := self._operator.due_us()) is not None and due_us <= until_us:
             self._now_us = max(self._now_us, due_us)
@@ -169,20 +172,20 @@ class Trial:
         self._now_us = max(self._now_us, until_us)
 
     def state(self, *key: object) -> Any:
-        """What is kept of a key, by the names that the class declares."""
+        """Return the state of a key, by the names that the class declares."""
         operator = self._operator
         assert isinstance(operator, Processing)
         return operator.cell_of(key[0] if len(key) == 1 else key)
 
     @property
     def shared(self) -> Any:
-        """What is kept for all keys, by the names that the class declares."""
+        """The state shared by all keys, by the names that the class declares."""
         if not isinstance(self._operator, ProcessingRuled):
-            raise TypeError("the class has no broadcast: say the columns of rules")
+            raise TypeError("the trial has no broadcast: give the columns of rules")
         return self._operator.shared
 
     def timers(self, *key: object) -> dict[str, datetime]:
-        """The timers of a key that are set, and to when."""
+        """Return the timers of a key that are set, with their times."""
         cell = self.state(*key)
         names = (name for name, said in self._states.items() if said.kind is Kind.TIMER)
         return {name: at for name in names if (at := getattr(cell, name)) is not None}
@@ -229,28 +232,28 @@ class Trial:
 def _inputs(
     rows: Columns | None, left: Columns | None, right: Columns | None, rules: Columns | None
 ) -> tuple[Schema, ...]:
-    """The columns of the one input, or of both."""
+    """Return the schema of the one input, or of both."""
     if rows is not None and left is None and right is None:
         return tuple(_schema(each) for each in (rows, rules) if each is not None)
     if rows is None and rules is None and left is not None and right is not None:
         return _schema(left), _schema(right)
-    raise TypeError("say the columns of rows, perhaps with rules, or those of left and right")
+    raise TypeError("give the columns of rows, perhaps with rules, or those of left and right")
 
 
 def _is_in_time(order: str | None, event_time: str | None) -> bool:
-    """Whether rows are handled in the order of event time."""
+    """Whether rows are processed in the order of event time."""
     found = order or ("event_time" if event_time else "arrival")
     if found not in ("event_time", "arrival"):
         raise ValueError(f'order: wanted "event_time" or "arrival", got "{order}"')
     if found == "event_time" and event_time is None:
-        raise ValueError("order: event_time goes by a column: say event_time")
+        raise ValueError("order: event_time needs a column: give event_time")
     return found == "event_time"
 
 
 def _check(schemas: Sequence[Schema], key: Sequence[str], event_time: str | None) -> None:
-    """Raises ValueError at what a pipeline refuses as well; `schemas` are of rows with the key."""
+    """Raise ValueError for what a pipeline refuses too; `schemas` are of the inputs with a key."""
     if not key:
-        raise ValueError("state and timers belong to a key: say its columns")
+        raise ValueError("state and timers belong to a key: give its columns")
     for name in key:
         types = [field.type for schema in schemas if (field := schema.get(name)) is not None]
         if any(isinstance(type, Array | Struct) for type in types):
@@ -260,16 +263,16 @@ def _check(schemas: Sequence[Schema], key: Sequence[str], event_time: str | None
     for schema in schemas:
         field = None if event_time is None else schema.get(event_time)
         if field is not None and field.type != TIMESTAMP:
-            raise ValueError(f'the event time "{event_time}" is a timestamp, and not {field.type}')
+            raise ValueError(f'event_time: "{event_time}" must be a timestamp, got {field.type}')
 
 
 def _key(schema: Schema, names: Sequence[str]) -> tuple[nodes.Computed, ...]:
-    """These columns of rows, as they are."""
+    """Return the key that consists of these columns."""
     found = []
     for name in names:
         field = schema.get(name)
         if field is None:
-            raise ValueError(f'rows have no column "{name}" to be the key')
+            raise ValueError(f'key: there is no column "{name}"')
         column = Column(field.type, field.nullable, Span(0, 0), name)
         found.append(nodes.Computed(name, column))
     return tuple(found)

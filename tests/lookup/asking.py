@@ -1,4 +1,4 @@
-"""Lookups in real tables, of rows from memory, on this machine's clock."""
+"""Lookups of rows from memory in real tables, on this machine's clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ sinks:
 
 @dataclass(slots=True)
 class Asking:
-    """A pipeline with one lookup, over rows that come."""
+    """A pipeline with one lookup over given rows."""
 
     folder: Path
     lookup: str
@@ -52,17 +52,17 @@ class Asking:
 
     @property
     def connectors(self) -> Connectors:
-        """All there are, and memory."""
+        """Return all connectors, with the one in memory."""
         return {**REGISTRY, "memory": self.memory.connector()}
 
     def plan(self) -> Plan:
-        """The plan of it."""
+        """Build the plan of the pipeline."""
         lookup = indent(self.lookup.strip("\n"), " " * 6)
         text = PIPELINE.format(lookup=lookup, schema=self.schema, more=self.more, sinks=self.sinks)
         return plan_of(self.folder, text, self.connectors)
 
     def run(self, *happenings: Happening) -> tuple[Outcome, PartCounts]:
-        """Run it to the end: how it ended, and what the step has counted."""
+        """Run the pipeline to the end; return the outcome, and the step's counters."""
         self.memory.inputs = {"in": {"a": happenings}}
         with ThreadPoolExecutor(2) as executor:
             surroundings = Surroundings(self.folder, "0" * 32, Bench(executor))
@@ -72,11 +72,11 @@ class Asking:
         return outcome, job.counts()["found"]
 
     def rows(self) -> list[tuple[object, ...]]:
-        """What came out."""
+        """Return the output rows."""
         return [row for frame in self.memory.outputs.get("out", []) for row in frame.rows()]
 
     def look(self) -> str:
-        """What `validate --connect` says of it. Raises ConnectorError."""
+        """Return what `validate --connect` reports of the table. Raises ConnectorError."""
         step = self.plan().part("found")
         lookup = lookup_operation(step)
         assert lookup is not None
@@ -90,7 +90,7 @@ class Asking:
         return asyncio.run(asked())
 
     def refusal(self, *happenings: Happening) -> ConnectorError:
-        """Why it cannot even begin."""
+        """Return the error that keeps the job from starting."""
         try:
             self.run(*happenings)
         except ConnectorError as error:

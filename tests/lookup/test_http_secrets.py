@@ -1,4 +1,4 @@
-"""Lookups by HTTP that know a secret: nobody hears of it but the server that is asked."""
+"""Lookups by HTTP with secrets, which only the requested server may see."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.lookup.server import Answer, serving
 GARBAGE = b"HTTP/1.1 abc opensesame\r\n\r\n"
 
 
-def asking(folder: Path, url: str, behind: str = "", more: str = "") -> Asking:
-    """A lookup with secrets in its URL and headers."""
+def asking(folder: Path, url: str, after: str = "", more: str = "") -> Asking:
+    """Build a lookup with secrets in its URL and headers."""
     lookup = f"""
 http:
   url: "{url}/{{id}}?q=opensesame"
@@ -24,11 +24,11 @@ on: {{id: customer}}
 add: {{name: string, tier: int}}
 retries: 0
 """
-    return Asking(folder, lookup, SCHEMA, behind)
+    return Asking(folder, lookup, SCHEMA, after)
 
 
 def failure(job: Asking) -> Failure:
-    """Why it ended."""
+    """Return the failure of the job."""
     outcome, _ = job.run(IDS.head(1))
     assert outcome.failure is not None
     assert "sesame" not in str(outcome.failure)
@@ -50,7 +50,9 @@ def failure(job: Asking) -> Failure:
         ((200, {"name": "x", "tier": "opensesame"}), "tier"),
     ],
 )
-def test_what_goes_wrong_is_told_without_secrets(tmp_path: Path, answer: Answer, said: str) -> None:
+def test_what_goes_wrong_is_reported_without_secrets(
+    tmp_path: Path, answer: Answer, said: str
+) -> None:
     with serving(lambda path: answer) as site:
         job = asking(tmp_path, site.url)
         message = failure(job).message
@@ -94,7 +96,7 @@ def test_redirects_within_a_server_are_followed(tmp_path: Path) -> None:
         assert len({each["Authorization"] for each in site.headers}) == 1
 
 
-def test_where_nobody_listens_is_told_without_secrets(tmp_path: Path) -> None:
+def test_where_nobody_listens_is_reported_without_secrets(tmp_path: Path) -> None:
     with serving(lambda path: (200, None)) as site:
         pass
     assert "cannot be reached: connection refused" in failure(asking(tmp_path, site.url)).message

@@ -1,4 +1,4 @@
-"""Random lookups with steps around them, held against the plan interpreted row by row."""
+"""Random lookups with steps around them, compared with the interpreter of plans."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_lookup_gives_the_rows_that_its_plan_means(data: st.DataObject) -> Non
 
 
 def compare(text: str, rows: pl.DataFrame, shelf: Shelf, size: int, seed: int) -> None:
-    """Run it, and hold what comes out against what the plan means."""
+    """Run a pipeline, and compare its output with the interpreter's."""
     memory = Memory({"in": {"a": cut(rows, size)}}, tables={"t": shelf})
     with TemporaryDirectory() as folder:
         job = job_of(Path(folder), text, memory, Bench(), Bounds(rows=5))

@@ -1,4 +1,4 @@
-"""Whose turn it is to call, and that no place is lost."""
+"""The order of calls waiting for a slot, and that no slot is lost."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def simulated(life: object, seed: int = 1) -> None:
         runner.run(life)
 
 
-def test_who_comes_again_goes_before_those_who_wait_for_the_first_time() -> None:
+def test_retries_precede_first_attempts() -> None:
     went: list[str] = []
 
-    async def call(room: Room, name: str, *, again: bool) -> None:
-        async with room.place(again=again):
+    async def call(room: Room, name: str, *, is_retry: bool) -> None:
+        async with room.place(is_retry=is_retry):
             went.append(name)
             await asyncio.sleep(1)
 
     async def life() -> None:
         room = Room(1)
         async with asyncio.TaskGroup() as group:
-            for name, again in (("a", False), ("b", False), ("c", True), ("d", True)):
-                group.create_task(call(room, name, again=again))
+            for name, is_retry in (("a", False), ("b", False), ("c", True), ("d", True)):
+                group.create_task(call(room, name, is_retry=is_retry))
                 await asyncio.sleep(0.1)
 
     simulated(life())
@@ -39,13 +39,13 @@ def test_who_comes_again_goes_before_those_who_wait_for_the_first_time() -> None
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_no_place_is_lost_or_taken_twice_whoever_goes_away(seed: int) -> None:
+def test_no_slot_is_lost_or_taken_twice_whatever_is_cancelled(seed: int) -> None:
     drawn = random.Random(seed)
     inside = 0
 
     async def call(room: Room) -> None:
         nonlocal inside
-        async with room.place(again=drawn.random() < 0.5):
+        async with room.place(is_retry=drawn.random() < 0.5):
             inside += 1
             assert inside <= 3
             with suppress(asyncio.CancelledError):
@@ -62,6 +62,6 @@ def test_no_place_is_lost_or_taken_twice_whoever_goes_away(seed: int) -> None:
         assert all(each is None or isinstance(each, asyncio.CancelledError) for each in done)
         async with asyncio.timeout(1), AsyncExitStack() as stack:
             for _ in range(3):
-                await stack.enter_async_context(room.place(again=False))
+                await stack.enter_async_context(room.place(is_retry=False))
 
     simulated(life(), seed)

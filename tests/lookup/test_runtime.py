@@ -1,4 +1,4 @@
-"""Lookups in jobs, on the simulated loop: order, patience, what is remembered, barriers."""
+"""Lookups in jobs, on the simulated loop: order, retries, the cache, barriers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ steps:
       on: {{id: customer}}
       add: {{name: string}}
       {more}
-    {behind}
+    {after}
 sinks:
   out: {{from: named, memory: {{data: out}}}}
   {sinks}
@@ -42,13 +42,13 @@ sinks:
 
 
 def pipeline(
-    *more: str, before: str = "", behind: str = "", sinks: str = "", parallelism: int = 1
+    *more: str, before: str = "", after: str = "", sinks: str = "", parallelism: int = 1
 ) -> str:
-    """The text of one, with more keys of the lookup."""
+    """Return the text of a pipeline, with more keys of the lookup."""
     return PIPELINE.format(
         more="\n      ".join(more),
         before=before,
-        behind=behind,
+        after=after,
         sinks=sinks,
         parallelism=parallelism,
     )
@@ -62,7 +62,7 @@ def ran(
     seed: int = 1,
     bounds: Bounds | None = None,
 ) -> tuple[Outcome, Memory]:
-    """What comes of a job."""
+    """Return the outcome of a job."""
     outcome, memory, _ = counted(folder, shelf, text, rows, seed, bounds)
     return outcome, memory
 
@@ -75,19 +75,19 @@ def counted(
     seed: int = 1,
     bounds: Bounds | None = None,
 ) -> tuple[Outcome, Memory, PartCounts]:
-    """The same, with what the step has counted."""
+    """Return the same, with the step's counters."""
     memory = Memory({"in": {"a": rows or cut(ROWS, 3)}}, tables={"names": shelf})
     job = job_of(folder, text, memory, Bench(), bounds or Bounds(rows=3))
     return run_simulated(job, seed), memory, job.counts()["named"]
 
 
 def out(memory: Memory, name: str = "out") -> list[tuple[object, ...]]:
-    """What came out, in that order."""
+    """Return the output, in order."""
     return [row for frame in memory.outputs.get(name, []) for row in frame.rows()]
 
 
 def named(row: int) -> str | None:
-    """The name that goes beside a row."""
+    """Return the name that is added to a row."""
     return None if row % 2 else f"n{row % 10}"
 
 
@@ -95,7 +95,7 @@ EXPECTED = [(n, n % 10, named(n)) for n in range(40)]
 
 
 def backwards(number: int, keys: Sequence[Key]) -> float:
-    """Calls that are answered the later, the earlier they were made."""
+    """A table that answers earlier calls later."""
     return max(0.0, 10.0 - number)
 
 
@@ -198,14 +198,14 @@ def test_a_call_that_never_succeeds_fails_the_job_and_names_the_step(tmp_path: P
     assert out(memory) == []
 
 
-def test_a_call_that_never_succeeds_is_told_though_many_keys_have_not_been_tried(
+def test_a_call_that_never_succeeds_is_reported_though_many_keys_have_not_been_tried(
     tmp_path: Path,
 ) -> None:
     shelf = Shelf(NAMES, lambda number, keys: 60.0, keys_per_call=1)
     text = pipeline("timeout: 2s", "retries: 1", "concurrency: 2")
     outcome, _ = ran(tmp_path, shelf, text, [ROWS])
     assert outcome.failure is not None
-    assert len(shelf.calls) <= 8  # two keys twice, and others while these wait to be tried again
+    assert len(shelf.calls) <= 8  # two keys twice, and others while these wait for their retries
 
 
 def test_rows_of_a_call_that_fails_go_where_the_user_says(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_rows_of_a_call_that_fails_go_where_the_user_says(tmp_path: Path) -> Non
 
     text = pipeline(
         "retries: 2",
-        behind="on_error: {to: bad}",
+        after="on_error: {to: bad}",
         sinks="failed: {from: bad, memory: {data: bad}}",
     )
     shelf = Shelf(NAMES, fails=fails, keys_per_call=1)
@@ -234,7 +234,7 @@ def test_rows_of_a_call_that_fails_can_be_left_out_and_counted(tmp_path: Path) -
         return ConnectorError("no", final=True)
 
     shelf = Shelf(NAMES, fails=fails)
-    outcome, memory, counts = counted(tmp_path, shelf, pipeline(behind="on_error: skip"), [ROWS])
+    outcome, memory, counts = counted(tmp_path, shelf, pipeline(after="on_error: skip"), [ROWS])
     assert outcome.failure is None
     assert len(shelf.calls) == 1, "what is final is not tried again"
     assert out(memory) == []
@@ -265,10 +265,10 @@ def test_what_was_asked_is_counted(tmp_path: Path) -> None:
         return ConnectorError("no") if number == 1 or (8,) in keys else None
 
     shelf = Shelf(NAMES, fails=fails, keys_per_call=3)
-    text = pipeline("retries: 1", "cache: {rows: 100, ttl: 1h}", behind="on_error: skip")
+    text = pipeline("retries: 1", "cache: {rows: 100, ttl: 1h}", after="on_error: skip")
     rows: list[Happening] = [ROWS.head(10), 10.0, ROWS.head(5)]
     *_, counts = counted(tmp_path, shelf, text, rows, bounds=Bounds(rows=100))
-    # Nine keys by three calls, one of which failed once; the last, of two keys, failed twice.
+    # Nine keys in three calls: one of the calls failed once; the last, of two keys, failed twice.
     assert counts.lookup == Asking(keys=15, known=5, calls=6, failures=1, missed=6)
 
 
@@ -281,10 +281,10 @@ def test_null_is_a_miss_and_nobody_is_asked(tmp_path: Path) -> None:
         assert shelf.calls in ([], [[]])
 
 
-def test_what_stands_before_a_lookup_is_done_first_and_what_stands_behind_it_last(
+def test_what_stands_before_a_lookup_is_done_first_and_what_stands_after_it_last(
     tmp_path: Path,
 ) -> None:
-    text = pipeline(before="where: n < 6", behind='select: {n: n + 1, who: "upper(name)"}')
+    text = pipeline(before="where: n < 6", after='select: {n: n + 1, who: "upper(name)"}')
     shelf = Shelf(NAMES)
     _, memory, counts = counted(tmp_path, shelf, text)
     assert out(memory) == [(1, "N0"), (2, None), (3, "N2"), (4, None), (5, "N4"), (6, None)]
@@ -293,7 +293,7 @@ def test_what_stands_before_a_lookup_is_done_first_and_what_stands_behind_it_las
     assert counts.rows_out == 6
 
 
-def test_a_table_with_two_rows_for_a_key_is_told(tmp_path: Path) -> None:
+def test_a_table_with_two_rows_for_a_key_is_reported(tmp_path: Path) -> None:
     outcome, _ = ran(tmp_path, Shelf(pl.concat([NAMES, NAMES.tail(1)])), pipeline(), [ROWS])
     assert outcome.failure is None, "nobody asks for that key"
     outcome, _ = ran(tmp_path, Shelf(pl.concat([NAMES, NAMES.head(1)])), pipeline(), [ROWS])

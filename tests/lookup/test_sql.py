@@ -45,7 +45,7 @@ def postgres() -> Iterator[Server]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database with these tables."""
+    """Create a database with these tables."""
     if request.param == "postgresql":
         server: Server = request.getfixturevalue("postgres")
         return server.url
@@ -56,11 +56,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def asking(
-    folder: Path, url: str, *more: str, table: str = "customers", add: str = ADD, behind: str = ""
+    folder: Path, url: str, *more: str, table: str = "customers", add: str = ADD, after: str = ""
 ) -> Asking:
-    """A lookup in a database."""
+    """Build a lookup in a database."""
     lines = (f'sql: {{url: "{url}", table: {table}}}', "on: {id: customer}", f"add: {add}", *more)
-    return Asking(folder, "\n".join(lines), SCHEMA, behind)
+    return Asking(folder, "\n".join(lines), SCHEMA, after)
 
 
 def test_rows_of_all_types_are_found(tmp_path: Path, url: str) -> None:
@@ -111,7 +111,7 @@ def test_a_view_is_a_table_and_misses_are_dropped(tmp_path: Path, url: str) -> N
     assert job.rows() == [(3, 6, None)]
 
 
-def test_several_rows_for_a_key_are_told(tmp_path: Path, url: str) -> None:
+def test_several_rows_for_a_key_are_reported(tmp_path: Path, url: str) -> None:
     lookup = f'sql: {{url: "{url}", table: rates}}\non: {{land: l}}\nadd: {{rate: double}}'
     outcome, _ = Asking(tmp_path, lookup, "{l: string}").run(pl.DataFrame({"l": ["FR", "DE"]}))
     assert outcome.failure is not None
@@ -136,10 +136,11 @@ cache: {{rows: 10, ttl: 1m}}
     assert job.rows() == [("FR", 3.5), ("IT", None), ("FR", 3.5)] * 2
     assert counts.bad == 4
     dead = str(pl.concat(job.memory.outputs["dead"]).rows())
-    assert dead.count("the table has several rows for land = DE: a lookup needs one row a key") == 4
+    error = "the table has several rows for land = DE: a lookup needs one row per key"
+    assert dead.count(error) == 4
 
 
-def test_what_is_not_there_is_told_at_the_start(tmp_path: Path, url: str) -> None:
+def test_what_is_not_there_is_reported_at_the_start(tmp_path: Path, url: str) -> None:
     error = asking(tmp_path, url, table="customer").refusal(IDS)
     assert error.message == 'there is no table "customer"'
     assert error.hint == 'did you mean "customers"?'
@@ -151,14 +152,14 @@ def test_what_is_not_there_is_told_at_the_start(tmp_path: Path, url: str) -> Non
     assert asking(tmp_path, url).look().endswith(", table customers")
 
 
-def test_a_key_of_another_type_is_told_at_the_start(tmp_path: Path, url: str) -> None:
+def test_a_key_of_another_type_is_reported_at_the_start(tmp_path: Path, url: str) -> None:
     lookup = f'sql: {{url: "{url}", table: customers}}\non: {{name: customer}}\nadd: [tier]'
     error = Asking(tmp_path, lookup, SCHEMA).refusal(IDS)
     assert error.message == '"name" is TEXT in the database, and bigint in on'
 
 
 def test_a_value_that_does_not_fit_fails_its_row_alone(tmp_path: Path, url: str) -> None:
-    job = asking(tmp_path, url, add="{name: int}", behind="on_error: skip")
+    job = asking(tmp_path, url, add="{name: int}", after="on_error: skip")
     outcome, counts = job.run(IDS)
     assert outcome.failure is None, outcome.failure
     assert [row[0] for row in job.rows()] == [1, 2, 3]
@@ -187,7 +188,7 @@ def test_a_password_with_signs_in_it_is_not_shown_either(tmp_path: Path, url: st
     assert "(url postgresql+psycopg://****, table customers)" in explain(job.plan())
 
 
-def test_a_port_that_is_none_is_told_without_what_stands_there(tmp_path: Path) -> None:
+def test_a_port_that_is_none_is_reported_without_what_stands_there(tmp_path: Path) -> None:
     error = asking(tmp_path, "postgresql+psycopg://me:sesame/db").refusal(IDS)
     assert "number" in error.message
     assert "sesame" not in f"{error.message} {error.hint}"
@@ -224,7 +225,7 @@ def test_a_file_of_sqlite_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
-def test_a_database_nobody_knows_and_a_driver_that_is_missing_are_told(tmp_path: Path) -> None:
+def test_a_database_nobody_knows_and_a_driver_that_is_missing_are_reported(tmp_path: Path) -> None:
     error = asking(tmp_path, "nodb://host/db").refusal(IDS)
     assert "nodb" in error.message
     error = asking(tmp_path, "mysql+pymysql://host/db").refusal(IDS)
@@ -238,7 +239,7 @@ def test_a_database_nobody_knows_and_a_driver_that_is_missing_are_told(tmp_path:
         ('http: {url: "http://h/{id}"}', "aiohttp", "aiohttp", "http"),
     ],
 )
-def test_a_package_that_is_missing_is_told_with_what_brings_it(
+def test_a_package_that_is_missing_is_reported_with_what_brings_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lookup: str, module: str, said: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)

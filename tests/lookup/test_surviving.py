@@ -57,12 +57,12 @@ sinks:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_whatever_happens_each_row_goes_on_once(seed: int) -> None:
+def test_whatever_happens_each_row_is_emitted_once(seed: int) -> None:
     survive(random.Random(seed))
 
 
 def survive(chance: random.Random) -> None:
-    """Draw a lookup, how its table behaves, and what happens to the job."""
+    """Draw a lookup, its table's behaviour, and the events of the job."""
     count = chance.choice([1, 20, 100])
     instant = pl.Datetime("us", "UTC")
     times = pl.Series([n * 1_000_000 for n in range(count)]).cast(instant)
@@ -86,14 +86,14 @@ def survive(chance: random.Random) -> None:
 
 
 def drawn(chance: random.Random) -> Fate:
-    """What happens in a life, but that a disk fails: nothing of a lookup is on one."""
+    """Draw the events of a job, except disk failures: lookups store nothing on a disk."""
     fate = Fate.drawn(chance)
     fate.failing = range(0)
     return fate
 
 
 def compare(memory: FlakyMemory, frame: pl.DataFrame) -> None:
-    """What came out is what a join says."""
+    """The output equals that of a join."""
     joined = frame.join(NAMES, left_on="customer", right_on="id", how="left")
     found, missed = joined.drop_nulls("name"), joined.filter(joined["name"].is_null())
     assert there(memory, "out", "n", "name") == Counter(found.select("n", "name").rows())
@@ -104,13 +104,13 @@ def compare(memory: FlakyMemory, frame: pl.DataFrame) -> None:
 
 
 def there(memory: FlakyMemory, name: str, *columns: str) -> Counter[tuple[Any, ...]]:
-    """These columns of what was committed under a name, as a multiset of rows."""
+    """Return these columns of the committed output of a name, as a multiset of rows."""
     frames = memory.outputs.get(name, [])
     return Counter(row for frame in frames for row in frame.select(columns).rows())
 
 
 def splits(frame: pl.DataFrame, chance: random.Random) -> dict[str, list[Happening]]:
-    """The rows in some splits, in pieces, with pauses."""
+    """Distribute rows over splits, in chunks, with pauses."""
     found: dict[str, list[Happening]] = {}
     for at in range(number := chance.choice([1, 3])):
         part = frame.gather_every(number, at)
@@ -120,7 +120,7 @@ def splits(frame: pl.DataFrame, chance: random.Random) -> dict[str, list[Happeni
 
 
 def shelf(chance: random.Random) -> Shelf:
-    """A table that is slow at times, hangs, or fails."""
+    """A table that is sometimes slow, hangs, or fails."""
     slowest = chance.choice([0.0, 0.05, 0.5])
 
     def seconds(number: int, keys: Sequence[Key]) -> float:

@@ -1,4 +1,4 @@
-"""URLs as they are shown: never what lets somebody in, however it is written."""
+"""URLs in messages: credentials never appear, however they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes of users for tests, over rows of k, s, v, x and at."""
+"""User-defined classes for tests, over rows of k, s, v, x and at."""
 
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ from headrace.core.process import (
 
 
 class Numbered(Row):
-    """A row as most of these want it."""
+    """A row with the columns that most classes use."""
 
     k: int | None
     s: str | None
@@ -27,14 +27,14 @@ class Numbered(Row):
 
 
 class Short(Row):
-    """Less of a row."""
+    """A row with fewer columns."""
 
     k: int | None
     v: int | None
 
 
 class Totals(Process):
-    """A running total, and the number of rows, of each key."""
+    """The running total and the number of rows of each key."""
 
     total = value("bigint", default=0)
     rows = value("int")
@@ -66,7 +66,7 @@ class Sessions(Process):
 
 
 class Two(Process):
-    """Two timers, one of which sets the other; both may come at one time."""
+    """Two timers, where one sets the other; both may fire at the same time."""
 
     first = timer()
     second = timer()
@@ -86,7 +86,7 @@ class Two(Process):
 
 
 class Fading(Process):
-    """State that is forgotten, all in the ways there are."""
+    """State of each kind that expires."""
 
     last = value("string", ttl="2s")
     recent = list_of("bigint", ttl="3s")
@@ -123,7 +123,7 @@ class Waking(Process):
 
 
 class Picky(Process):
-    """Fails on some rows, when it has changed everything already."""
+    """Fails on some rows, after it has changed all state."""
 
     rows = value("bigint", default=0)
     seen = list_of("bigint")
@@ -145,7 +145,7 @@ class Picky(Process):
 
 
 class ManyTotals(Process):
-    """`Totals`, of many rows at once."""
+    """`Totals`, in batches."""
 
     total = value("bigint", default=0)
     rows = value("int")
@@ -164,7 +164,7 @@ class ManyTotals(Process):
 
 
 class ManySessions(Process):
-    """`Sessions`, of many rows at once; the rows of a key come apart where its timer does."""
+    """`Sessions`, in batches; the rows of a key are split by its timer."""
 
     rows = value("bigint", default=0)
     over = timer()
@@ -181,7 +181,7 @@ class ManySessions(Process):
 
 
 class Suspicious(Process):
-    """A value with a ttl, a list, a map and a timer, all of which change what is put out."""
+    """A value with a ttl, a list, a map and a timer; all of them affect the output."""
 
     last = value("string", ttl="2s")
     texts = list_of("string")
@@ -208,7 +208,7 @@ class Suspicious(Process):
 
 
 class Matched(Process):
-    """What is open on the left is closed by rows of the right, or by time."""
+    """Open rows of the left, closed by rows of the right or by time."""
 
     open = list_of("bigint")
     closed = value("bigint", default=0)
@@ -233,7 +233,7 @@ class Matched(Process):
 
 
 class Limited(Process):
-    """Rows that are more than the last rule of their s allows; a timer goes by rules as well."""
+    """Rows that exceed the last rule of their s; a timer depends on rules as well."""
 
     limits = shared(map_of("string", "bigint"))
     rules = shared(value("bigint", default=0))
@@ -262,7 +262,7 @@ class Limited(Process):
 
 
 class Alien(Process):
-    """Keeps what it does not declare."""
+    """Stores state that it does not declare."""
 
     n = value("bigint")
 
@@ -271,7 +271,7 @@ class Alien(Process):
 
 
 class Defaulted(Process):
-    """Defaults that are changed in place, with a ttl and without."""
+    """Defaults that are modified in place, with a ttl and without."""
 
     ever = value("array<bigint>", default=[7])
     lately = value("array<bigint>", default=[], ttl="3s")
@@ -284,7 +284,7 @@ class Defaulted(Process):
 
 
 class Small(Row):
-    """A row that is looked at when it is made."""
+    """A row whose construction fails for v above 2."""
 
     v: int | None
 
@@ -294,7 +294,7 @@ class Small(Row):
 
 
 class Looking(Process):
-    """Fails on some rows before it has them."""
+    """Fails on some rows, while they are built."""
 
     rows = value("bigint", default=0)
 

@@ -1,4 +1,4 @@
-"""Lists and maps that forget, by a clock that is set."""
+"""Expiry of lists and maps, by a manual clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TTL_US = 10
 
 
 class Clock:
-    """A time, and how often it was asked for."""
+    """A manual clock that counts its reads."""
 
     def __init__(self) -> None:
         self.us = 0
@@ -36,7 +36,7 @@ def ageing_map(clock: Clock) -> AgeingMap:
 
 
 @pytest.mark.parametrize("looked", [False, True])
-def test_what_is_set_anew_behind_its_time_is_the_last_whether_somebody_looked(
+def test_an_entry_set_again_after_its_expiry_is_the_last_one(
     looked: bool,
 ) -> None:
     clock = Clock()

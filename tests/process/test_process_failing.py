@@ -1,4 +1,4 @@
-"""Rows and timers on which a class fails: left out, undone, counted, handed on."""
+"""Rows and timers on which a class fails: skipped, undone, counted, and sent to dead letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.runtime.chains import Event, Subtasks, plan_of, planned
 
 
 def rows(*values: tuple[int, int]) -> Event:
-    """Rows of key 1: the value, and when."""
+    """Build rows of key 1 from values and times."""
     made = (
         {"k": 1, "s": "a", "v": v, "x": 0.0, "at": BEGIN + timedelta(seconds=t)} for v, t in values
     )
@@ -39,7 +39,7 @@ def test_what_a_row_did_that_failed_is_undone() -> None:
     assert [each.failed for each in other.compiled] == [{"step": 2}]
 
 
-def test_a_timer_that_failed_is_told_with_its_key() -> None:
+def test_a_timer_that_failed_is_reported_with_its_key() -> None:
     clauses = step("Picky", on_error=", on_error: {to: failed}")
     subtasks = Subtasks(
         planned(
@@ -59,7 +59,7 @@ def test_a_timer_that_failed_is_told_with_its_key() -> None:
     assert '"key":1' in timer and '"timer":"stop"' in timer and "classes.py:" in timer
 
 
-def test_state_of_another_type_is_told_where_it_is_set() -> None:
+def test_state_of_another_type_is_reported_where_it_is_set() -> None:
     subtasks = Subtasks(plan_of(step("Alien")), 1)
     subtasks.said(rows((1, 0)))
     message = (
@@ -77,7 +77,7 @@ def test_a_row_that_sets_state_of_another_type_is_left_out() -> None:
     subtasks.freeze()
 
 
-def test_a_row_that_cannot_be_made_is_left_out_and_those_behind_it_are_not() -> None:
+def test_a_row_that_cannot_be_made_is_left_out_and_those_after_it_are_not() -> None:
     subtasks = Subtasks(plan_of(step("Looking", on_error=", on_error: skip")), 1)
     clean = Subtasks(plan_of(step("Looking", on_error=", on_error: skip")), 1)
     clean.said(rows((1, 0), (2, 3), (0, 5)))
@@ -111,7 +111,7 @@ class Leaving(Process):
         (2, r'^leaving\.py:14: SystemExit: 2 \(in timer "stop" at .* of the key 1\)'),
     ],
 )
-def test_a_class_that_ends_the_process_is_told_whatever_becomes_of_rows_that_fail(
+def test_a_class_that_ends_the_process_is_reported_whatever_becomes_of_rows_that_fail(
     tmp_path: Path, on_error: str, value: int, message: str
 ) -> None:
     file = tmp_path / "leaving.py"
@@ -140,7 +140,7 @@ class Far(Process):
 """
 
 
-def test_a_state_that_columns_have_and_python_has_not_is_told(tmp_path: Path) -> None:
+def test_a_state_that_columns_have_and_python_has_not_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "far.py"
     file.write_text(FAR)
     subtasks = Subtasks(plan_of(step("Far").replace(str(CLASSES), str(file))), 1)

@@ -1,4 +1,4 @@
-"""A user's class goes on as if nothing had been when its operator is frozen and begun anew."""
+"""A user's class is not affected by a snapshot and a restore of its operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RETURNS = "returns: {k: bigint, n: bigint, total: bigint}"
 
 
 def step(name: str, *more: str, key: str = "k", on_error: str = "") -> str:
-    """The clauses of a step with one of the classes."""
+    """Return the clauses of a step with one of the classes."""
     clauses = ", ".join([f"python: {CLASSES}:{name}", RETURNS, *more])
     return f"key: {key}, process: {{{clauses}}}{on_error}"
 
@@ -53,7 +53,7 @@ TWO = [
 
 
 def plan_of_two(text: str) -> Plan:
-    """The plan of a step of two inputs, each with the rows of the reference's pipelines."""
+    """Build the plan of a step of two inputs, each with the rows of the reference's pipelines."""
     source = f"{{memory: {{data: in}}, schema: {pipelines.SCHEMA}, event_time: at}}"
     return planned(
         f"sources:\n  a: {source}\n  b: {source}\nsteps:\n  step: {{{text}}}\n"
@@ -63,13 +63,13 @@ def plan_of_two(text: str) -> Plan:
 
 @pytest.mark.parametrize("text", TWO)
 @pytest.mark.parametrize("seed", range(3))
-def test_begun_anew_a_class_of_two_inputs_goes_on(text: str, seed: int) -> None:
+def test_a_class_of_two_inputs_survives_restores(text: str, seed: int) -> None:
     disturbed(plan_of_two(text), random.Random(f"{text.replace(str(CLASSES), '')}{seed}"), 20)
 
 
 @pytest.mark.parametrize("text", STEPS)
 @pytest.mark.parametrize("seed", range(3))
-def test_begun_anew_a_class_goes_on(text: str, seed: int) -> None:
+def test_a_class_survives_restores(text: str, seed: int) -> None:
     disturbed(plan_of(text), random.Random(f"{text.replace(str(CLASSES), '')}{seed}"), 20)
 
 

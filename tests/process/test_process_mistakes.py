@@ -1,4 +1,4 @@
-"""What is said of classes and clauses that are wrong, before anything runs."""
+"""The errors for invalid classes and clauses, before anything runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRONG = Path(__file__).parent / "wrong.txt"
 
 
 def said(folder: Path, step: str, source: str = "", sinks: str = "") -> list[str]:
-    """The problems of a pipeline of one step, with their hints."""
+    """Return the problems of a pipeline of one step, with their hints."""
     shutil.copy(WRONG, folder / "wrong.py")
     file = folder / "p.yaml"
     file.write_text(
@@ -64,7 +64,7 @@ def test_a_class_that_is_wrong(tmp_path: Path, kind: str, message: str) -> None:
     assert any(message in each for each in said(tmp_path, of(kind), TIMED))
 
 
-def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+def test_each_state_that_is_wrong_is_reported_with_its_line(tmp_path: Path) -> None:
     found = [each.split(": state ")[1] for each in said(tmp_path, of("Misspelt"), TIMED)]
     assert found == [
         '"a": unknown type "bigin" (did you mean "bigint"?) | ',
@@ -75,7 +75,7 @@ def test_each_state_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
         '"f": value(int) is computed | write it with literals, as in value("bigint", ttl="1h")',
         "\"g\": value('int', ttl=SECONDS) is computed | "
         'write it with literals, as in value("bigint", ttl="1h")',
-        '"h": time is that of ttl, and there is none | ',
+        '"h": time applies only together with ttl | ',
         '"_i": a state cannot have this name | '
         "held, held_right, due, waits and names that begin with _ are reserved",
         '"held": a state cannot have this name | '
@@ -260,7 +260,7 @@ def test_clauses_that_do_not_go_together(
     assert any(message in each for each in found), found
 
 
-def test_an_output_that_there_is_not_is_told_beside_those_that_there_are(tmp_path: Path) -> None:
+def test_an_output_that_there_is_not_is_reported_with_those_that_there_are(tmp_path: Path) -> None:
     step, sink = of("Fine", "outputs: {audit: {k: int}}"), "  c: {from: s.%s, memory: {data: c}}\n"
     misspelt = said(tmp_path, step, TIMED, sink % "audt")
     assert misspelt == ['sink "c": "s" has no output "audt" | did you mean "s.audit"?']
@@ -277,7 +277,7 @@ def test_a_method_that_is_async_is_not_missed_as_well(tmp_path: Path) -> None:
     assert 'class "RulesWait": on_rule is async' in found
 
 
-def test_a_class_that_cannot_start_is_told() -> None:
+def test_a_class_that_cannot_start_is_reported() -> None:
     class Broken(Process):
         def __init__(self) -> None:
             raise OSError("no model")

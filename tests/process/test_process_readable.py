@@ -1,4 +1,4 @@
-"""What a class keeps, as people read it, of a job that was stopped."""
+"""The readable state of a class, from a job that was stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes through crashes, failures, stops and rescales: the rows are those that they mean."""
+"""Classes through crashes, failures, stops and rescales: the output is the expected one."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def test_whatever_happens_a_class_of_two_inputs_gives_the_rows_that_it_means(
 
 
 def survive(data: st.DataObject, text: str, **came: meant.Splits) -> None:
-    """Live through whatever is drawn, with rows in order or in none."""
+    """Run a job through random events, with ordered or unordered rows."""
     text, sides = meant.perhaps_in_order(data, text, *came.values())
     meant.survive(data, text, dict(zip(came, sides, strict=True)))

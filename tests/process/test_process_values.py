@@ -1,4 +1,4 @@
-"""What classes keep and put out are values: none of them is changed through another one."""
+"""State and output of classes are values: changing one never changes another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def tried(kind: type[Process], keys: str = "aaa", **columns: str) -> list[dict[str, object]]:
-    """What becomes of rows of these keys, with v=1, 2, ... and a second between them."""
+    """Return the output for rows of these keys, with v=1, 2, ... and a second between them."""
     trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns=columns or RETURNS)
     for at, key in enumerate(keys):
         trial.row(k=key, v=at + 1, at=START + timedelta(seconds=at))
@@ -120,7 +120,7 @@ def test_what_is_undone_is_undone_inside_of_maps() -> None:
 
 
 @pytest.mark.parametrize("name", ["items", "the items"])
-def test_a_struct_that_is_put_out_has_no_other_fields(name: str) -> None:
+def test_a_struct_that_is_emitted_has_no_other_fields(name: str) -> None:
     class Misspelt(Process):
         def on_row(self, row: Any, state: Misspelt, out: Out) -> None:
             out(row.k, [None, {"n": row.v}])
@@ -208,7 +208,9 @@ WRONG = [
 
 @pytest.mark.parametrize("ttl", [None, "1h"])
 @pytest.mark.parametrize(("type", "put"), WRONG)
-def test_what_does_not_fit_is_told_when_it_is_set(type: str, put: object, ttl: str | None) -> None:
+def test_what_does_not_fit_is_reported_when_it_is_set(
+    type: str, put: object, ttl: str | None
+) -> None:
     states = {
         "n": declared(Kind.VALUE, (type,), ttl),
         "items": declared(Kind.LIST, (type,), ttl),

@@ -1,4 +1,4 @@
-"""Classes of users over literal rows, watermarks and times."""
+"""User-defined classes over literal rows, watermarks and times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Fraud(Process):
 
     def on_row(self, row: Payment, state: Fraud, out: Out) -> None:
         if state.last_small and row.v > 500:
-            out(k=row.k, why="a large payment behind a small one")
+            out(k=row.k, why="a large payment after a small one")
             out.audit(k=row.k)
         state.last_small = row.v < 1
         state.forget = self.event_time + timedelta(seconds=20)
@@ -40,7 +40,7 @@ def test_a_class_is_tried_with_literals() -> None:
     trial.row(k="a", v=900, at=at(10))
     assert trial.out == []
     trial.watermark("2026-01-31T08:00:30")
-    assert trial.out == [{"k": "a", "why": "a large payment behind a small one"}]
+    assert trial.out == [{"k": "a", "why": "a large payment after a small one"}]
     assert trial.outputs["audit"] == [{"k": "a"}]
     assert trial.state("a").last_small is False
     assert trial.timers("a") == {"forget": at(30)}
@@ -57,7 +57,7 @@ def test_a_value_is_forgotten_so_long_after_it_was_set() -> None:
     assert [row["k"] for row in trial.outputs["audit"]] == ["a"]
 
 
-def test_rows_wait_until_the_watermark_is_behind_them_and_are_handled_in_time_order() -> None:
+def test_rows_wait_until_the_watermark_has_passed_them_and_are_handled_in_time_order() -> None:
     seen: list[int] = []
 
     class Seeing(Process):

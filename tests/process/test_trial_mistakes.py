@@ -1,4 +1,4 @@
-"""What a class of a user does wrong while it runs is told with the class, the row and the key."""
+"""Runtime errors of a user's class are reported with the class, the row and the key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from tests.process.trials import ROWS, Payment, at
         ("1 / 0", "ZeroDivisionError: division by zero", ""),
     ],
 )
-def test_what_is_wrong_is_told_with_the_row_and_the_key(body: str, message: str, hint: str) -> None:
+def test_what_is_wrong_is_reported_with_the_row_and_the_key(
+    body: str, message: str, hint: str
+) -> None:
     scope: dict[str, type] = {"Process": Process, "value": value, "Decimal": Decimal}  # type: ignore[dict-item]
     exec(
         f"class Wrong(Process):\n    __module__ = '{__name__}'\n"
@@ -128,7 +130,7 @@ class ReturningLate(Process):
         (ReturningLate, 'ReturningLate: on_timer returned a int (in timer "alarm" at 2026'),
     ],
 )
-def test_a_method_that_returns_something_is_told(kind: type[Process], message: str) -> None:
+def test_a_method_that_returns_something_is_reported(kind: type[Process], message: str) -> None:
     trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
     trial.row(k="a", v=7, at=at(0))
     with pytest.raises(UserCodeError, match=re.escape(message)) as raised:
@@ -163,7 +165,7 @@ class OutLate(Process):
         (OutLate, "(int) (in timer \"alarm\" at 2026-01-31 08:00:00+00:00 of the key 'a')"),
     ],
 )
-def test_what_is_misspelt_or_misfits_is_told(kind: type[Process], message: str) -> None:
+def test_what_is_misspelt_or_misfits_is_reported(kind: type[Process], message: str) -> None:
     trial = Trial(kind, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
     trial.row(k="a", v=7, at=at(0))
     with pytest.raises(UserCodeError, match=re.escape(message)):
@@ -194,7 +196,7 @@ class EitherSide(Process):
 
 
 @pytest.mark.parametrize("kind", [OneSide, EitherSide])
-def test_a_row_that_cannot_be_made_is_told_and_no_other(kind: type[Process]) -> None:
+def test_a_row_that_cannot_be_made_is_reported_and_no_other(kind: type[Process]) -> None:
     sides: dict[str, Any] = {"rows": ROWS} if kind is OneSide else {"left": ROWS, "right": ROWS}
     trial = Trial(kind, key="k", event_time="at", returns={"k": "string"}, **sides)
     trial.rows(*({"k": f"k{v}", "v": v, "at": at(v)} for v in (0, 1, 2, 3, 4)))
@@ -228,7 +230,7 @@ def test_a_class_of_rows_that_ends_an_iterator_does_not_end_the_rows(
         trial.end()
 
 
-def test_a_time_that_python_has_not_is_told_with_its_column() -> None:
+def test_a_time_that_python_has_not_is_reported_with_its_column() -> None:
     class Idle(Process):
         def on_row(self, row: object, state: Idle, out: Out) -> None: ...
 
@@ -242,15 +244,15 @@ def test_a_time_that_python_has_not_is_told_with_its_column() -> None:
 @pytest.mark.parametrize(
     ("key", "shown"), [("at", "the key"), (["k", "at"], "column 2 of the key")]
 )
-def test_a_key_that_python_has_not_is_told(key: str | list[str], shown: str) -> None:
+def test_a_key_that_python_has_not_is_reported(key: str | list[str], shown: str) -> None:
     class Idle(Process):
         def on_row(self, row: object, state: Idle, out: Out) -> None: ...
 
     trial = Trial(Idle, key=key, rows=ROWS, order="arrival", returns={"k": "string"})
     far = pl.Series("at", [10**18]).cast(to_polars(TIMESTAMP))
-    with pytest.raises(UserCodeError, match=f"^{shown}: .* out of range") as told:
+    with pytest.raises(UserCodeError, match=f"^{shown}: .* out of range") as caught:
         list(trial._operator.process(pl.DataFrame({"k": ["a"], "v": [1], "at": far})))
-    assert told.value.hint == "leave it out before the step, or make a text of it"
+    assert caught.value.hint == "leave it out before the step, or make a text of it"
 
 
 def test_rows_of_a_class_have_its_columns_only() -> None:
@@ -260,7 +262,7 @@ def test_rows_of_a_class_have_its_columns_only() -> None:
     class Wrong(Process):
         def on_row(self, row: Alien, state: object, out: Out) -> None: ...
 
-    # Names inside of a function are not found: so it is said here.
+    # Names local to a function are not resolved, so the annotation is set here.
     Wrong.on_row.__annotations__["row"] = Alien
     with pytest.raises(UserCodeError, match='row class Alien has "amuont", and rows have not'):
         Trial(Wrong, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
@@ -269,10 +271,10 @@ def test_rows_of_a_class_have_its_columns_only() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"key": []}, "state and timers belong to a key: say its columns"),
+        ({"key": []}, "state and timers belong to a key: give its columns"),
         ({"key": "tags"}, 'key "tags": wanted a single value, got array<string>'),
         ({"order": "arival"}, 'order: wanted "event_time" or "arrival", got "arival"'),
-        ({"event_time": "k"}, 'the event time "k" is a timestamp, and not string'),
+        ({"event_time": "k"}, 'event_time: "k" must be a timestamp, got string'),
         (
             {"rows": None, "left": ROWS, "right": {**ROWS, "k": "int"}},
             'key "k" is string on the left, and int on the right',

@@ -1,4 +1,4 @@
-"""A class beside a broadcast, over literal rows and rules."""
+"""A class with a broadcast, over literal rows and rules."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Rule(Row):
 
 
 class Limits(Process):
-    """Payments that are more than what the rules allow, and those that nothing was said about."""
+    """Payments that exceed the rules, and those without a rule."""
 
     limits = shared(map_of("string", "bigint"))
     order = shared(list_of("string"))
     rules = shared(value("int", default=0))
     recent = shared(value("string", ttl="10s"))
-    told = value("bigint", default=0)
+    matched = value("bigint", default=0)
     later = timer()
 
     def on_rule(self, rule: Rule, state: Limits) -> None:
@@ -44,8 +44,8 @@ class Limits(Process):
 
     def on_row(self, row: Payment, state: Limits, out: Out) -> None:
         if row.v > state.limits.get(row.k, 10**9):
-            state.told += 1
-            out(row.k, state.told)
+            state.matched += 1
+            out(row.k, state.matched)
         state.later = at(60)
 
     def on_timer(self, at: Any, state: Limits, out: Out) -> None:
@@ -68,7 +68,7 @@ def test_rows_go_by_the_rules_of_their_time_however_they_come() -> None:
     trial.watermark(at(6))
     assert trial.out == [{"k": "a", "n": 1}]
     assert trial.shared.limits == {"a": 9}
-    assert trial.state("a").told == 1
+    assert trial.state("a").matched == 1
     trial.rule(k="b", most=1, at=at(7))
     trial.end()
     assert trial.out[1:] == [{"k": "a", "n": -3}]
@@ -142,7 +142,7 @@ CHANGES = {
 
 
 def wrong(method: str, body: str) -> type:
-    """The class with another method."""
+    """Build the class with another method."""
     scope: dict[str, type] = {"Limits": Limits}
     text = f"class Wrong(Limits):\n    __module__ = '{__name__}'\n    def {method}: {body}\n"
     exec(text, scope)
@@ -203,7 +203,7 @@ def test_a_row_copies_of_what_is_shared_only_what_it_looks_at() -> None:
         trial.rule(k=str(each), most=each, at=at(1))
     trial.row(k="b", v=2, at=at(2))
     trial.end()
-    assert trial.out == [{"k": "9 {'most': 7} False", "n": 2}]  # the struct, and what is in it
+    assert trial.out == [{"k": "9 {'most': 7} False", "n": 2}]  # the struct, and its contents
 
 
 def test_what_is_shared_is_filed_again_only_when_rules_came() -> None:
@@ -226,7 +226,7 @@ def test_what_is_shared_is_filed_again_only_when_rules_came() -> None:
     assert [each["value"] for each in filed()["value"][0]] == [8]
 
 
-def test_a_rule_that_fails_is_told_as_a_rule_without_a_key() -> None:
+def test_a_failing_rule_is_reported_as_a_rule_without_a_key() -> None:
     trial = trial_of(Limits)
     trial.rule(k="a", most=None, at=at(1))
     with pytest.raises(UserCodeError, match=r"KeyError: 'a' .*in the rule \{'k': 'a'"):
@@ -243,7 +243,7 @@ def test_a_rule_that_fails_is_told_as_a_rule_without_a_key() -> None:
 
 
 RULE_FAILS = {
-    "state.told += 1": 'state "told" belongs to a key, and a rule has none',
+    "state.matched += 1": 'state "matched" belongs to a key, and a rule has none',
     "state.later = self.event_time": 'state "later" belongs to a key, and a rule has none',
     "return 1": "on_rule returned a int",
 }
@@ -259,11 +259,11 @@ def test_a_rule_does_nothing_to_a_key(body: str) -> None:
 
 
 def test_a_trial_says_what_it_has() -> None:
-    with pytest.raises(TypeError, match="say the columns of rules"):
+    with pytest.raises(TypeError, match="give columns of rules"):
         Trial(Limits, key="k", rows=ROWS, returns={"k": "string"}).rule(k="a")
-    with pytest.raises(TypeError, match="rules write: say the columns of rules"):
+    with pytest.raises(TypeError, match="rules write: give columns of rules"):
         Trial(Limits, key="k", rows=ROWS, returns={"k": "string"}, event_time="at")
-    with pytest.raises(ValueError, match='no column "at" to be the event time'):
+    with pytest.raises(ValueError, match='event_time: there is no column "at"'):
         trial_of(Limits, rules={"k": "string"})
-    with pytest.raises(TypeError, match="say left and right columns for two"):
+    with pytest.raises(TypeError, match="give left and right columns for two"):
         trial_of(Limits).right(k="a")

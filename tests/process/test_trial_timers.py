@@ -1,4 +1,4 @@
-"""When the timers of a class come, and when what it keeps is forgotten: by either clock."""
+"""The firing of timers and the expiry of state, by either clock."""
 
 from __future__ import annotations
 

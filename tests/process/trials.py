@@ -1,4 +1,4 @@
-"""What the trials of classes have in common: the rows that come, and their times."""
+"""Common parts of trials: the input rows, and their times."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A user's class over rows that are all there: key by key, one row or timer after the other.
+"""A user's class over a bounded set of rows: key by key, one row or timer after the other.
 
-State is an attribute; a value with a ttl is forgotten when its time has passed. What goes by the
+State is an attribute; a value with a ttl expires when its time has passed. Whatever depends on the
 wall clock has no single answer.
 """
 
@@ -23,7 +23,7 @@ BEGIN = {Kind.LIST: list, Kind.MAP: dict}
 
 
 class Memory:
-    """What is kept of one key."""
+    """The state of one key."""
 
     def __init__(self, body: nodes.Body, here: SimpleNamespace) -> None:
         made = ((name, said, BEGIN.get(said.kind)) for name, said in body.states)
@@ -45,7 +45,7 @@ class Memory:
         self._set[name] = self._here.time_us
 
     def due(self) -> tuple[datetime, str] | None:
-        """The first timer; of two at one time that which is declared first."""
+        """Return the earliest timer; of two at the same time, the one declared first."""
         timers = [name for name, said in self._said.items() if said.kind is Kind.TIMER]
         found = [(self._kept[name], at, name) for at, name in enumerate(timers) if self._kept[name]]
         return (min(found)[0], min(found)[2]) if found else None
@@ -58,9 +58,9 @@ Groups = Sequence[tuple[Mapping[str, Value], list[Row]]]
 def run(
     body: nodes.Body, *inputs: Groups, rules: Sequence[Row] | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """What a class makes of the rows of each key, with the outputs that they go to.
+    """Return the output of a class for the rows of each key, with the names of the outputs.
 
-    Every key is handed all `rules`, in the order of all rows.
+    Every key receives all `rules`, in the order of all rows.
     """
     process: Any = load_function(Path(body.file), body.name)()
     names = ("on_row",) if len(inputs) == 1 else ("on_left", "on_right")
@@ -109,7 +109,7 @@ def _of_key(
 
 
 class _Out:
-    """Takes what is put out."""
+    """Collects the emitted rows."""
 
     def __init__(self, body: nodes.Body, made: list[tuple[str, dict[str, Value]]]) -> None:
         self._schemas = {"": body.returns, **dict(body.outputs)}

@@ -1,8 +1,8 @@
-"""Runs a plan over rows that are all there: what streams and batches must come to.
+"""An interpreter of plans over bounded inputs: the result that streams and batches must reach.
 
-No row is late, and a stream of changes is the table that it ends as. Time is not run: whatever
-depends on how watermarks come (`ttl`, windows by the wall clock, firing by time with what was fired
-cleared) has no single answer and is refused.
+No row is late, and a changelog is the table that it ends as. Time does not pass: whatever depends
+on the progress of watermarks (`ttl`, windows by the wall clock, firing by time without
+accumulation) has no single answer and is refused.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from tests.reference.windows import Found, windows
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Rows = list[Row]
 Inputs = Mapping[str, Sequence[Sequence[dict[str, Value]]]]
-"""Of each source, the rows of each of its splits; of a step that looks up, those of its table."""
+"""The rows of each split of each source, and the rows of each lookup's table."""
 
 
 def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dict[str, Rows]:
-    """The rows of every stream, by its name, and of every sink, by its.
+    """Return the rows of every stream and of every sink, by name.
 
-    They come as they are there, or `in_time` in the order of event time, as in a batch.
+    Rows arrive in the order of the input, or, with `in_time`, of event time, as in a batch run.
     """
     streams: dict[str, Rows] = {}
     for number, part in enumerate(plan):
@@ -75,14 +75,14 @@ def _read(source: nodes.Source, number: int, splits: Sequence[Sequence[dict[str,
 def _step(
     step: nodes.Step, rows: Rows, tables: Sequence[Sequence[dict[str, Value]]]
 ) -> dict[str, Rows]:
-    beside: dict[str, Rows] = {}
+    others: dict[str, Rows] = {}
     for operation in step.operations:
         match operation:
             case nodes.Filter(condition):
                 rows = _where(condition, rows)
             case nodes.Lookup():
                 rows, missed = looked_up(operation, rows, tables[0])
-                beside[operation.missed] = missed
+                others[operation.missed] = missed
             case nodes.Project(_, columns):
                 rows = _project(columns, rows)
             case nodes.Explode():
@@ -102,19 +102,19 @@ def _step(
             case nodes.Process():
                 found = [*classes.run(operation.body, _grouped(operation.key, rows))]
                 rows = [row for name, row in found if not name]
-                beside = {
+                others = {
                     f"{step.name}.{output}": [row for name, row in found if name == output]
                     for output, _ in operation.body.outputs
                 }
             case nodes.Map():
                 raise NotImplementedError("what a user's function does is not in the plan")
-    return {step.name: rows, **beside}
+    return {step.name: rows, **others}
 
 
 def _connected(
     step: nodes.Step, join: nodes.Join, matching: Connected, streams: Mapping[str, Rows]
 ) -> dict[str, Rows]:
-    """What a class makes of the rows of two inputs."""
+    """Return the output of a class with two inputs."""
     body, of_left = matching.body, step.inputs[0]
     if matching.everywhere:
         grouped = _grouped(join.left.key, streams[of_left])
@@ -159,7 +159,7 @@ def _route(step: str, branches: tuple[tuple[str, Typed, str], ...], rows: Rows) 
 
 
 def _grouped(key: tuple[nodes.Computed, ...], rows: Rows) -> list[tuple[dict[str, Value], Rows]]:
-    """The rows of each key, in the order in which they came."""
+    """Return the rows of each key, in the order of their arrival."""
     columns = {each.name: evaluated(each.value, rows) for each in key}
     groups: dict[tuple[Value, ...], tuple[dict[str, Value], Rows]] = {}
     for at, row in enumerate(rows):
@@ -213,7 +213,7 @@ def _results(
     key: Mapping[str, Value],
     typed: tuple[nodes.Computed, ...],
 ) -> dict[str, Value]:
-    """All rows folded at once, in their order: nothing is merged."""
+    """Fold all rows at once, in order, without merging partials."""
     in_order = sorted(rows, key=lambda row: row.order)
     answers = {}
     for column in columns:

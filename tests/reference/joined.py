@@ -68,7 +68,7 @@ TWICE = """\
 
 @st.composite
 def steps(draw: st.DrawFn) -> str:
-    """The steps behind the sources `a` and `b`; the last is called `step`."""
+    """Draw the steps after the sources `a` and `b`; the last is called `step`."""
     type = draw(st.sampled_from(TYPES))
     alone = type in ("semi", "anti")
     columns = ALONE if alone else BOTH
@@ -86,7 +86,7 @@ def steps(draw: st.DrawFn) -> str:
         case "changes":
             both = "select: {k: mine.k, j: theirs.k, n: mine.n, m: theirs.n, least: least}"
             join = f"left: mine, right: theirs, on: mine.k = theirs.k, type: {type}"
-            # Of a full join, rows of both whose keys are null could not be told apart.
+            # In a full join, rows of both sides with null keys could not be distinguished.
             before = CHANGES.replace("{from: b,", "{from: b, where: k is not null,")
             before = before if type == "full" else CHANGES
             return f"{before}  step: {{join: {{{join}}}{'' if alone else ', ' + both}}}\n"
@@ -106,7 +106,7 @@ def steps(draw: st.DrawFn) -> str:
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> str:
-    """The text of a pipeline from `left` and `right` to `out`, all in memory."""
+    """Return the text of a pipeline from `left` and `right` to `out`, all in memory."""
     source = f"schema: {SCHEMA}, event_time: at, watermark: {{delay: {SPREAD_S}s}}"
     text = f"steps:\n{draw(steps())}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
     left = f"sources:\n  a: {{memory: {{data: left}}, {source}}}\n"
@@ -116,7 +116,7 @@ def pipelines(draw: st.DrawFn) -> str:
 
 
 def itself(text: str) -> str:
-    """The steps with `a` joined with itself."""
+    """Return the steps with `a` joined to itself."""
     for key in ("right", "rules"):
         text = text.replace(f"{key}: b", f"{key}: {{from: a, as: b}}")
     return text.replace("{from: b,", "{from: a,")

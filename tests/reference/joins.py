@@ -1,4 +1,4 @@
-"""Joins, row by row: every left row beside every right one."""
+"""Joins, row by row: every left row is compared with every right row."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Kept:
-    """A row with its key, None where that has a null, and its columns behind the join."""
+    """A row with its key, None if the key has a null, and its columns after the join."""
 
     key: tuple[Value, ...] | None
     row: Row
     is_left: bool
     replaces: tuple[Value, ...] = ()
-    """What another right row has that takes its place, where one does."""
+    """The key by which a later right row replaces this one, if any does."""
 
 
 def joined(join: nodes.Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
-    """The rows of a join of all these rows."""
+    """Join the rows."""
     by = join.matching.key if isinstance(join.matching, Everywhere) else ()
     sides = [*_kept(join.left, left, None), *_kept(join.right, right, by or ())]
     if isinstance(join.matching, SameWindow):
@@ -38,7 +38,7 @@ def joined(join: nodes.Join, left: Sequence[Row], right: Sequence[Row]) -> list[
 def _kept(
     side: nodes.Side, rows: Sequence[Row], by: tuple[nodes.Computed, ...] | None
 ) -> Iterator[Kept]:
-    """The rows of a side; of the right one also `by` what they replace each other."""
+    """Return the rows of a side; `by` has the columns by which right rows replace each other."""
     replaced = [evaluated(each.value, rows) for each in by or ()]
     keys = [evaluated(each.value, rows) for each in side.key]
     columns = {each.name: evaluated(each.value, rows) for each in side.columns}
@@ -54,10 +54,10 @@ def _kept(
 def _windows(
     window: Window, sides: Sequence[Kept]
 ) -> Iterator[tuple[dict[str, Value], int | None, list[Kept]]]:
-    """The windows of each key: bounds, end, and the rows of both sides in it."""
+    """Return the windows of each key: bounds, end, and the rows of both sides."""
     keys: dict[object, list[Kept]] = {}
     for at, each in enumerate(sides):
-        # A row that equals nothing is in windows of its own.
+        # A row with a null key equals no other, and is in windows of its own.
         keys.setdefault(each.key if each.key is not None else ("none", at), []).append(each)
     for members in keys.values():
         numbered = {n: each for n, each in enumerate(members)}
@@ -79,7 +79,7 @@ def _in(
 
 
 def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
-    """The joined rows of all that may meet."""
+    """Join all rows that may match."""
     lefts = [each for each in sides if each.is_left]
     rights = [each for each in sides if not each.is_left]
     met_left: set[int] = set()
@@ -112,7 +112,7 @@ def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
 
 
 def _held(matching: Matching, left: Kept, rights: Sequence[Kept]) -> set[int]:
-    """The right rows that hold at the time of a left one."""
+    """Return the right rows that are valid at the time of a left one."""
     if not isinstance(matching, Everywhere):
         return set(range(len(rights)))
     time = left.row.time or 0
@@ -126,7 +126,7 @@ def _held(matching: Matching, left: Kept, rights: Sequence[Kept]) -> set[int]:
 
 
 def _near(join: nodes.Join, left: Kept, right: Kept) -> bool:
-    """Whether the keys are equal, and the times as near as they have to be."""
+    """Whether the keys are equal, and the times within the bounds."""
     if left.key is None or left.key != right.key:
         return False
     apart = (right.row.time or 0) - (left.row.time or 0)

@@ -1,4 +1,4 @@
-"""What a lookup means, row by row: its table is a list of rows that stay as they are."""
+"""Lookups, row by row, in a table that is a constant list of rows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tests.reference.rows import Row, Value, evaluated
 def looked_up(
     lookup: nodes.Lookup, rows: list[Row], table: Sequence[dict[str, Value]]
 ) -> tuple[list[Row], list[Row]]:
-    """The rows that go on, and those that the table has nothing for."""
+    """Return the output rows, and the rows without a match in the table."""
     key = {column.name: evaluated(column.value, rows) for column in lookup.on}
     found, missed = list[Row](), list[Row]()
     for at, row in enumerate(rows):
         wanted = {name: values[at] for name, values in key.items()}
         known = next((each for each in table if _equals(each, wanted)), None)
         if known is not None or lookup.on_miss == "null":
-            beside = {a.field.name: (known or {}).get(a.column) for a in lookup.add}
-            found.append(replace(row, values={**row.values, **beside}))
+            added = {a.field.name: (known or {}).get(a.column) for a in lookup.add}
+            found.append(replace(row, values={**row.values, **added}))
         if known is None:
             missed.append(row)
     return found, missed

@@ -18,7 +18,7 @@ COLUMNS = {
 SCHEMA = "{k: bigint, s: string, v: bigint, x: double, at: timestamp}"
 BEGIN = datetime(1969, 12, 31, 23, 59, 50, tzinfo=UTC)
 SPREAD_S = 40
-"""All events are within so many seconds, which the watermark's delay allows for."""
+"""All events are within this number of seconds, which the watermark's delay allows for."""
 
 ROWS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.fixed_dictionaries(
@@ -81,7 +81,7 @@ HAVING = st.sampled_from(["", "", "having: n > 1"])
 
 @st.composite
 def aggregating(draw: st.DrawFn, *, one_split: bool) -> list[str]:
-    """The clauses of a step that aggregates."""
+    """Draw the clauses of a step that aggregates."""
     some = draw(st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=4, unique=True))
     names = {"n", *some}
     shown = ", ".join(f'{name}: "{AGGREGATES[name]}"' for name in sorted(names))
@@ -101,7 +101,7 @@ def aggregating(draw: st.DrawFn, *, one_split: bool) -> list[str]:
 
 @st.composite
 def ranking(draw: st.DrawFn, *, one_split: bool) -> list[str]:
-    """The clauses of a step that ranks."""
+    """Draw the clauses of a step that ranks."""
     by = draw(st.sampled_from(["v desc", "x", "[s nulls last, v]", "v * -1 nulls last"]))
     of_time = TIMES.map(lambda shape: f"window: {{{shape}}}")
     of_count = COUNTS.map(lambda shape: f"window: {{{shape}}}") if one_split else of_time
@@ -120,12 +120,12 @@ CHANGES = {
         for window in ("tumble: 5s", "session: 1s", "slide: 6s, every: 3s")
     },
 }
-"""Clauses of steps that put out changes of n and t, and what these are known by."""
+"""Clauses of steps that emit changelog rows of n and t, and the keys of these rows."""
 
 
 @st.composite
 def of_changes(draw: st.DrawFn) -> str:
-    """Steps of which the last one goes by the rows of a stream of changes as they are."""
+    """Draw steps; the last one depends on the current rows of a changelog stream."""
     made, by = draw(st.sampled_from(sorted(CHANGES.items())))
     where = draw(st.sampled_from(["", ", where: n > 1", ", where: s is not null"]))
     keys = ["", "key: k, ", "key: [k, s], ", "key: {j: k % 2, s: s}, "]
@@ -145,7 +145,7 @@ def of_changes(draw: st.DrawFn) -> str:
 
 @st.composite
 def pipelines(draw: st.DrawFn, *, one_split: bool) -> str:
-    """The text of a pipeline from `in` to `out`, both in memory."""
+    """Return the text of a pipeline from `in` to `out`, both in memory."""
     if draw(st.integers(0, 4)) == 4:
         return _piped(draw(of_changes()))
     dedup = [["dedup: {key: [k, s]}"], ["dedup: {key: k, keep: last}"]] if one_split else []
@@ -172,5 +172,5 @@ def _piped(steps: str) -> str:
 
 
 def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """The rows as a source gives them."""
+    """Build a frame of the rows of a source."""
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")

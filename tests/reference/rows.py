@@ -17,7 +17,7 @@ Value = Any
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its columns, its event time (microseconds), its place in the order of all rows."""
+    """A row: its columns, its event time (microseconds), its position in the order of all rows."""
 
     values: dict[str, Value]
     time: int | None
@@ -25,7 +25,7 @@ class Row:
 
 
 def evaluated(typed: Typed, rows: Sequence[Row]) -> list[Value]:
-    """The value of an expression for each row. What expressions mean is tested elsewhere."""
+    """Evaluate an expression for each row, by the compiler, which is tested elsewhere."""
     if not rows:
         return []
     frame = frame_of(rows, [typed])
@@ -33,7 +33,7 @@ def evaluated(typed: Typed, rows: Sequence[Row]) -> list[Value]:
 
 
 def frame_of(rows: Sequence[Row], expressions: Iterable[Typed]) -> pl.DataFrame:
-    """The columns that these expressions read, as a frame of as many rows."""
+    """Build a frame of the columns that these expressions read."""
     types = {
         node.name: to_polars(node.type)
         for expression in expressions
@@ -48,7 +48,7 @@ def frame_of(rows: Sequence[Row], expressions: Iterable[Typed]) -> pl.DataFrame:
 
 
 def same(value: Value) -> Value:
-    """A value as a key: NaN is NaN, and zero has no sign."""
+    """Return a value as a key: NaN equals NaN, and zero has no sign."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value

@@ -14,7 +14,7 @@ from tests.reference.rows import Row, Value
 
 
 def left_by_user(evict: Evict, rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows that an evictor returns; it goes by no window here."""
+    """Return the rows that an evictor retains; evictors of tests ignore the window."""
     assert evict.code is not None and evict.of is not None
     function = evict.code.load()
     function = made_of(evict.code) if isinstance(function, type) else function
@@ -26,7 +26,7 @@ def left_by_user(evict: Evict, rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def applied(operation: nodes.Apply, rows: Sequence[Row]) -> list[dict[str, Value]]:
-    """The rows that a function makes of them."""
+    """Return the output rows of a function."""
     answer = operation.code.load()(_frame(_in_order(rows), operation.of))
     if isinstance(answer, pl.DataFrame):
         return answer.to_dicts()

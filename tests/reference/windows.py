@@ -1,4 +1,4 @@
-"""Which windows a row is in, found by trying: no panes, no state, no watermark."""
+"""The windows of a row, by brute force: no panes, no state, no watermark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.reference.users import left_by_user
 
 @dataclass(frozen=True)
 class Found:
-    """A window of one key: its bounds, where it has some, and its rows in the order they came."""
+    """A window of one key: its bounds, if it has any, and its rows in the order of arrival."""
 
     start: int | None
     end: int | None
@@ -30,7 +30,7 @@ class Found:
 
 
 def windows(window: Window, rows: Sequence[Row]) -> Iterator[Found]:
-    """The windows of the rows of one key."""
+    """Return the windows of the rows of one key."""
     for found in _found(window.shape, rows):
         for part in _parts(window, found.rows):
             whole = Found(found.start, found.end, part)
@@ -54,7 +54,7 @@ def _found(shape: Shape, rows: Sequence[Row]) -> Iterator[Found]:
 
 
 def _bounds(shape: Tumble | Slide | Cumulate, time: int) -> Iterator[tuple[int, int]]:
-    """The windows that a time is in."""
+    """Return the windows that contain a time."""
     match shape:
         case Tumble(size, offset):
             start = (time - offset) // size * size + offset
@@ -90,7 +90,7 @@ def _session(gap: int, session: list[Row], rows: Sequence[Row]) -> Found:
 
 
 def _parts(window: Window, rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
-    """A window that clears what it fired is put out in parts."""
+    """Split a window into its firings, if it does not accumulate."""
     count = window.trigger.count if window.trigger else None
     if window.accumulate or count is None:
         yield rows

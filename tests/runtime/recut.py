@@ -1,9 +1,9 @@
-"""The connectors that ship, with what their sources read cut anew: by one, at random, not at all.
+"""The shipped connectors, with their sources' rows cut again: by one, at random, not at all.
 
-What comes out must not depend on how rows come in batches, and a connector alone never cuts an
-input as small as a test's. The bad records of a chunk come behind its rows.
+The output must not depend on how rows are cut into batches, and a connector alone never cuts an
+input as small as a test's. The bad records of a chunk come after its rows.
 
-A position within a chunk is where the chunk began, and how many of its rows have been given.
+A position within a chunk is the start of the chunk, and the number of its rows read so far.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CUTS: tuple[Cut, ...] = ("one", "all", "random")
 
 
 def recut(connectors: Connectors, cut: Cut, seed: int) -> Connectors:
-    """The same connectors; their sources hand on pieces of what they read."""
+    """Return the same connectors; their sources cut the chunks that they read."""
     chance = random.Random(seed)
     return {name: _recut(connector, cut, chance) for name, connector in connectors.items()}
 
@@ -43,7 +43,7 @@ def _recut(connector: Connector, cut: Cut, chance: random.Random) -> Connector:
 
 
 def sizes(rows: int, cut: Cut, chance: random.Random) -> Iterator[int]:
-    """How many rows the pieces of so many have."""
+    """Draw the sizes of the pieces of this number of rows."""
     while rows > 0:
         size = {"one": 1, "all": rows, "random": chance.randint(1, rows)}[cut]
         yield size
@@ -52,77 +52,77 @@ def sizes(rows: int, cut: Cut, chance: random.Random) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class CutSource:
-    """`Source` over another one."""
+    """A source that cuts the chunks of another one."""
 
     source: Source
     cut: Cut
     chance: random.Random
 
     async def discover(self, first: bool) -> Sequence[Split]:
-        """The other's splits."""
+        """Return the other source's splits."""
         return await self.source.discover(first)
 
     async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """From where they were left: a piece says what of the other's position it is behind."""
+        """Restore the other source's positions: a cut position contains one."""
         return splits
 
     @property
     def rediscover_s(self) -> float | None:
-        """As often as the other."""
+        """The interval of the other source."""
         return self.source.rediscover_s
 
     @property
     def ordered(self) -> bool:
-        """As the other is."""
+        """Whether the other source is ordered."""
         return self.source.ordered
 
     def reading(self) -> Reading:
-        """What the other reads, in pieces."""
+        """Create a reader that cuts the other's chunks."""
         return CutReading(self.source.reading(), self.cut, self.chance)
 
     async def published(self, splits: Mapping[Split, Progress]) -> None:
-        """Nobody looks."""
+        """Publish nothing."""
 
     async def close(self) -> None:
-        """Close the other."""
+        """Close the other source."""
         await self.source.close()
 
 
 @dataclass(slots=True)
 class CutReading:
-    """`Reading` over another one."""
+    """A split reader that cuts the chunks of another one."""
 
     reading: Reading
     cut: Cut
     chance: random.Random
     waiting: deque[Chunk] = field(default_factory=deque)
     begun: dict[Split, tuple[Position, int]] = field(default_factory=dict)
-    """Where the next chunk of a split begins, and how many of its rows have been given before."""
+    """The start of the next chunk of a split, and the number of its rows read before."""
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
-        """Let the other read these."""
+        """Assign the splits to the other reader."""
         for split, position in splits:
             self.begun[split] = (None, 0) if position is None else json.loads(str(position))
         self.reading.assign([(split, self.begun[split][0]) for split, _ in splits], last=last)
 
     def hold(self, splits: Collection[Split]) -> None:
-        """Let the other give nothing of these."""
+        """Pause the splits in the other reader."""
         self.reading.hold(splits)
 
     def exhausted(self) -> Mapping[Split, float]:
-        """Those of the other: it is asked only when no piece waits."""
+        """Return the other reader's; it is called only when no piece waits."""
         return {} if self.waiting else self.reading.exhausted()
 
     def lags(self) -> Mapping[Split, int]:
-        """Those of the other."""
+        """Return those of the other reader."""
         return self.reading.lags()
 
     def worked_s(self) -> float:
-        """As the other."""
+        """Return the time of the other reader."""
         return self.reading.worked_s()
 
     async def next(self) -> Arrival | None:
-        """The next piece."""
+        """Return the next piece."""
         if not self.waiting:
             arrival = await self.reading.next()
             if not isinstance(arrival, Chunk):
@@ -140,5 +140,5 @@ class CutReading:
         yield replace(chunk, frame=chunk.frame.clear(), position=json.dumps([chunk.position, 0]))
 
     async def close(self) -> None:
-        """Close the other one."""
+        """Close the other reader."""
         await self.reading.close()

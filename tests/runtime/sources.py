@@ -1,4 +1,4 @@
-"""A source alone: its subtasks, the coordinator, and what a reader of all of them sees, and when.
+"""A source alone: its subtasks, the coordinator, and what a reader of all subtasks receives.
 
 On virtual time, in an order of tasks drawn from a seed. The elements come through real channels and
 a real gate; messages between the coordinator and the subtasks are carried at once.
@@ -42,7 +42,7 @@ from tests.runtime.running import plan_of
 from tests.simulation import SimulatedLoop
 
 Seen: TypeAlias = "tuple[float, list[int] | Element]"
-"""When, and the seconds of the rows' event times, or a mark."""
+"""The time, and the seconds of the rows' event times, or a control element."""
 
 TEXT = """
 sources:
@@ -58,7 +58,7 @@ AT = pl.Datetime("us", "UTC")
 
 
 def at(*seconds: int | None) -> pl.DataFrame:
-    """Rows of these event times."""
+    """Build rows with these event times."""
     values = [None if second is None else second * 1_000_000 for second in seconds]
     return pl.DataFrame({"at": pl.Series("at", values, pl.Int64).cast(AT)})
 
@@ -76,7 +76,7 @@ def disordered(draw: st.DrawFn) -> list[Happening]:
 
 
 class Alone:
-    """A source over memory, with so many subtasks."""
+    """A source over memory, with this number of subtasks."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Alone:
         self.folder = folder
         self.intakes: dict[SubtaskId, Intake] = {}
         self.later: dict[float, Callable[[], object]] = {}
-        """What happens at which time."""
+        """The events, with their times."""
 
     def _coordinator(self) -> Coordinator:
         dealing = Dealing(self.ids, self.source.rediscover_s is not None)
@@ -128,12 +128,12 @@ class Alone:
         )
 
     def tell(self, message: ToCoordinator) -> None:
-        """A subtask says something; it is answered a turn of the loop later."""
+        """Receive a subtask's message; it is answered a turn of the loop later."""
         loop = asyncio.get_running_loop()
         loop.call_soon(lambda: self.carry(self.coordinator.receive(message)))
 
     def carry(self, messages: Sequence[ToAnybody]) -> None:
-        """The coordinator says something."""
+        """Carry out the coordinator's actions."""
         for message in messages:
             if isinstance(message, Assign):
                 self.intakes[message.subtask].assign(message.splits, last=message.last)
@@ -142,7 +142,7 @@ class Alone:
                     intake.hold(message.until_us)
 
     async def run(self, stop_at: float | None = None, slow_s: float = 0) -> list[Seen]:
-        """What the reader of all subtasks sees; it rests for so long behind each batch."""
+        """Read all subtasks; pause for this time after each batch."""
         loop = asyncio.get_running_loop()
         self.intakes = {
             id: self._intake(id, channel)
@@ -190,6 +190,6 @@ def _shown(element: Element) -> list[int] | Element:
 def seen(
     alone: Alone, seed: int = 1, *, stop_at: float | None = None, slow_s: float = 0
 ) -> list[Seen]:
-    """What the reader of a source sees."""
+    """Return what the reader of a source receives."""
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(seed)) as runner:
         return runner.run(alone.run(stop_at, slow_s))

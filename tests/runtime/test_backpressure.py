@@ -1,4 +1,4 @@
-"""Whoever waits for a slow sink says so, through a channel and within a task. On virtual time."""
+"""Waiting for a slow sink is measured, through a channel and within a task. On virtual time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sinks: {{out: {{from: step, memory: {{data: out}}, parallelism: {parallelism}}}}
 
 @dataclass(slots=True)
 class SlowMemory(Memory):
-    """Its writers take so long for a batch."""
+    """A sink whose writers take this time for a batch."""
 
     write_s: float = 1.0
 
@@ -52,7 +52,7 @@ class _SlowWriter(MemoryWriter):
 def blocked_s(
     folder: Path, parallelism: int, write_s: float, at_s: float
 ) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """How long each part has waited at a time, and in all: eight batches of a full channel."""
+    """The longest and the total wait of each part, for eight batches of a full channel."""
     memory = SlowMemory({"in": {"a": cut(pl.DataFrame({"id": range(24)}), 3)}}, write_s=write_s)
     text = TEXT.format(parallelism=parallelism)
     job = job_of(folder, text, memory, Bench(), Bounds(rows=3))

@@ -1,4 +1,4 @@
-"""Which calls are done in a thread: many rows, few that took long, what is said to take long."""
+"""The calls that run in a thread: many rows, few but slow rows, and work announced as long."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def test_a_call_is_long_by_its_rows_or_by_what_others_took(
 
 
 class Saying(Stateless):
-    """Says how many rows of before it works on, and notes in which threads it is at work."""
+    """Announces how many earlier rows it works on, and records the threads it runs in."""
 
     def __init__(self) -> None:
         self.owed = 0
         self.before: list[int] = []
-        self.behind: list[int] = []
+        self.rows_after: list[int] = []
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The rows as they are."""
+        """Return the rows unchanged."""
         self.before.append(threading.get_ident())
         yield from aside(self.owed)
-        self.behind.append(threading.get_ident())
+        self.rows_after.append(threading.get_ident())
         yield "s", frame
 
 
@@ -66,7 +66,7 @@ def test_what_an_operator_says_takes_long_is_done_in_a_thread_and_the_next_call_
 
     with ThreadPoolExecutor(1) as threads:
         asyncio.run(three(Bench(threads)))
-    assert first.behind == [loop, loop, loop]
+    assert first.rows_after == [loop, loop, loop]
     assert second.before == [loop, loop, loop]
-    assert [thread == loop for thread in second.behind] == [True, False, True]
+    assert [thread == loop for thread in second.rows_after] == [True, False, True]
     assert foot.rows_out == {"s": 3}

@@ -12,18 +12,18 @@ from headrace.core.gate import Gate
 
 
 def batch(*values: int) -> Batch:
-    """A batch of one column."""
+    """Build a batch of one column."""
     return Batch(pl.DataFrame({"a": list(values)}))
 
 
 def values(element: Element) -> list[int]:
-    """The values of a batch."""
+    """Return the values of a batch."""
     assert isinstance(element, Batch)
     return element.frame["a"].to_list()
 
 
 def taken(channel: Channel) -> list[object]:
-    """What is taken at once, batches as their values."""
+    """Take elements from the channel, batches as their values."""
     return [values(e) if isinstance(e, Batch) else e for e in channel.take()]
 
 

@@ -1,4 +1,4 @@
-"""However rows are cut into batches and dealt out, stateless steps give what SQL says."""
+"""Stateless steps yield what SQL says, however rows are cut into batches and distributed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROWS = st.lists(
 
 
 def memory_of(data: Input, splits: int, cut: Cut, chance: random.Random) -> Memory:
-    """The rows dealt out to splits, each in chunks."""
+    """Distribute rows over splits, each in chunks."""
     inputs = {}
     for name, all_rows in data.items():
         parts = [all_rows[at::splits] for at in range(splits)]
@@ -56,12 +56,12 @@ def _chunks(part: list[Row], cut: Cut, chance: random.Random) -> list[pl.DataFra
 
 
 def counted(found: Iterable[Sequence[object]]) -> Counter[tuple[object, ...]]:
-    """The rows as a multiset."""
+    """Return the rows as a multiset."""
     return Counter(tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in found)
 
 
 def asked(data: Input, streams: Iterable[Stream]) -> dict[str, Counter[tuple[object, ...]]]:
-    """The rows of streams as DuckDB computes them, columns sorted by name."""
+    """Return the rows of streams as computed by DuckDB, with columns sorted by name."""
     found = {}
     with duckdb.connect() as database:
         for name in ("a", "b"):
@@ -76,7 +76,7 @@ def asked(data: Input, streams: Iterable[Stream]) -> dict[str, Counter[tuple[obj
 
 
 def committed(memory: Memory, streams: Iterable[Stream]) -> dict[str, Counter[tuple[object, ...]]]:
-    """The rows that came to the sinks of streams, columns sorted by name."""
+    """Return the rows that reached the sinks of streams, with columns sorted by name."""
     return {
         stream.name: counted(
             row

@@ -1,4 +1,4 @@
-"""What rows say of time: the highest of them less a delay, a column, a user's function."""
+"""The watermark that rows imply: the highest time less a delay, a column, a user's function."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def frame(mark: list[int | None]) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("delay", "at_us", "told"),
+    ("delay", "at_us", "expected"),
     [
         ("0s", [5, 9, 7], 9),
         ("2s", [5_000_000, 9_000_000], 7_000_000),
@@ -66,10 +66,10 @@ def frame(mark: list[int | None]) -> pl.DataFrame:
     ],
 )
 def test_the_highest_time_less_the_delay(
-    tmp_path: Path, delay: str, at_us: list[int | None], told: int | None
+    tmp_path: Path, delay: str, at_us: list[int | None], expected: int | None
 ) -> None:
     source = source_of(tmp_path, f"watermark: {{delay: {delay}}}")
-    assert time_of(source, tmp_path).read(times(*at_us)) == told
+    assert time_of(source, tmp_path).read(times(*at_us)) == expected
 
 
 def test_without_a_word_about_it_the_delay_is_none(tmp_path: Path) -> None:
@@ -85,20 +85,20 @@ def test_a_source_without_event_time_says_nothing_of_time(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("mark", "told"),
+    ("mark", "expected"),
     [([3, None, 7, 5], 7), ([None, None], None), ([], None), ([FOREVER_US], FOREVER_US - 1)],
 )
 def test_a_column_that_carries_the_watermark(
-    tmp_path: Path, mark: list[int | None], told: int | None
+    tmp_path: Path, mark: list[int | None], expected: int | None
 ) -> None:
     source = source_of(tmp_path, "watermark: {from: mark}")
     assert source.columns == ("at", "mark", "x")
-    assert time_of(source, tmp_path).read(frame(mark)) == told
+    assert time_of(source, tmp_path).read(frame(mark)) == expected
 
 
 def asked(folder: Path, code: str) -> TimeOf:
     (folder / "marks.py").write_text(code)
-    source = source_of(folder, "watermark: {python: marks.py:told}")
+    source = source_of(folder, "watermark: {python: marks.py:latest}")
     assert source.columns == ("at", "mark", "x")
     return time_of(source, folder)
 
@@ -107,7 +107,7 @@ EAST = timezone(timedelta(hours=2))
 
 
 @pytest.mark.parametrize(
-    ("returns", "told"),
+    ("returns", "expected"),
     [
         ('rows["at"].max()', 8),
         ('rows["at"].dt.replace_time_zone(None).max()', 8),
@@ -119,11 +119,11 @@ EAST = timezone(timedelta(hours=2))
         ("datetime.max", 253_402_300_799_999_999),
     ],
 )
-def test_a_function_of_the_user(tmp_path: Path, returns: str, told: int | None) -> None:
-    code = f"from datetime import *\n\ndef told(rows):\n    return {returns}\n"
+def test_a_function_of_the_user(tmp_path: Path, returns: str, expected: int | None) -> None:
+    code = f"from datetime import *\n\ndef latest(rows):\n    return {returns}\n"
     time = asked(tmp_path, code)
     assert time.calls_user
-    assert time.read(times(4, 8)) == told
+    assert time.read(times(4, 8)) == expected
 
 
 @pytest.mark.parametrize(
@@ -131,17 +131,17 @@ def test_a_function_of_the_user(tmp_path: Path, returns: str, told: int | None) 
     [
         ("1 / 0", "marks.py:4: ZeroDivisionError: division by zero (in a batch of 2 rows)"),
         ("exit(3)", "marks.py:4: SystemExit: 3 (in a batch of 2 rows)"),
-        ("7", "marks.py:told must return a datetime or None, got int"),
-        ("date(2026, 1, 1)", "marks.py:told must return a datetime or None, got date"),
-        ("rows['at']", "marks.py:told must return a datetime or None, got Series"),
+        ("7", "marks.py:latest must return a datetime or None, got int"),
+        ("date(2026, 1, 1)", "marks.py:latest must return a datetime or None, got date"),
+        ("rows['at']", "marks.py:latest must return a datetime or None, got Series"),
         (
             "datetime.max.replace(tzinfo=timezone(timedelta(hours=-2)))",
-            "marks.py:told returned 9999-12-31 23:59:59.999999-02:00, which is no time of the",
+            "marks.py:latest returned 9999-12-31 23:59:59.999999-02:00, which is not within the",
         ),
     ],
 )
 def test_a_function_that_does_not_keep_its_word(tmp_path: Path, returns: str, said: str) -> None:
-    time = asked(tmp_path, f"from datetime import *\n\ndef told(rows):\n    return {returns}\n")
+    time = asked(tmp_path, f"from datetime import *\n\ndef latest(rows):\n    return {returns}\n")
     with pytest.raises(UserCodeError) as raised:
         time.read(times(4, 8))
     assert raised.value.message.startswith(said)

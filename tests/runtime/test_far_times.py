@@ -1,4 +1,4 @@
-"""Rows with a time that Python has not, where they would become its values."""
+"""Rows with a time that Python lacks, where they would become Python values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TO_BAD = "letters: {from: bad, memory: {data: bad}}"
 
 
 def rows(us: int) -> Memory:
-    """The second of three is far away."""
+    """Return three timestamps, the second out of range."""
     at = pl.Series([0, us, 253402300799999999]).cast(to_polars(TIMESTAMP))
     failing = Shelf(
         pl.DataFrame({"id": [1], "name": ["a"]}), fails=lambda number, keys: ConnectorError("no")

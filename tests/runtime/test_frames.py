@@ -1,4 +1,4 @@
-"""Batches are joined, and copied without what they share memory with, whatever their columns."""
+"""Batches are concatenated, and copied without shared memory, whatever their columns."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_rows_go_through_a_channel_without_those_that_did_not_pass(tmp_path: Pat
 
 
 def _held(frame: pl.DataFrame) -> int:
-    """How many bytes the columns look at: Arrow writes views of lists with all of it."""
+    """Return the bytes that the columns refer to: Arrow writes views of lists with all of it."""
     out = io.BytesIO()
     frame.write_ipc_stream(out, compat_level=pl.CompatLevel.newest())
     return len(out.getvalue())

@@ -1,4 +1,4 @@
-"""When one looks for idle splits, and which one finds, with literal times."""
+"""The times of the checks for idle splits, and the splits found, with literal times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source waits for more rows as long as it is told to, and no longer. On virtual time."""
+"""A source waits for more rows for its linger time, and no longer. On virtual time."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ SPLIT = Split("numbers", "all")
 
 
 class Timed:
-    """`Reading` of one row at each of these times, and the end at the last of them."""
+    """A split reader with one row at each of these times, and the end at the last of them."""
 
     def __init__(self, times: Sequence[float]) -> None:
         self._times = list(times)
         self._start = asyncio.get_running_loop().time()
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
-        """It has its rows already."""
+        """Ignore splits: the rows are given."""
 
     def hold(self, splits: Collection[Split]) -> None:
-        """There are no others to wait for."""
+        """Ignore the call: there are no other splits."""
 
     def exhausted(self) -> Mapping[Split, float]:
-        """It would not say."""
+        """Return nothing."""
         return {}
 
     def lags(self) -> Mapping[Split, int]:
-        """It would not say."""
+        """Return nothing."""
         return {}
 
     def worked_s(self) -> float:
-        """It has its rows already."""
+        """Ignore splits: the rows are given."""
         return 0.0
 
     async def next(self) -> Arrival | None:
-        """The row of the next time, when it has come."""
+        """Return the row of the next time, once it has come."""
         at = self._times[0]
         wait_s = self._start + at - asyncio.get_running_loop().time()
         if wait_s > 0:
@@ -67,11 +67,11 @@ class Timed:
         return Chunk(SPLIT, frame, None) if self._times else None
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 class Seen(Foot):
-    """What came out of the intake: when, and which rows."""
+    """Collects the output of the source task: the times and the rows."""
 
     def __init__(self) -> None:
         super().__init__({}, None)
@@ -79,12 +79,12 @@ class Seen(Foot):
         self.batches: list[tuple[float, list[int]]] = []
 
     async def rows(self, stream: str, frame: pl.DataFrame) -> None:
-        """Note a batch."""
+        """Record a batch."""
         at = asyncio.get_running_loop().time() - self.start
         self.batches.append((round(at, 6), frame["x"].to_list()))
 
     async def mark(self, mark: Mark) -> None:
-        """Marks are of no interest here."""
+        """Ignore control elements."""
 
 
 def batches(
@@ -142,16 +142,16 @@ def test_the_end_and_a_stop_send_what_is_kept(
 
 
 class Passing(Timed):
-    """`Reading` of a chunk without rows: something was passed over."""
+    """A split reader with a chunk without rows: its records were skipped."""
 
-    def __init__(self, behind: Callable[[], None]) -> None:
+    def __init__(self, after: Callable[[], None]) -> None:
         super().__init__([0.0])
-        self._behind = behind
+        self._after = after
 
     async def next(self) -> Arrival | None:
-        """The chunk, and the end, before which that is called."""
+        """Return the chunk, then the end, after a call of the given function."""
         if not self._times:
-            self._behind()
+            self._after()
             return None
         del self._times[0]
         return Chunk(SPLIT, pl.DataFrame({"x": pl.Series([], dtype=pl.Int64)}), 7)

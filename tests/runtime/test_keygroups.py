@@ -1,4 +1,4 @@
-"""Keys go to the same group for ever: these are golden values, savepoints depend on them."""
+"""The key group of a key never changes: golden values, which savepoints depend on."""
 
 from __future__ import annotations
 

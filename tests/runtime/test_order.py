@@ -1,4 +1,4 @@
-"""The order of rows goes through steps that make several rows of one."""
+"""The order of rows is kept through steps that make several rows of one."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ ROWS = st.lists(
 
 
 def frame(rows: list[Row]) -> pl.DataFrame:
-    """The rows, with their seconds as times."""
+    """Return the rows, with their seconds as times."""
     begin = datetime(2024, 1, 1, tzinfo=UTC)
     timed = [(k, items, begin + timedelta(seconds=at)) for k, items, at in rows]
     return pl.DataFrame(timed, schema=SCHEMA, orient="row")
 
 
 def last_rows(memory: Memory, name: str, key: list[str]) -> dict[Any, tuple[Any, ...]]:
-    """The last row of each key."""
+    """Return the last row of each key."""
     found: dict[Any, tuple[Any, ...]] = {}
     for out in memory.outputs.get(name, []):
         assert not out[DELETE].any()

@@ -1,4 +1,4 @@
-"""The way out of a subtask: steps that read one stream by one key share its parts."""
+"""Output edges: steps that read one stream by the same key share its partitions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sent(outlets: Sequence[Outlet], *frames: pl.DataFrame) -> None:
 
 
 def got(outlet: Outlet) -> list[list[pl.DataFrame]]:
-    """For each reader, what has come."""
+    """Return the received rows of each reader."""
     return [
         [element.frame for element in channel.take() if isinstance(element, Batch)]
         for channel in outlet.channels

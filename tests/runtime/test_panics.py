@@ -1,4 +1,4 @@
-"""What is raised and is no `Exception` fails the job all the same: panics of Polars, `sys.exit`."""
+"""Errors that are no `Exception` fail the job as well: panics of Polars, `sys.exit`."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def test_in_the_file_of_a_user(tmp_path: Path) -> None:
 
 
 class Panicking(Memory):
-    """Memory whose sinks cannot commit."""
+    """A sink that cannot commit."""
 
     def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
         return PanickingSink(self, "out")
 
 
 class PanickingSink(MemorySink):
-    """Prepares, and panics."""
+    """Raise a panic on commit."""
 
     async def commit(self, handle: Handle) -> None:
-        """There is none."""
+        """Ignore the abort."""
         raise pl.exceptions.PanicException("oh")
 
 
@@ -79,25 +79,25 @@ def test_in_a_commit(tmp_path: Path) -> None:
 
 
 class Numbering(Memory):
-    """Memory whose writers panic with another text each time, as Polars' tasks do."""
+    """A sink whose writers panic with another text each time, as Polars' tasks do."""
 
     def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
         return NumberingSink(self, "out")
 
 
 class NumberingSink(MemorySink):
-    """Has no other writers."""
+    """Create a writer that panics."""
 
     def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
-        """One that writes nothing."""
+        """A writer that writes nothing."""
         return NumberingWriter(self, subtask)
 
 
 class NumberingWriter(MemoryWriter):
-    """Panics."""
+    """Raise a panic."""
 
     async def write(self, frame: pl.DataFrame) -> None:
-        """It is not written."""
+        """Ignore the rows."""
         number = next(self.sink.memory.numbers)
         raise pl.exceptions.PanicException(f"JoinError::Panic(Id({number}))")
 

@@ -45,7 +45,7 @@ def rows(*rows: tuple[str | None, int | None]) -> pl.DataFrame:
     return frame.with_columns(x=pl.col("v").cast(pl.Float64))
 
 
-def test_a_key_is_put_out_once_a_batch_with_all_that_is_known_of_it() -> None:
+def test_a_key_is_emitted_once_a_batch_with_all_that_is_known_of_it() -> None:
     operator = running({"n": "count(*)", "total": "sum(v)"})
     first = rows_of(operator.process(rows(("a", 1), ("b", 2), ("a", 3))))
     assert first == [("a", 2, 4, False), ("b", 1, 2, False)]

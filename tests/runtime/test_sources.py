@@ -29,7 +29,7 @@ def mark(second: int) -> Watermark:
 
 def marks(found: list[Seen]) -> list[Seen]:
     """What is not rows, nor a watermark that only says once more where time is."""
-    told: list[Seen] = []
+    seen: list[Seen] = []
     reached = -(1 << 63)
     for when, element in found:
         if isinstance(element, Watermark):
@@ -37,8 +37,8 @@ def marks(found: list[Seen]) -> list[Seen]:
                 continue
             reached = element.at_us
         if not isinstance(element, list):
-            told.append((when, element))
-    return told
+            seen.append((when, element))
+    return seen
 
 
 def watermarks(found: list[Seen]) -> list[tuple[float, int]]:
@@ -177,7 +177,7 @@ def test_a_split_waits_that_is_too_far_ahead_of_the_slowest(
             # It is never made to wait for the others itself.
             assert when == (second - 1) / 2
         elif when < 50:
-            # What was on its way when its split was told to wait may still come: two chunks.
+            # What was on its way when its split was paused may still come: two chunks.
             assert second <= slowest + DRIFT + 2 * 10
     # When the slow one has ended, at 50, nobody waits for it.
     assert max(when for when, _ in found) == 50
@@ -221,7 +221,7 @@ def test_splits_that_come_later_are_read_and_older_rows_take_nothing_back(
         (100, END[0]),
         (100, END[1]),
     ]
-    # The first rows behind an idle time are followed by a watermark, though time stands still.
+    # The first rows after an idle time are followed by a watermark, though time stands still.
     assert (20, mark(50)) in found
 
 
@@ -281,13 +281,13 @@ def test_no_row_is_late_that_the_delay_allows(
     named = {str(number): happenings for number, happenings in enumerate(splits)}
     found = seen(Alone(folder, named, f"delay: 10s{drift}", parallelism), seed)
     assert marks(found)[-2:] == [(found[-1][0], END[0]), (found[-1][0], END[1])]
-    told = -(1 << 63)
+    latest = -(1 << 63)
     for _, element in found:
         if isinstance(element, Watermark):
-            assert element.at_us > told
-            told = element.at_us
+            assert element.at_us > latest
+            latest = element.at_us
         elif isinstance(element, list):
-            assert all(second * 1_000_000 >= told for second in element)
+            assert all(second * 1_000_000 >= latest for second in element)
     rows = sum(chunk.height for each in splits for chunk in each if not isinstance(chunk, float))
     assert len(parted(found)) == rows
     assert all(a <= b for (a, _), (b, _) in pairwise(found))

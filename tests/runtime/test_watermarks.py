@@ -1,4 +1,4 @@
-"""The time of a source's subtask as its splits are read, with literal times."""
+"""The watermark of a source's subtask, with literal times."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def of(*splits: Split, last: bool = True, ordered: bool = False) -> Watermarks:
 
 
 def news(watermarks: Watermarks) -> object:
-    """What is told now: a mark, nothing, or several."""
+    """Return the elements to send now: one, nothing, or several."""
     marks = watermarks.news()
     return marks[0] if len(marks) == 1 else (marks or None)
 
 
 def came(watermarks: Watermarks, *rows: tuple[Split, int | None]) -> list[object]:
-    """What is told behind each of these."""
-    told: list[object] = []
+    """Return the elements to send after each of these rows."""
+    emitted: list[object] = []
     for split, at_us in rows:
         watermarks.came(split, at_us)
-        told.append(news(watermarks))
-    return told
+        emitted.append(news(watermarks))
+    return emitted
 
 
 def ended(watermarks: Watermarks, split: Split) -> object:
@@ -98,7 +98,7 @@ def test_a_split_that_ended_holds_nothing_back() -> None:
     assert news(watermarks) is None
 
 
-def test_the_end_of_a_split_that_comes_before_its_time_was_told_does_not_lose_it() -> None:
+def test_the_end_of_a_split_that_comes_before_its_time_was_reported_does_not_lose_it() -> None:
     watermarks = of(A, last=False)
     watermarks.came(A, 5)
     watermarks.ended(A)
@@ -122,7 +122,7 @@ def test_no_split_and_none_to_come_is_the_end() -> None:
     assert news(of(last=True)) == END
 
 
-def test_no_split_for_now_is_idle_and_told_once() -> None:
+def test_no_split_for_now_is_idle_and_reported_once() -> None:
     watermarks = of(last=False)
     assert (news(watermarks), news(watermarks)) == (Idle(), None)
 
@@ -167,7 +167,7 @@ def test_a_split_of_which_nothing_ever_came_can_be_idle() -> None:
     assert came(watermarks, (B, None), (B, 7), (A, 6)) == [None, None, Watermark(6)]
 
 
-def test_all_splits_idle_is_told_and_its_end_by_the_watermark() -> None:
+def test_all_splits_idle_is_reported_and_its_end_by_the_watermark() -> None:
     watermarks = of(A, B)
     came(watermarks, (A, 5), (B, 3))
     assert idle(watermarks, A, B) == Idle()

@@ -44,6 +44,16 @@ class Asking:
     missed: int = 0
     """Rows for which the table had nothing."""
 
+    def document(self) -> dict[str, int]:
+        """Returns the figures under the names that programs know them by."""
+        return {
+            "keys": self.keys,
+            "known": self.known,
+            "calls": self.calls,
+            "failures": self.failures,
+            "missed": self.missed,
+        }
+
 
 @dataclass(slots=True)
 class Call:

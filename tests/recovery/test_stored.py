@@ -12,7 +12,7 @@ import json
 import tarfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,20 +62,14 @@ def left(folder: Path, stored: Stored, kind: str) -> tuple[set[Path], Counter[st
 
 
 @contextmanager
-def drained_behind(folder: Path, stored: Stored, rows: Counter[str]) -> Iterator[None]:
-    """Have the run that begins now drained once a checkpoint has read that many rows.
-
-    One that reads no files ends by itself.
-    """
-    if not stored.sources:
-        yield
-        return
+def drained_behind(has_come: Callable[[], bool], end: Callable[[], None]) -> Iterator[None]:
+    """Have the run that begins now ended once that is so."""
     over = threading.Event()
 
     def wait() -> None:
         while not over.wait(0.02):
-            if has_read(newest(folder, stored), rows):
-                drain(folder, stored)
+            if has_come():
+                end()
                 return
 
     waiting = threading.Thread(target=wait)
@@ -85,6 +79,21 @@ def drained_behind(folder: Path, stored: Stored, rows: Counter[str]) -> Iterator
     finally:
         over.set()
         waiting.join()
+
+
+@contextmanager
+def ended(folder: Path, stored: Stored, rows: Counter[str]) -> Iterator[None]:
+    """Have the run that begins now drained once a checkpoint has read that many rows.
+
+    One that reads no files ends by itself.
+    """
+    if not stored.sources:
+        yield
+        return
+    with drained_behind(
+        lambda: has_read(newest(folder, stored), rows), lambda: drain(folder, stored)
+    ):
+        yield
 
 
 def sinks(stored: Stored) -> list[str]:
@@ -133,7 +142,7 @@ def test_what_was_stored_is_resumed_from(headrace: Headrace, stored: Stored, kin
         values = (*values, *(f"sinks.{name}.files.mode=append" for name in sinks(stored)))
         saved = ("--from-savepoint", "saved")
     words = [word for value in values for word in ("--set", value)]
-    with drained_behind(folder, stored, rows):
+    with ended(folder, stored, rows):
         ran = headrace("run", f"{stored.name}.yaml", *saved, *words)
     assert ran.status == 0, ran.err
     found = json.loads(json.dumps(final(folder, stored, visible)))

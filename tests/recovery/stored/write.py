@@ -30,12 +30,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.core.addresses import Address
+from headrace.state.storage.remote.bucket import Bucket, bucket
 from tests.recovery.stored.site import STORED, Stored, feed, final, has_read, lay_out, newest
+from tests.remote.server import BUCKET, serving
 
 HEADRACE = (sys.executable, "-m", "headrace.cli")
 LONGEST_S = 30.0
 SLOW_S = "0.003"
-LEFT_OUT = ("lock", "control.sock", "control.new", "state", "in", "__pycache__")
+REMOTE = f"settings.checkpoint.dir=s3://{BUCKET}/stored"
+LEFT_OUT = ("lock", "owner.json", "control.sock", "control.new", "state", "in", "__pycache__")
 """What names a process or its machine, and what can be made again."""
 
 
@@ -53,6 +57,10 @@ def main(folder: Path, names: Sequence[str]) -> None:
                 if backend == "memory":
                     saved(Path(made), stored)
                     archive(Path(made), place / "savepoint.tar.xz")
+        if stored.name == "changes":
+            with tempfile.TemporaryDirectory() as made:
+                stopped_remotely(Path(made), stored)
+                archive(Path(made), place / "bucket.tar.xz")
         with tempfile.TemporaryDirectory() as made:
             killed(Path(made), stored)
             archive(Path(made), place / "pending.tar.xz")
@@ -116,6 +124,42 @@ def undisturbed(folder: Path, stored: Stored) -> Any:
             subprocess.run([*HEADRACE, "stop", stored.name, "--drain"], cwd=folder, check=True)
         assert process.wait(LONGEST_S) == 0
     return final(folder, stored)
+
+
+def stopped_remotely(folder: Path, stored: Stored) -> None:
+    """Stop it with its checkpoints in a bucket; what that has is in the folder `bucket`.
+
+    Who owns it is left out, which names a machine.
+    """
+    lay_out(folder, stored)
+    with serving() as server:
+        variables = server.environment()
+        os.environ.update(variables)
+        objects = bucket(Address("s3", BUCKET, "stored").below(stored.name))
+        with started(folder, stored, REMOTE, environment=variables) as process:
+            wanted: Counter[str] = Counter()
+            for phase in stored.before:
+                for what in phase:
+                    feed(folder, what, wanted)
+                while not has_read(newest_there(objects), wanted):
+                    time.sleep(0.1)
+                time.sleep(0.5)
+            process.terminate()
+            assert process.wait(LONGEST_S) == 0, said(folder)
+        for name in objects.listed():
+            found, path = objects.read(name), folder / "bucket" / name
+            assert found is not None
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(found.data)
+
+
+def newest_there(objects: Bucket) -> Any:
+    """The newest manifest in a bucket."""
+    names = [name for name in objects.listed() if "/manifests/" in name]
+    if not names:
+        return None
+    found = objects.read(max(names, key=lambda name: int(Path(name).stem)))
+    return json.loads(found.data) if found else None
 
 
 def started(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from datetime import UTC, datetime
 
 import orjson
@@ -205,7 +204,7 @@ def _part(part: PartLook) -> Mapping[str, object]:
             if value is not None
         },
         **({} if part.counts.state is None else {"state": _state(part.counts.state)}),
-        **({} if part.counts.lookup is None else {"lookup": asdict(part.counts.lookup)}),
+        **({} if part.counts.lookup is None else {"lookup": part.counts.lookup.document()}),
         **({} if part.counts.watermark_us is None else {"watermark": time_said(part)}),
         "in_per_s": round(part.in_per_s, 1),
         "out_per_s": round(part.out_per_s, 1),

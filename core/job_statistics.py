@@ -82,28 +82,28 @@ def time_text(at_us: int | None) -> str | None:
     return at.isoformat(timespec="milliseconds") + "Z"
 
 
+def _kind(part: nodes.PlanPart) -> str:
+    match part:
+        case nodes.Source():
+            return "source"
+        case nodes.Step():
+            return "step"
+        case nodes.Sink():
+            return "sink"
+
+
 def _part(part: nodes.PlanPart, counts: PartCounts, now_us: int) -> dict[str, object]:
     return {
-        "kind": type(part).__name__.lower(),
+        "kind": _kind(part),
         "parallelism": part.parallelism,
         "rows_in": counts.rows_in,
         "rows_out": counts.rows_out,
         "bad": counts.bad,
         "late": counts.late,
         "unfilled": counts.unfilled,
-        "lookup": None if counts.lookup is None else _lookup(counts.lookup),
+        "lookup": None if counts.lookup is None else counts.lookup.document(),
         "watermark": time_text(counts.watermark_us),
         "lag_s": lag_s(counts.watermark_us, now_us),
-    }
-
-
-def _lookup(lookup: Asking) -> dict[str, int]:
-    return {
-        "keys": lookup.keys,
-        "known": lookup.known,
-        "calls": lookup.calls,
-        "failures": lookup.failures,
-        "missed": lookup.missed,
     }
 
 

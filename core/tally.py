@@ -12,7 +12,7 @@ subtasks of a part, and new subtasks count from 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.messages import Snapshot
@@ -33,6 +33,16 @@ class Passed:
     late: int = 0
     unfilled: int = 0
 
+    def document(self) -> list[int]:
+        """Returns the numbers in the order in which they are stored."""
+        return [self.rows_in, self.rows_out, self.bad, self.late, self.unfilled]
+
+    @classmethod
+    def of(cls, document: Iterable[int]) -> Passed:
+        """Returns what was stored."""
+        rows_in, rows_out, bad, late, unfilled = document
+        return cls(rows_in=rows_in, rows_out=rows_out, bad=bad, late=late, unfilled=unfilled)
+
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
@@ -44,13 +54,13 @@ class Tallies:
 
     def document(self) -> dict[str, object]:
         """Return the counters as plain data."""
-        parts = {name: list(astuple(passed)) for name, passed in self.parts.items()}
+        parts = {name: passed.document() for name, passed in self.parts.items()}
         return {"parts": parts, "failed": dict(self.failed)}
 
     @classmethod
     def of(cls, document: Any) -> Tallies:
         """Return the counters of plain data."""
-        parts = {name: Passed(*five) for name, five in document["parts"].items()}
+        parts = {name: Passed.of(five) for name, five in document["parts"].items()}
         return cls(parts, document["failed"])
 
 
@@ -100,4 +110,4 @@ def added(before: Tallies, snapshots: Iterable[Snapshot]) -> Tallies:
 
 
 def _sum(one: Passed, more: Iterable[int]) -> Passed:
-    return Passed(*(a + b for a, b in zip(astuple(one), more, strict=True)))
+    return Passed.of(a + b for a, b in zip(one.document(), more, strict=True))

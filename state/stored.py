@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from msgspec import field
 
 from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.core.state import Spread
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 class BlobName(msgspec.Struct):
     """A blob, as `Blob.document` names it."""
 
-    blob: str
-    bytes: int
+    blob: str = field(name="blob")
+    bytes: int = field(name="bytes")
 
 
 Named: TypeAlias = tuple[BlobName, ...]
@@ -47,43 +48,43 @@ Named: TypeAlias = tuple[BlobName, ...]
 class Piece(msgspec.Struct):
     """The rows of a frame behind its first ones, but for those whose numbers are in another."""
 
-    frame: Named
-    skip: int
-    gone: Named | None = None
+    frame: Named = field(name="frame")
+    skip: int = field(name="skip")
+    gone: Named | None = field(default=None, name="gone")
 
 
 class RunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
     """A state of runs."""
 
-    key: tuple[str, ...]
-    frames: list[Piece]
+    key: tuple[str, ...] = field(name="key")
+    frames: list[Piece] = field(name="frames")
 
 
 class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
     """A table."""
 
-    group: tuple[str, ...] | None
-    now_us: int
-    frames: list[Piece]
-    removed: Named | None
+    group: tuple[str, ...] | None = field(name="group")
+    now_us: int = field(name="now_us")
+    frames: list[Piece] = field(name="frames")
+    removed: Named | None = field(name="removed")
 
 
 class EntriesDocument(msgspec.Struct, tag_field="shape", tag="entries"):
     """Entries."""
 
-    spread: Spread
-    rows: Named | None
+    spread: Spread = field(name="spread")
+    rows: Named | None = field(name="rows")
 
 
 class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
     """All that a step keeps."""
 
-    groups: tuple[int, int]
-    key_groups: int
-    clock_us: int
-    late: int
-    unfilled: int
-    states: dict[str, RunsDocument | TableDocument | EntriesDocument]
+    groups: tuple[int, int] = field(name="groups")
+    key_groups: int = field(name="key_groups")
+    clock_us: int = field(name="clock_us")
+    late: int = field(name="late")
+    unfilled: int = field(name="unfilled")
+    states: dict[str, RunsDocument | TableDocument | EntriesDocument] = field(name="states")
 
 
 def document_of(

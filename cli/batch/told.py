@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.rendering import count
@@ -107,7 +107,7 @@ def batch_table(look: BatchLook) -> Table:
 
 def batch_document(look: BatchLook) -> Mapping[str, object]:
     """All of it."""
-    stages = None if look.stages is None else [asdict(stage) for stage in look.stages]
+    stages = None if look.stages is None else [stage.document() for stage in look.stages]
     return {"seconds": round(look.seconds, 3), "stages": stages}
 
 

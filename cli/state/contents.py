@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from headrace.cli.reached import reached
@@ -79,7 +78,7 @@ def _state(
     }
     if groups:
         most = found.most_loaded
-        shown["groups"] = [asdict(group) for group in found.groups]
+        shown["groups"] = [group.document() for group in found.groups]
         shown["most_loaded"] = None if most is None else most.group
     return shown
 

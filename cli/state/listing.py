@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.cli.control.naming import homes
@@ -36,7 +36,18 @@ class Listed:
 
     def document(self) -> dict[str, object]:
         """The same as plain data."""
-        return asdict(self)
+        return {
+            "what": self.what,
+            "kind": self.kind,
+            "job": self.job,
+            "checkpoint": self.checkpoint,
+            "time": self.time,
+            "version": self.version,
+            "parallelism": self.parallelism,
+            "bytes": self.bytes,
+            "drained": self.drained,
+            "damaged": self.damaged,
+        }
 
 
 def listed(root: str) -> list[Listed]:

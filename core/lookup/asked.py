@@ -45,6 +45,16 @@ class Asking:
     missed: int = 0
     """Rows without a match in the table."""
 
+    def document(self) -> dict[str, int]:
+        """Returns the figures under the names that programs know them by."""
+        return {
+            "keys": self.keys,
+            "known": self.known,
+            "calls": self.calls,
+            "failures": self.failures,
+            "missed": self.missed,
+        }
+
 
 @dataclass(slots=True)
 class Call:

@@ -129,9 +129,9 @@ class Builder:
                 continue
             self.report.about = _subject(end)
             place = side.place(end.options)
-            other = taken.setdefault((type(end).__name__.lower(), place), end.name)
+            other = taken.setdefault((_kind(end), place), end.name)
             if other != end.name:
-                message = f'{place} is taken by the {type(end).__name__.lower()} "{other}"'
+                message = f'{place} is taken by the {_kind(end)} "{other}"'
                 hint = "several steps can read one source" if is_source else "a step can unite both"
                 self.report.add(message, end.name.locate(), hint)
 
@@ -322,4 +322,14 @@ class Builder:
 
 def _subject(part: Source | Step | Sink) -> str:
     """Return the subject of a problem of that part: `step "totals"`."""
-    return f'{type(part).__name__.lower()} "{part.name}"'
+    return f'{_kind(part)} "{part.name}"'
+
+
+def _kind(part: Source | Step | Sink) -> str:
+    match part:
+        case Source():
+            return "source"
+        case Step():
+            return "step"
+        case Sink():
+            return "sink"

@@ -25,12 +25,17 @@ from headrace.core.plan.nodes import (
     Aggregate,
     Append,
     Dedup,
+    Explode,
     Filter,
     Join,
     Keyed,
     Kind,
+    Lookup,
+    Map,
     Operation,
+    Process,
     Project,
+    Route,
     Side,
     Top,
     Upsert,
@@ -71,8 +76,37 @@ def after(operation: Operation, kind: Kind) -> Kind:
         return replace(kind, key=tuple(kept[name] for name in kind.key), fixed=fixed)
     if isinstance(operation, Aggregate | Top):
         return _made_of_changes(operation, kind)
-    clause = type(operation).__name__.lower()
+    clause = _clause(operation)
     raise Refused(f"{clause} does not take {_said(kind)}", clause=clause)
+
+
+def _clause(operation: Operation) -> str:
+    """Return the word for an operation that refuses changes, or takes some of them."""
+    match operation:
+        case Explode():
+            return "explode"
+        case Filter():
+            return "filter"
+        case Project():
+            return "project"
+        case Map():
+            return "map"
+        case Lookup():
+            return "lookup"
+        case Route():
+            return "route"
+        case Join():
+            return "join"
+        case Aggregate():
+            return "aggregate"
+        case Applied():
+            return "apply"
+        case Top():
+            return "top"
+        case Dedup():
+            return "dedup"
+        case Process():
+            return "process"
 
 
 def reading(operation: Operation, kind: Kind) -> Operation:
@@ -90,7 +124,7 @@ def _is_fixed(value: Typed, kind: Upsert) -> bool:
 
 def _made_of_changes(operation: Aggregate | Top, kind: Upsert) -> Kind:
     """Return the kind of an aggregation of changes; no change may move a row to another group."""
-    clause = type(operation).__name__.lower()
+    clause = _clause(operation)
     if operation.window is not None:
         message = f"{clause} with a window does not take {_said(kind)}"
         hint = "without window it uses the current rows"

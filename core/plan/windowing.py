@@ -19,10 +19,26 @@ def still_timed(operation: Keyed, timed: bool) -> bool:
     return timed and not (window is not None and window.processing)
 
 
+def _shape_name(shape: windows.Shape) -> str:
+    match shape:
+        case windows.Tumble():
+            return "tumble"
+        case windows.Slide():
+            return "slide"
+        case windows.Cumulate():
+            return "cumulate"
+        case windows.Session():
+            return "session"
+        case windows.Count():
+            return "count"
+        case windows.Global():
+            return "global"
+
+
 def needs_time(window: windows.Window) -> str:
     """Return the part of a window that needs event time; "" if none does."""
     if window.bounded and not window.processing:
-        return type(window.shape).__name__.lower()
+        return _shape_name(window.shape)
     if window.trigger and window.trigger.every_us and not window.trigger.processing:
         return "trigger: every"
     if window.evict and window.evict.within_us and not window.processing:

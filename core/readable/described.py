@@ -15,7 +15,6 @@ Only the display of state depends on it: it may change where the meaning does no
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from headrace.core.aggregates.users import of_users
@@ -27,6 +26,7 @@ from headrace.core.plan.matching import Connected, SameWindow
 from headrace.core.plan.states import kept_by, read_of_rows
 from headrace.core.plan.windows import Window
 from headrace.core.readable.joined import described_join
+from headrace.core.readable.shapes import stored_shape
 from headrace.core.types import Field, Type
 
 
@@ -120,18 +120,20 @@ def _states(body: nodes.Body) -> dict[str, Any]:
 
 
 def _window(window: Window) -> dict[str, Any]:
-    shape = {type(window.shape).__name__.lower(): asdict(window.shape)}
-    trigger = None
+    trigger: dict[str, Any] | None = None
     if window.trigger:
-        names = ("every_us", "count", "processing")
-        trigger = {name: getattr(window.trigger, name) for name in names}
+        trigger = {
+            "every_us": window.trigger.every_us,
+            "count": window.trigger.count,
+            "processing": window.trigger.processing,
+        }
         trigger["python"] = None if window.trigger.code is None else str(window.trigger.code)
     evict = None
     if window.evict:
         python = None if window.evict.code is None else str(window.evict.code)
         evict = {"last": window.evict.last, "within_us": window.evict.within_us, "python": python}
     return {
-        "shape": shape,
+        "shape": stored_shape(window.shape),
         "lateness_us": window.lateness_us,
         "processing": window.processing,
         "trigger": trigger,

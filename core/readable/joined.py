@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from headrace.core.expressions import Span
@@ -69,14 +68,16 @@ def _computed(columns: Iterable[tuple[str, str, str]]) -> tuple[nodes.Computed, 
 
 def _matching(matching: Matching) -> dict[str, Any]:
     match matching:
-        case Within():
-            return {"within": asdict(matching)}
+        case Within(least_us, most_us, processing):
+            bounds = {"least_us": least_us, "most_us": most_us}
+            return {"within": {**bounds, "processing": processing}}
         case SameWindow():
             return {"window": {}}
         case AsOf(ttl_us):
             return {"as_of": {"ttl_us": ttl_us}}
         case Changing(ttl, keys):
-            return {"changes": {"ttl": ttl and asdict(ttl), "keys": [list(key) for key in keys]}}
+            stored = ttl and {"after_us": ttl.after_us, "processing": ttl.processing}
+            return {"changes": {"ttl": stored, "keys": [list(key) for key in keys]}}
         case Everywhere(key, ttl_us, in_time):
             of = None if key is None else _columns(key)
             return {"everywhere": {"key": of, "ttl_us": ttl_us, "in_time": in_time}}
@@ -86,12 +87,12 @@ def _matching(matching: Matching) -> dict[str, Any]:
 def _matching_of(kind: str, said: Mapping[str, Any], window: Window | None) -> Matching:
     match kind:
         case "within":
-            return Within(**said)
+            return Within(said["least_us"], said["most_us"], said["processing"])
         case "as_of":
-            return AsOf(**said)
+            return AsOf(said["ttl_us"])
         case "changes":
             left, right = said["keys"]
-            ttl = Ttl(**said["ttl"]) if said["ttl"] else None
+            ttl = said["ttl"] and Ttl(said["ttl"]["after_us"], said["ttl"]["processing"])
             return Changing(ttl, (tuple(left), tuple(right)))
         case "everywhere":
             key = None if said["key"] is None else _computed(said["key"])

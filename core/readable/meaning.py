@@ -19,20 +19,10 @@ from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.matching import SameWindow
 from headrace.core.plan.rankings import ordering
-from headrace.core.plan.windows import (
-    Count,
-    Cumulate,
-    Evict,
-    Global,
-    Session,
-    Shape,
-    Slide,
-    Trigger,
-    Tumble,
-    Window,
-)
+from headrace.core.plan.windows import Evict, Trigger, Window
 from headrace.core.process.declared import Declared, Kind
 from headrace.core.readable.joined import join_of
+from headrace.core.readable.shapes import read_shape
 from headrace.core.readable.users import kept_for_users
 from headrace.core.snapshots import Manifest
 from headrace.core.type_parser import TypeTextError, parse_type
@@ -40,9 +30,6 @@ from headrace.core.types import ATOMS, TIMESTAMP, Field, Schema, Type
 from headrace.core.user_code import UserCode
 
 NOWHERE = Span(0, 0)
-SHAPES: Mapping[str, type[Shape]] = {
-    shape.__name__.lower(): shape for shape in (Tumble, Slide, Cumulate, Session, Count, Global)
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +217,8 @@ def _trigger(said: Mapping[str, Any]) -> Trigger:
 
 
 def _window(said: Mapping[str, Any], of: Schema = _NOTHING) -> Window:
-    ((name, lengths),) = said["shape"].items()
     return Window(
-        SHAPES[name](**lengths),
+        read_shape(said["shape"]),
         said["lateness_us"],
         None,
         said["processing"],

@@ -22,6 +22,10 @@ class GroupSize:
     keys: int
     rows: int
 
+    def document(self) -> dict[str, int]:
+        """Returns the size under the names that programs know."""
+        return {"group": self.group, "keys": self.keys, "rows": self.rows}
+
 
 @dataclass(slots=True)
 class Size:

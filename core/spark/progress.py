@@ -32,6 +32,20 @@ class Stage:
     """For the stages behind it."""
     ended: bool = False
 
+    def document(self) -> dict[str, object]:
+        """Returns the stage under the names that programs know."""
+        return {
+            "number": self.number,
+            "job": self.job,
+            "tasks": self.tasks,
+            "done": self.done,
+            "running": self.running,
+            "failed": self.failed,
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "ended": self.ended,
+        }
+
 
 class Stages:
     """Those that were seen at work, in their order."""

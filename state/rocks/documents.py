@@ -13,6 +13,7 @@ files of runs, and those of the database, in which tables have their rows.
 from __future__ import annotations
 
 import msgspec
+from msgspec import field
 
 from headrace.state.stored import BlobName, EntriesDocument, Named, RunsDocument, TableDocument
 
@@ -22,42 +23,44 @@ FORMAT = "rocksdb"
 class SpilledDocument(msgspec.Struct):
     """A file of runs."""
 
-    file: BlobName
-    part: int
-    level: int
-    lot: int
-    first: int
-    last: int
-    rows: int
-    skip: int
+    file: BlobName = field(name="file")
+    part: int = field(name="part")
+    level: int = field(name="level")
+    lot: int = field(name="lot")
+    first: int = field(name="first")
+    last: int = field(name="last")
+    rows: int = field(name="rows")
+    skip: int = field(name="skip")
 
 
 class SpillingRunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
     """A state of runs."""
 
-    memory: RunsDocument
-    spilled: list[SpilledDocument]
+    memory: RunsDocument = field(name="memory")
+    spilled: list[SpilledDocument] = field(name="spilled")
 
 
 class SpillingTableDocument(msgspec.Struct, tag_field="shape", tag="table"):
     """A table."""
 
-    group: tuple[str, ...] | None
-    generations: list[TableDocument]
-    gone: Named | None
+    group: tuple[str, ...] | None = field(name="group")
+    generations: list[TableDocument] = field(name="generations")
+    gone: Named | None = field(name="gone")
     """The keys whose rows in the database are no more."""
-    columns: Named | None
+    columns: Named | None = field(name="columns")
     """An empty frame with the columns of the rows in the database, if there are any."""
 
 
 class RocksDocument(msgspec.Struct, tag_field="format", tag=FORMAT):
     """All that a step keeps."""
 
-    groups: tuple[int, int]
-    key_groups: int
-    clock_us: int
-    late: int
-    unfilled: int
-    states: dict[str, SpillingRunsDocument | SpillingTableDocument | EntriesDocument]
-    database: dict[str, BlobName]
+    groups: tuple[int, int] = field(name="groups")
+    key_groups: int = field(name="key_groups")
+    clock_us: int = field(name="clock_us")
+    late: int = field(name="late")
+    unfilled: int = field(name="unfilled")
+    states: dict[str, SpillingRunsDocument | SpillingTableDocument | EntriesDocument] = field(
+        name="states"
+    )
+    database: dict[str, BlobName] = field(name="database")
     """Its files by their names."""

@@ -17,6 +17,7 @@ The rows of runs are frames, each sorted by SLOT, whose order counts: `frames` a
 from __future__ import annotations
 
 import msgspec
+from msgspec import field
 
 from headrace.core.state import Shape, Spread
 
@@ -31,44 +32,44 @@ RUNS, TABLE, ENTRIES = "runs", "table", "entries"
 class ColumnDocument(msgspec.Struct):
     """A column: its type in SQL, if there is one, and in Polars."""
 
-    name: str
-    type: str | None
-    polars: str
+    name: str = field(name="name")
+    type: str | None = field(name="type")
+    polars: str = field(name="polars")
 
 
 class FileDocument(msgspec.Struct):
     """A Parquet file, by its name within the savepoint."""
 
-    file: str
-    bytes: int
-    sha256: str
-    rows: int
-    frames: list[int]
+    file: str = field(name="file")
+    bytes: int = field(name="bytes")
+    sha256: str = field(name="sha256")
+    rows: int = field(name="rows")
+    frames: list[int] = field(name="frames")
     """How many rows each of its frames has: of runs, frame by frame; else all at once."""
 
 
 class StateDocument(msgspec.Struct):
     """The rows of a state, in a range of key groups."""
 
-    shape: str
-    key: tuple[str, ...] | None
-    spread: Spread | None
-    rows: int
-    timed: bool
+    shape: str = field(name="shape")
+    key: tuple[str, ...] | None = field(name="key")
+    spread: Spread | None = field(name="spread")
+    rows: int = field(name="rows")
+    timed: bool = field(name="timed")
     """Whether some row of a table is to be forgotten at its UNTIL."""
-    columns: list[ColumnDocument]
-    files: list[FileDocument]
+    columns: list[ColumnDocument] = field(name="columns")
+    files: list[FileDocument] = field(name="files")
 
 
 class PartDocument(msgspec.Struct):
     """What is kept of a step in a range of key groups that have one clock."""
 
-    groups: tuple[int, int]
-    key_groups: int
-    clock_us: int
-    late: int
-    unfilled: int
-    states: dict[str, StateDocument]
+    groups: tuple[int, int] = field(name="groups")
+    key_groups: int = field(name="key_groups")
+    clock_us: int = field(name="clock_us")
+    late: int = field(name="late")
+    unfilled: int = field(name="unfilled")
+    states: dict[str, StateDocument] = field(name="states")
 
 
 def shape_of(state: StateDocument) -> Shape:

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import orjson
 
@@ -29,6 +29,10 @@ class Holder:
     host: str
     since: str
     """When it took the lock, as 2026-01-31T08:00:00Z."""
+
+    def document(self) -> dict[str, object]:
+        """Returns the holder as the file has it."""
+        return {"pid": self.pid, "host": self.host, "since": self.since}
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, since {self.since}"
@@ -85,7 +89,7 @@ def _taken(lock: Lock, path: str, since: str) -> Holder | None:
     with telling(f"lock {path}"):
         killed = _holder(lock.read())
         me = Holder(os.getpid(), socket.gethostname(), since)
-        lock.write(orjson.dumps(asdict(me), option=orjson.OPT_APPEND_NEWLINE))
+        lock.write(orjson.dumps(me.document(), option=orjson.OPT_APPEND_NEWLINE))
     return killed
 
 

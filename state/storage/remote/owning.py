@@ -17,9 +17,10 @@ still be under way, and closes its place before looking what there is.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from headrace.core.snapshots import RefusedSnapshot, StoreError
 from headrace.state.storage.lock import Holder
@@ -200,8 +201,8 @@ class Owning:
         if found is None:
             return None
         try:
-            return Record(**unseal(self._place, found.data))  # type: ignore[arg-type]
-        except (Broken, TypeError):
+            return _record(unseal(self._place, found.data))
+        except (Broken, KeyError):
             hint = "remove it when no run has this address"
             raise RefusedSnapshot(f"{self._place} is damaged", hint) from None
 
@@ -231,4 +232,30 @@ def me(home: str, holder: Holder) -> Record:
 
 
 def _sealed(record: Record) -> bytes:
-    return seal(asdict(record))
+    return seal(
+        {
+            "token": record.token,
+            "home": record.home,
+            "pid": record.pid,
+            "host": record.host,
+            "since": record.since,
+            "renewed": record.renewed,
+            "about": record.about,
+            "job": record.job,
+            "over": record.over,
+        }
+    )
+
+
+def _record(stored: Mapping[str, Any]) -> Record:
+    return Record(
+        token=stored["token"],
+        home=stored["home"],
+        pid=stored["pid"],
+        host=stored["host"],
+        since=stored["since"],
+        renewed=stored["renewed"],
+        about=stored.get("about"),
+        job=stored.get("job"),
+        over=stored.get("over", False),
+    )

@@ -1,0 +1,113 @@
+"""Small documents beside checkpoints, byte for byte as older versions have written them.
+
+They were written by the code of e75e423, and are never changed: what is called otherwise in the
+code of today is stored, and read, under these names.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.connectors.kafka.sink import ids
+from headrace.connectors.kafka.sink.batches import Producer
+from headrace.connectors.kafka.sink.transactions import Transaction
+from headrace.connectors.kafka.source.places import Place, Seen, place_at
+from headrace.core.messages import Position
+from headrace.core.tally import Passed, Tallies
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.lock import Holder
+from headrace.state.storage.remote.owning import Owning, Record
+from tests.remote.troubled import World
+
+LOCK = b'{"pid":7,"host":"pegasus","since":"2026-01-31T08:00:00Z"}\n'
+HOLDER = Holder(7, "pegasus", "2026-01-31T08:00:00Z")
+HELD = (
+    b'{"checksum":"3469e7ff5fe4563b18ada0602513ffa3","format":1,"token":"t0","home":"h0","pid":7,'
+    b'"host":"pegasus","since":"2026-01-31T08:00:00Z","renewed":"2026-01-31T09:00:00Z",'
+    b'"about":12,"job":"5eed","over":false}\n'
+)
+OVER = (
+    b'{"checksum":"8ea2c3607a3cbf9494610a0cd6cab25f","format":1,"token":"t0","home":"h0","pid":7,'
+    b'"host":"pegasus","since":"2026-01-31T08:00:00Z","renewed":"2026-01-31T09:00:00Z",'
+    b'"about":null,"job":null,"over":true}\n'
+)
+
+
+def test_a_lock_of_a_process_that_was_killed_is_read(tmp_path: Path) -> None:
+    lock = tmp_path / "bids" / "lock"
+    lock.parent.mkdir()
+    lock.write_bytes(LOCK)
+    with Home(LocalDisk(), str(tmp_path), "bids").held("2026-01-31T08:00:00Z") as killed:
+        assert killed == HOLDER
+        assert json.loads(lock.read_bytes()).keys() == json.loads(LOCK).keys()
+
+
+BEGUN = Record("t0", "h0", 7, "pegasus", HOLDER.since, renewed=HOLDER.since)
+
+
+def test_the_owner_of_a_bucket_is_written_as_it_was() -> None:
+    bucket = World().bucket
+    owning = Owning(bucket, BEGUN)
+    owning.take(take_over=False)
+    owning.begin(12, "5eed", "2026-01-31T09:00:00Z")
+    found = bucket.read("owner.json")
+    assert found is not None and found.data == HELD
+    owning.closed()
+    owning.release("2026-01-31T09:00:00Z")
+    found = bucket.read("owner.json")
+    assert found is not None and found.data == OVER
+
+
+def test_the_owner_of_a_bucket_is_read_as_it_was_written() -> None:
+    bucket = World().bucket
+    bucket.put("owner.json", HELD)
+    mine = Owning(bucket, replace(BEGUN, token="t1"))
+    mine.take(take_over=False)
+    assert (mine.killed, mine.about("5eed")) == (HOLDER, 12)
+    bucket.put("owner.json", OVER)
+    other = Owning(bucket, replace(BEGUN, token="t2", home="h2"))
+    other.take(take_over=False)
+    assert other.killed is None
+
+
+def test_what_was_counted_is_stored_in_its_order() -> None:
+    stored = {"parts": {"orders": [1, 2, 3, 4, 5]}, "failed": {"scored": 6}}
+    counted = Passed(rows_in=1, rows_out=2, bad=3, late=4, unfilled=5)
+    tallies = Tallies({"orders": counted}, {"scored": 6})
+    assert (tallies.document(), Tallies.of(stored)) == (stored, tallies)
+
+
+def test_positions_in_topics_are_stored_as_they_were() -> None:
+    places: dict[Position, Place] = {
+        17: Place(17),
+        "offset=17 last=16@1732212345678": Place(17, Seen(16, 1732212345678)),
+        "offset=17 last=16@5 stop=200": Place(17, Seen(16, 5), 200),
+        "offset=17 stop=200": Place(17, stop=200),
+    }
+    for stored, place in places.items():
+        assert (place.position, place_at(stored)) == (stored, place)
+
+
+def test_the_ids_of_transactions_are_noted_as_they_were() -> None:
+    noted = {"job": "5eed", "sink": "out", "subtasks": 2, "slots": 3, "generation": 4}
+    record = ids.Record("5eed", "out", 2, 3, 4)
+    assert (json.dumps(record.document()), ids.read(noted)) == (json.dumps(noted), record)
+    assert record.id(1, 2) == "headrace-5eed-out-4-1-2"
+
+
+def test_a_transaction_is_stored_as_it_was() -> None:
+    opened = Transaction(1, 2, Producer(7, 8, "headrace-5eed-out-4-1-2"), "2026-01-31 08:00:00")
+    stored = {
+        "id": "headrace-5eed-out-4-1-2",
+        "producer": 7,
+        "epoch": 8,
+        "subtask": 1,
+        "slot": 2,
+        "topics": ["a", "b"],
+        "rows": 9,
+        "opened_at": "2026-01-31 08:00:00",
+    }
+    assert json.dumps(opened.handle(["a", "b"], 9)) == json.dumps(stored)

@@ -1,4 +1,4 @@
-"""What is in a checkpoint or savepoint: positions, and how much is kept of each step."""
+"""Contents of a checkpoint or savepoint: positions of sources, and sizes of state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.core.readable.step import ReadableStep
 
 
 def contents(opened: Opened, *, groups: bool) -> dict[str, Any]:
-    """All of it as plain data."""
+    """Return the contents as plain data."""
     said = opened.said
     return {
         "title": opened.kept.title,
@@ -85,7 +85,7 @@ def _state(
 
 
 def contents_said(opened: Opened, found: dict[str, Any]) -> str:
-    """The same for people."""
+    """Format the contents for people."""
     end = ", drained" if found["drained"] else ", at its end" if found["ended"] else ""
     lines = [
         found["title"],

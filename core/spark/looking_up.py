@@ -1,4 +1,4 @@
-"""Lookups inside of executors: each partition asks the table for its rows, as a subtask does."""
+"""Lookups inside executors: each partition looks up its own rows, as a subtask does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OperatedLookup:
-    """The lookup of a step, as a step of its own; `outputs` are the streams that are wanted."""
+    """The lookup of a step, as a step of its own; `outputs` are the streams that have a reader."""
 
     step: nodes.Step
     lookup: nodes.Lookup
@@ -31,14 +31,14 @@ class OperatedLookup:
     inside: Inside
 
     def over(self, rows: DataFrame) -> dict[str, DataFrame]:
-        """What comes of rows."""
+        """Return the output streams of these rows, by name."""
         names, columns = zip(*self.outputs, strict=True)
         return dict(zip(names, staged(rows, self.step.name, self, columns), strict=True))
 
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """`Work` over the rows of a partition."""
+        """Look up the rows of a partition (a `PartitionFunction`)."""
         numbers = {name: at for at, (name, _) in enumerate(self.outputs)}
         with self.inside.setting() as setting, self.inside.surroundings() as surroundings:
             compiled = compile_steps((self.step,), setting, Seat(0, 1, self.inside.key_groups))

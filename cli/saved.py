@@ -33,7 +33,7 @@ class Saved:
     is_same: bool = False
     """Whether the savepoint belongs to the job of this home."""
     forgotten: int = 0
-    """How many checkpoints of another job were removed."""
+    """The number of another job's checkpoints that were removed."""
 
     def newer(self, store: SnapshotStore) -> tuple[int, ...]:
         """Return the job's checkpoints that are newer than the savepoint."""

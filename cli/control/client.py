@@ -21,13 +21,13 @@ Document: TypeAlias = "dict[str, Any]"
 Pause: TypeAlias = Callable[[float], None]
 
 PATIENCE_S = 20.0
-"""How long a job may take to answer; a user function may block its loop."""
+"""The time that a job may take to answer; a user function may block its loop."""
 
 START_S = 5.0
-"""How long to wait for a job that is starting."""
+"""The time to wait for a job that is starting."""
 
 NAME_S = 1.5
-"""How long to wait for the home of an unknown name, which may be mistyped."""
+"""The time to wait for the home of an unknown name, which may be mistyped."""
 
 PAUSE_S = 0.05
 

@@ -25,7 +25,7 @@ from headrace.core.plan import Plan
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 
 GRACE_S = 1.0
-"""How long the end waits for polling clients to fetch the result."""
+"""The time that the end waits for polling clients to fetch the result."""
 
 ENDED = Trouble("refused", "the job has ended")
 DRAINED = Trouble("refused", "the job was drained: its last checkpoint has the state after that")
@@ -52,7 +52,7 @@ class Control:
     _plans: dict[str, tuple[Plans, Plan]] = field(default_factory=dict)
     """The plans of rescales, by operation."""
     _heard: dict[str, float] = field(default_factory=dict)
-    """When a client last requested each operation."""
+    """The time of the last request for each operation, by id."""
 
     @property
     def job(self) -> Job:

@@ -23,7 +23,7 @@ from headrace.state.storage.home import Home
 
 NICE = 10
 PATIENCE_S = 20.0
-"""How long the process may take to clean up."""
+"""The time that the process may take to clean up."""
 
 
 def export(home: Home, version: str, number: int, to: str | None, tell: Tell) -> str:

@@ -19,7 +19,7 @@ from headrace.cli.failures import Refusal
 from headrace.core.rendering import printable
 
 EVERY_S = 1.0
-"""How often progress is shown on a terminal."""
+"""The interval of progress on a terminal."""
 
 WAIT_S = 10.0
 ANSWER_S = 30.0

@@ -17,7 +17,7 @@ from headrace.state.storage.elsewhere import place_of
 from headrace.state.storage.home import Home
 
 PATIENCE_S = 3.0
-"""How long a job may take to answer."""
+"""The time that a job may take to answer."""
 
 THREADS = 16
 

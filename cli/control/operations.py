@@ -38,10 +38,10 @@ Kind: TypeAlias = Literal["savepoint", "stop", "rescale"]
 State: TypeAlias = Literal["waiting", "running", "done", "failed"]
 
 REMEMBERED = 100
-"""How many finished operations are retained."""
+"""The number of finished operations that are retained."""
 
 QUEUE = 20
-"""How many operations may wait."""
+"""The most operations that may wait."""
 
 
 @dataclass(frozen=True, slots=True)

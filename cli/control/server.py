@@ -28,10 +28,10 @@ from headrace.cli.control.http import (
 from headrace.cli.control.routes import NotAllowed, Route, find
 
 PATIENCE_S = 10.0
-"""How long a client may take to send its request, or to receive the answer."""
+"""The time that a client may take to send its request, or to receive the answer."""
 
 GRACE_S = 2.0
-"""How long the end of the server waits for answers in progress."""
+"""The time that the end of the server waits for answers in progress."""
 
 MOST = 200
 """The most connections at a time."""

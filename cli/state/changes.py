@@ -105,8 +105,8 @@ def _examples(changed: pl.DataFrame, by: Sequence[str], both: Sequence[str]) -> 
 def _whole(step: ReadableStep, name: str, *, raw: bool) -> pl.DataFrame:
     import polars as pl
 
-    pieces = list(step.rows(name, as_kept=raw))
-    return pl.concat(pieces, how="diagonal") if pieces else pl.DataFrame()
+    frames = list(step.rows(name, as_kept=raw))
+    return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
 
 
 def _alike(a: pl.DataFrame, b: pl.DataFrame, by: Sequence[str]) -> bool:
@@ -121,8 +121,8 @@ def _identified(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
     if not by:
         return frame.with_columns(pl.lit("").alias(ROW))
-    told = [_as_text(pl.col(n)) if frame.schema[n].is_nested() else pl.col(n) for n in by]
-    return frame.with_columns(encoded(frame.select(told)).alias(ROW))
+    columns = [_as_text(pl.col(n)) if frame.schema[n].is_nested() else pl.col(n) for n in by]
+    return frame.with_columns(encoded(frame.select(columns)).alias(ROW))
 
 
 def _as_text(nested: pl.Expr) -> pl.Expr:

@@ -63,18 +63,18 @@ def _state(
     step: ReadableStep, name: str, documents: Sequence[Any], *, groups: bool
 ) -> dict[str, Any]:
     said: Any = step.document
-    told = told_rows(documents, name)
-    if told is not None and not groups:
-        found = told_size(name, step.frozen, told)
+    counted_rows = told_rows(documents, name)
+    if counted_rows is not None and not groups:
+        found = told_size(name, step.frozen, counted_rows)
     else:
         found = size(name, step.frozen, said["key_groups"])
     own = [document["states"].get(name) for document in documents]
-    counted = told is None or groups
+    is_counted = counted_rows is None or groups
     shown: dict[str, Any] = {
         "kind": found.kind,
         "rows": found.rows,
         "keys": found.keys,
-        "key_groups": len(found.groups) if counted else None,
+        "key_groups": len(found.groups) if is_counted else None,
         "bytes": bytes_in(own),
     }
     if groups:

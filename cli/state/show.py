@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("step")
 @click.option(
     "--key",
-    help="Only this key: a value, or NAME=VALUE,NAME=VALUE. Quote commas, and the text null.",
+    help="Only this key: a value, or NAME=VALUE,NAME=VALUE. Quote commas, and a text null.",
 )
 @click.option("--limit", type=WholeNumber(1), default=20, show_default=True, help="Number of rows.")
 @click.option("--raw", is_flag=True, help="Show the columns as they are stored.")
@@ -65,12 +65,12 @@ def _first(
     """Return the first rows, up to one more than `limit`; None if there are none."""
     import polars as pl
 
-    pieces: list[pl.DataFrame] = []
-    for piece in step.rows(name, as_kept=raw, of=wanted):
-        pieces.append(piece.head(limit + 1 - sum(each.height for each in pieces)))
-        if sum(each.height for each in pieces) > limit:
+    frames: list[pl.DataFrame] = []
+    for frame in step.rows(name, as_kept=raw, of=wanted):
+        frames.append(frame.head(limit + 1 - sum(each.height for each in frames)))
+        if sum(each.height for each in frames) > limit:
             break
-    return pl.concat(pieces, how="diagonal") if pieces else None
+    return pl.concat(frames, how="diagonal") if frames else None
 
 
 def _print(

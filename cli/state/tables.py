@@ -37,8 +37,8 @@ def tables(opened: Opened) -> dict[str, Made]:
 def _of_state(step: ReadableStep, name: str) -> pl.DataFrame:
     import polars as pl
 
-    pieces = list(step.rows(name))
-    return pl.concat(pieces, how="diagonal") if pieces else pl.DataFrame()
+    frames = list(step.rows(name))
+    return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
 
 
 def _sources(said: Any) -> pl.DataFrame:

@@ -122,8 +122,8 @@ class Building:
         if frame is None:
             changes = kind if isinstance(kind, nodes.Upsert) else None
             alone = replace(step, operations=(join,))
-            beside = [s for s in _beside(step, join) if s.name in self.inside.read]
-            outputs = ((step.name, columns), *((s.name, of_stream(s)) for s in beside))
+            side_outputs = [s for s in _beside(step, join) if s.name in self.inside.read]
+            outputs = ((step.name, columns), *((s.name, of_stream(s)) for s in side_outputs))
             if isinstance(join.matching, Connected) and join.matching.everywhere:
                 rules = gathered(right.frame)
                 of_rules = OperatedRuled(alone, outputs, changes, timed, self.inside, rules)
@@ -132,7 +132,7 @@ class Building:
                 work = OperatedJoin(alone, outputs, changes, timed, self.inside)
                 sides = (left.frame, left.columns), (right.frame, right.columns)
                 frames = work.over(dealt(join, sides, self.inside))
-            for stream in beside:
+            for stream in side_outputs:
                 self._put(stream, frames[stream.name], of_stream(stream))
             frame = frames[step.name]
         return Rows(frame, columns, kind)
@@ -177,15 +177,15 @@ class Building:
         """Return the rows that headrace's operator makes in the executors."""
         alone = replace(step, operations=(operation,))
         outputs = [(step.name, columns)]
-        beside = [s for s in _beside(step, operation) if s.name in self.inside.read]
-        outputs += [(stream.name, of_stream(stream)) for stream in beside]
+        side_outputs = [s for s in _beside(step, operation) if s.name in self.inside.read]
+        outputs += [(stream.name, of_stream(stream)) for stream in side_outputs]
         frame, changes, in_time = rows.frame, None, False
         if isinstance(operation, nodes.Keyed):
             changes = kind if isinstance(kind, nodes.Upsert) else None
             in_time = EVENT_TIME in rows.columns
             frame = _dealt(rows, operation.key, self.inside)
         frames = Operated(alone, tuple(outputs), changes, in_time, self.inside).over(frame)
-        for stream in beside:
+        for stream in side_outputs:
             self._put(stream, frames[stream.name], of_stream(stream))
         return frames[step.name]
 

@@ -60,18 +60,18 @@ class Java:
 
 def java_home(environment: Mapping[str, str] = os.environ) -> Path:
     """Find the JAVA_HOME for Spark. Raises SparkUnavailable."""
-    passed = []
+    rejected = []
     for where, path in _candidates(environment):
         java = looked_at(path)
         if java is not None and java.version >= WANTED:
             return java.home
-        passed.append(f"{where} is {f'Java {java.version}' if java else 'no Java that starts'}")
+        rejected.append(f"{where} is {f'Java {java.version}' if java else 'no Java that starts'}")
     carried = _carried()
     if carried is not None:
         return carried.home
-    told = ", ".join(passed) or "JAVA_HOME is not set, and no java is in PATH"
+    found = ", ".join(rejected) or "JAVA_HOME is not set, and no java is in PATH"
     hint = f"{INSTALL}, Java as well; or let JAVA_HOME name a newer one"
-    raise NoSpark(f"Spark wants Java {WANTED} or newer, but {told}", hint)
+    raise NoSpark(f"Spark wants Java {WANTED} or newer, but {found}", hint)
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -91,10 +91,10 @@ def looked_at(path: Path) -> Java | None:
         return None
     release = path.parent.parent / "release"
     with suppress(OSError, UnicodeDecodeError):
-        told = dict(_RELEASE.findall(release.read_text("utf-8")))
-        if "JAVA_VERSION" in told:
-            modules = told.get("MODULES", "").split()
-            return Java(path, major(told["JAVA_VERSION"]), not modules or MODULE in modules)
+        fields = dict(_RELEASE.findall(release.read_text("utf-8")))
+        if "JAVA_VERSION" in fields:
+            modules = fields.get("MODULES", "").split()
+            return Java(path, major(fields["JAVA_VERSION"]), not modules or MODULE in modules)
     version = _said_by(path)
     return Java(path, version, whole=True) if version else None
 
@@ -140,10 +140,10 @@ def _wrapped(java: Path) -> Path:
             _write(home, script)
         if _starts(home):
             return home
-    passing = Path(tempfile.mkdtemp(prefix="headrace-java-"))
-    atexit.register(shutil.rmtree, passing, ignore_errors=True)
-    _fill(passing, script)
-    return passing
+    temporary = Path(tempfile.mkdtemp(prefix="headrace-java-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    _fill(temporary, script)
+    return temporary
 
 
 def _cache() -> Path:

@@ -169,8 +169,8 @@ def _change(changes: Mapping[str, str | None]) -> None:
 
 def _not_started(master: str, error: Exception, lines: Sequence[str]) -> NoSpark:
     """Say why Spark did not start: by Java's last error line, or the exception's first line."""
-    told = [line for line in lines if "rror" in line or "xception" in line] or list(lines)[-1:]
+    errors = [line for line in lines if "rror" in line or "xception" in line] or list(lines)[-1:]
     first = str(getattr(error, "java_exception", "") or error).strip().splitlines()
-    why = (told or first or [type(error).__name__])[0].strip()
+    why = (errors or first or [type(error).__name__])[0].strip()
     message = f"Spark did not start with --master {master}: {_THROWN.sub('', why)}"
     return NoSpark(message, SHOW_LOG, exit_status=1)

@@ -43,8 +43,8 @@ def shipped(context: SparkContext, plan: nodes.Plan, folder: Path) -> Iterator[N
 
 def user_files(plan: nodes.Plan, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the Python files that the plan names, and all modules in their folders."""
-    for beside in {(folder / file).resolve().parent for file in _named(plan)}:
-        yield from _modules(beside, os.path.relpath(os.path.abspath(beside), "/"))
+    for parent in {(folder / file).resolve().parent for file in _named(plan)}:
+        yield from _modules(parent, os.path.relpath(os.path.abspath(parent), "/"))
     for file in _named(plan):
         path = Path(os.path.abspath(folder / file))
         yield str(path.relative_to("/")), path

@@ -34,9 +34,9 @@ _TAIL = re.compile(r"most recent failure: (?:Lost task \S+ in stage \S+ \([^)]*\
 
 def trouble(error: BaseException) -> Failure:
     """Convert an exception of a running batch into a failure."""
-    if (told := failure_in(error)) is not None:
+    if (failed := failure_in(error)) is not None:
         # headrace's code is complete here: a missing module is missing on the worker.
-        return (_of_worker(told.message) if told.defect else None) or told
+        return (_of_worker(failed.message) if failed.defect else None) or failed
     if not _is_of_spark(error):
         return failure(error, SPARK)
     return _of_worker(str(error)) or _of_spark(error)

@@ -12,7 +12,7 @@ from headrace.core.blame import blamed
 from headrace.core.contracts import ConnectorError, Piece
 from headrace.core.spark.reading import Found, is_scanned
 
-STAYS = "files stay as they are while they are read: write new ones beside them"
+STAYS = "files must not change while they are read: add new files instead"
 
 
 def check_unchanged(read: Mapping[str, Found]) -> None:

@@ -1,4 +1,4 @@
-"""What a batch cannot do is refused with its place and the line to add, before Spark is started."""
+"""Batches reject what they cannot do, with its position and a hint, before Spark is started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ sinks:
 WATCHED = f"files: {{path: in/*, watch: 10s}}, {LINES}"
 TOPIC = f"kafka: {{brokers: 'localhost:9092', topic: bids}}, {LINES}"
 BOUNDED = f"files: {{path: in/*}}, {LINES}"
-NO_END = 'source "s": it has no end, and --batch reads all there is'
+NO_END = 'source "s": it has no end, but --batch reads to the end'
 TWICE = 'source "s": --batch cannot read stdin: it cannot be read twice'
 COUNT = "key: id, aggregate: {n: count(*)}"
 
@@ -34,7 +34,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(headrace: Headrace, folder: Path, source: str, step: str) -> str:
-    """What is said of a pipeline that is refused."""
+    """Return the message for a rejected pipeline."""
     text = TEXT.replace("SOURCE", source).replace("STEP", step)
     (folder / "p.yaml").write_text(text, "utf-8")
     ran = headrace("run", "p.yaml", "--batch", "--quiet")

@@ -37,7 +37,7 @@ from tests.runtime.running import job_of
 
 
 class Gate:
-    """Savepoints that are written when somebody lets them."""
+    """Savepoints that are written when a test releases them."""
 
     def __init__(self) -> None:
         self.writing = threading.Semaphore(0)
@@ -373,7 +373,7 @@ def unused(folder: Path, tell: Callable[[News], None]) -> Control:
 
 
 def ended_so(folder: Path, outcome: Outcome) -> tuple[Operation, Operation]:
-    """What becomes of a savepoint and a stop when the job ends like that."""
+    """Return the ends of a savepoint and a stop when the job ends like that."""
     control = unused(folder, lambda said: None)
     saving = control.operations.savepoint("running", NOW)
     stop = control.operations.stop("running", NOW, saves=False, drain=False)

@@ -156,7 +156,7 @@ def kill_often(folder: Path, seed: int, times: int, *, tell: bool = False) -> Ki
 
 def resumed(said: str) -> int | None:
     """From which checkpoint a run says that it goes on."""
-    found = re.search(r"^goes on from checkpoint (\d+) of", said, re.MULTILINE)
+    found = re.search(r"^resumed from checkpoint (\d+) of", said, re.MULTILINE)
     return int(found[1]) if found else None
 
 

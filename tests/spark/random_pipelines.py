@@ -157,7 +157,7 @@ def _keyed() -> st.SearchStrategy[list[str]]:
 
 
 def _behind(clauses: str) -> tuple[str, ...]:
-    """What can come behind such a step."""
+    """Return the clauses that can follow such a step."""
     if "aggregate" not in clauses or " n:" not in clauses.replace("{n:", " n:"):
         return ()
     if "window: {" not in clauses or "lateness" in clauses or "trigger" in clauses:
@@ -171,7 +171,7 @@ ROWS = st.lists(pipelines.ROWS, min_size=1, max_size=3)
 
 
 def held(spark: SparkSession, chains: Chains, inputs: dict[str, list[Any]]) -> Iterator[str]:
-    """What is wrong with the chains over these rows, by source and split."""
+    """Return the differences of the chains over these rows, by source and split."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
         (root / "p.yaml").write_text(chains.text(), "utf-8")
@@ -200,7 +200,7 @@ def _found(folder: Path, names: tuple[str, ...]) -> Counter[Values]:
 
 
 def hold(spark: SparkSession, count: int, seed: int = 0) -> list[str]:
-    """Hold so many pipelines, and say what is wrong."""
+    """Compare this number of pipelines, and print the differences."""
     wrong: list[str] = []
 
     @hypothesis.seed(seed)

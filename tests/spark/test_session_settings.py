@@ -1,4 +1,4 @@
-"""What Spark is told, and where it is."""
+"""Settings of a Spark session, and its master."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def test_what_is_no_setting_of_spark_is_refused(argument: str) -> None:
 
 @pytest.mark.parametrize("key", ["spark.master", "spark.remote"])
 def test_the_master_is_named_in_one_place(key: str) -> None:
-    with pytest.raises(NoSpark, match="--master says where Spark is"):
+    with pytest.raises(NoSpark, match="use --master to say where Spark is"):
         settings("p", "local", {key: "local"})
 
 
 def test_the_driver_is_where_headrace_is() -> None:
-    with pytest.raises(NoSpark, match="the driver is headrace itself"):
+    with pytest.raises(NoSpark, match="the driver is always headrace's own process"):
         settings("p", "yarn", {"spark.submit.deployMode": "cluster"})
 
 

@@ -1,4 +1,4 @@
-"""What a batch writes is seen all at once, or not at all."""
+"""The output of a batch becomes visible all at once, or not at all."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_part_that_another_machine_has_is_missed_before_anything_is_seen(
     batches.parts()[0].unlink()
     with pytest.raises(ConnectorError, match="on another machine") as refused:
         batches.run(out())
-    assert "as one that they share; --fresh begins anew" in refused.value.hint
+    assert "as one that they share; --fresh starts from scratch" in refused.value.hint
     assert all(part.name.startswith(".") for part in batches.parts())
 
 

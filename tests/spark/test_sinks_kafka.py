@@ -54,7 +54,7 @@ class Written:
         return f"{SOURCE}{steps}sinks:\n  topic: {{from: {rows}, kafka: {kafka}}}\n"
 
     def seen(self) -> Counter[int]:
-        """How often each number is there, once no transaction is open."""
+        """Count how often each number occurs, once no transaction is open."""
         values = (json.loads(value or b"") for value in self.topics.values(self.topic))
         return Counter(value["id"] for value in values)
 

@@ -58,7 +58,7 @@ def test_a_source_that_cannot_be_read_whole_is_refused_at_its_connector(
 ) -> None:
     err = refused(headrace, tmp_path, source, "where: id > 1")
     assert f"p.yaml:3:7: {said}" in err
-    assert f"^ {add}" in err or f"^ put it into a file, and {add}" in err
+    assert f"^ {add}" in err or f"^ save it as a file, and {add}" in err
 
 
 @pytest.mark.parametrize(
@@ -67,25 +67,25 @@ def test_a_source_that_cannot_be_read_whole_is_refused_at_its_connector(
         (
             f"{COUNT}, window: {{tumble: 1m, time: processing}}",
             "window:",
-            "a window of processing time",
+            "--batch has no windows of processing time",
             "leave out time: processing",
         ),
         (
             f"{COUNT}, window: {{tumble: 1m, trigger: {{count: 2}}, accumulate: false}}",
             "window:",
-            "windows that fire early without their earlier rows",
+            "--batch has no early firings without accumulated rows",
             "leave out accumulate: false",
         ),
         (
             f"{COUNT}, ttl: {{after: 1h, time: processing}}",
             "ttl:",
-            "a ttl of processing time",
+            "--batch has no ttl by processing time",
             "leave out time: processing",
         ),
         (
             "dedup: {key: id, ttl: 1h, time: processing}",
             "dedup:",
-            "a ttl of processing time",
+            "--batch has no ttl by processing time",
             "leave out time: processing",
         ),
     ],

@@ -33,7 +33,7 @@ def stopped(tmp_path: Path) -> Path:
     process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     _, err = ended(process)
-    assert (process.returncode, "resumed from checkpoint" in err) == (0, True)
+    assert (process.returncode, "resumes from checkpoint" in err) == (0, True)
     return tmp_path
 
 

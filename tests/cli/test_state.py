@@ -97,9 +97,8 @@ def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: str)
     store.prepare()
     store.commit(newest + 1, {n: s for n, s in old.items() if n not in ("job", "number", "format")})
     ran = headrace("state", "show", "test", "step")
-    assert ran.err == (
-        "step is shown as it is stored: it was written by a version that did not say how to read it\n"
-    )
+    why = "it was written by a version that did not say how to read it"
+    assert ran.err == f"step is shown as it is stored: {why}\n"
     assert "__k0" in ran.out
 
 
@@ -112,7 +111,7 @@ def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: str)
             ["show", "test", "stpe"],
             ' of test has no state of "stpe"\n      did you mean "step"?',
         ),
-        (["show", "test", "rows"], " of test keeps step"),
+        (["show", "test", "rows"], " of test has the state of step"),
         (["show", "test", "step", "--key", "a"], "step: wanted shop and odd of its key as well"),
         (["show", "test", "step", "--key", "odd=x,shop=a"], 'step: odd: wanted bigint, got "x"'),
         (["show", "test", "step", "--limit", "0"], 'wanted a whole number from 1 on, got "0"'),

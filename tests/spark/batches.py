@@ -59,7 +59,7 @@ class Output:
     rows: dict[str, Counter[Row]]
     """Of changes those that are left."""
     lines: dict[str, list[bytes]]
-    """The very lines of JSON, sorted; neither of changelogs nor of dead letters, which contain a time."""
+    """The exact lines of JSON, sorted; neither changelogs nor dead letters, which have a time."""
 
     @classmethod
     def taken(cls, site: Path, changes: Mapping[str, tuple[str, ...]]) -> Output:

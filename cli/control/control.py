@@ -8,7 +8,7 @@ checkpoint while the process still holds the job's home.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,6 +16,7 @@ from headrace.cli.control import sockets
 from headrace.cli.control.figures import EVERY_S, Figures, now
 from headrace.cli.control.operations import Operation, Operations, Trouble
 from headrace.cli.control.plans import Plans, changes
+from headrace.cli.control.routes import Route
 from headrace.cli.control.saving import GivenUp, Saving
 from headrace.cli.control.server import serve
 from headrace.core.asked import Refused
@@ -45,6 +46,8 @@ class Control:
     tell: Callable[[News], None] = lambda news: None
     failed: Callable[[BaseException], None] = lambda error: None
     """Called with an exception that is a bug in headrace."""
+    routes: Callable[[Control], Sequence[Route]] = lambda control: ()
+    """The routes to serve."""
     operations: Operations = field(default_factory=Operations)
     _job: Job | None = None
     _doing: set[asyncio.Task[None]] = field(default_factory=set)
@@ -62,13 +65,11 @@ class Control:
 
     async def watch(self, job: Job) -> None:
         """Serve until cancelled. A job without a socket runs all the same."""
-        from headrace.cli.control.api import routes
-
         self._job = job
         self.saving.bench = job.surroundings.archive or job.surroundings.bench
         try:
             with sockets.listening(self.folder) as listener:
-                async with serve(routes(self), listener, self.failed):
+                async with serve(self.routes(self), listener, self.failed):
                     await self._sample()
         except OSError as error:
             why = error.strerror or str(error)

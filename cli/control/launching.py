@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headrace.cli.control.api import routes
 from headrace.cli.control.control import Control
 from headrace.cli.control.figures import Figures
 from headrace.cli.control.plans import Plans
@@ -30,7 +31,7 @@ def controlled(
 ) -> Launch:
     """Add the control of the job to its launch."""
     saving = Saving(partial(_export, home, figures.about.version))
-    control = Control(home.folder, figures, Plans(loaded), saving, tell, _failed)
+    control = Control(home.folder, figures, Plans(loaded), saving, tell, _failed, routes)
     return replace(how, watchers=(*how.watchers, control.watch), over=control.over)
 
 

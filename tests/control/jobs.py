@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from headrace.cli.control.api import routes
 from headrace.cli.control.client import Client, NotThere
 from headrace.cli.control.control import Control
 from headrace.cli.control.figures import About, Figures
@@ -181,7 +182,7 @@ def running(
 
     defects: list[BaseException] = []
     control = Control(
-        home.folder, figures, Plans(loaded), Saving(export(home)), tell, defects.append
+        home.folder, figures, Plans(loaded), Saving(export(home)), tell, defects.append, routes
     )
     job = Running(home, memory, control, news=news, defects=defects)
 

@@ -181,7 +181,7 @@ class TextReport:
 
 
 FRESH = "--fresh starts from scratch"
-BACK_AGAIN = "the same command would go back to the savepoint again: next, omit --from-savepoint"
+BACK_AGAIN = "the same command goes back to the savepoint: leave out --from-savepoint next time"
 SAME_COMMAND = "the same command"
 WITHOUT = "the command without --from-savepoint"
 

@@ -99,54 +99,54 @@ class Batch:
                 self._report.problem(problem)
             return 2
         try:
-            with batch_home(self._home, str(self._plan.name), now()) as kept:
-                status = self._run(kept, master, conf, signals)
+            with batch_home(self._home, str(self._plan.name), now()) as log:
+                status = self._run(log, master, conf, signals)
                 if status == 0:
-                    kept.over()
+                    log.over()
             return status
         except SnapshotError as error:
             return self._refused(refusal(error), error.hint, error.exit_status)
 
     def _run(
-        self, kept: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
+        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
     ) -> int:
         self._report.start(self._plan)
         with signals.heard(self._ask, _end), self._report.showing(), self._watched():
-            ended = self._ended(kept, master, conf, signals)
+            ended = self._ended(log, master, conf, signals)
         # Recorded output must be committed, whatever happens.
-        return self._status(ended, is_decided=kept.recorded() is not None)
+        return self._status(ended, is_decided=log.recorded() is not None)
 
     def _ended(
-        self, kept: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
+        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
     ) -> Ended:
-        inside = inside_of(self._checked, self._plan, kept.job)
+        context = inside_of(self._checked, self._plan, log.job)
         try:
-            before = completed(self._plan, inside, kept, self._tell, fresh=self._fresh)
+            before = completed(self._plan, context, log, self._tell, fresh=self._fresh)
             if before is not None:
                 return before
             with session(str(self._plan.name), master, parsed(conf)) as spark:
                 # pyspark installs a handler of SIGINT as well.
                 signals.renew()
-                return None if self._stopping.asked else self._at_work(spark, inside, kept)
+                return None if self._stopping.asked else self._at_work(spark, context, log)
         except Exception as error:
             return error
 
-    def _at_work(self, spark: SparkSession, inside: Inside, kept: BatchHome) -> Ended:
+    def _at_work(self, spark: SparkSession, context: Inside, log: BatchHome) -> Ended:
         try:
-            return self._done(spark, inside, kept)
+            return self._done(spark, context, log)
         except (ConnectorError, SnapshotError, UserCodeError):
             raise
         except Exception as error:
             # Exceptions of pyspark request their text from Java, so it is read while Java runs.
             return trouble(error)
 
-    def _done(self, spark: SparkSession, inside: Inside, kept: BatchHome) -> BatchDone:
-        context = spark.sparkContext
-        self._stages = Stages(context)
-        local = is_local(str(context.master))
-        sent = nullcontext() if local else shipped(context, self._plan, self._folder)
-        with sent, self._stopping.heard(context):
-            outcome = run_batch(spark, self._plan, inside, self._tell, kept)
+    def _done(self, spark: SparkSession, context: Inside, log: BatchHome) -> BatchDone:
+        spark_context = spark.sparkContext
+        self._stages = Stages(spark_context)
+        local = is_local(str(spark_context.master))
+        sent = nullcontext() if local else shipped(spark_context, self._plan, self._folder)
+        with sent, self._stopping.heard(spark_context):
+            outcome = run_batch(spark, self._plan, context, self._tell, log)
         return BatchDone(self._passed_s, outcome.read, outcome.rows)
 
     def _status(self, ended: Ended, *, is_decided: bool) -> int:

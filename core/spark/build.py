@@ -50,7 +50,7 @@ class Building:
 
     spark: SparkSession
     plan: nodes.Plan
-    inside: Inside
+    context: Inside
     found: Mapping[str, Found]
     """The input of each source, by name."""
     streams: dict[str, Rows] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Building:
         return {sink.name: self.streams[sink.input].frame for sink in sinks}
 
     def _source(self, source: nodes.Source) -> None:
-        frames = read(self.spark, source, self.found[source.name], self.inside)
+        frames = read(self.spark, source, self.found[source.name], self.context)
         costly = not all(map(is_scanned, self.found[source.name].pieces))
         for stream in source.outputs:
             if stream.name in frames:
@@ -122,16 +122,16 @@ class Building:
         if frame is None:
             changes = kind if isinstance(kind, nodes.Upsert) else None
             alone = replace(step, operations=(join,))
-            side_outputs = [s for s in _beside(step, join) if s.name in self.inside.read]
+            side_outputs = [s for s in _beside(step, join) if s.name in self.context.read]
             outputs = ((step.name, columns), *((s.name, of_stream(s)) for s in side_outputs))
             if isinstance(join.matching, Connected) and join.matching.everywhere:
                 rules = gathered(right.frame)
-                of_rules = OperatedRuled(alone, outputs, changes, timed, self.inside, rules)
-                frames = of_rules.over(somewhere(_dealt(left, join.left.key, self.inside)))
+                of_rules = OperatedRuled(alone, outputs, changes, timed, self.context, rules)
+                frames = of_rules.over(somewhere(_dealt(left, join.left.key, self.context)))
             else:
-                work = OperatedJoin(alone, outputs, changes, timed, self.inside)
+                work = OperatedJoin(alone, outputs, changes, timed, self.context)
                 sides = (left.frame, left.columns), (right.frame, right.columns)
-                frames = work.over(dealt(join, sides, self.inside))
+                frames = work.over(dealt(join, sides, self.context))
             for stream in side_outputs:
                 self._put(stream, frames[stream.name], of_stream(stream))
             frame = frames[step.name]
@@ -157,11 +157,11 @@ class Building:
     ) -> DataFrame:
         """Return the rows of a lookup; missed and failed rows go to their own streams."""
         asides = [s for s in step.outputs if s.name in (step.on_error, lookup.missed)]
-        wanted = [stream for stream in asides if stream.name in self.inside.read]
+        wanted = [stream for stream in asides if stream.name in self.context.read]
         of = {s.name: rows.columns if s.name == lookup.missed else of_stream(s) for s in wanted}
         alone = replace(step, operations=(lookup,))
         outputs = ((step.name, columns), *of.items())
-        frames = OperatedLookup(alone, lookup, outputs, self.inside).over(rows.frame)
+        frames = OperatedLookup(alone, lookup, outputs, self.context).over(rows.frame)
         for stream in wanted:
             self._put(stream, frames[stream.name], of[stream.name])
         return frames[step.name]
@@ -177,25 +177,25 @@ class Building:
         """Return the rows that headrace's operator makes in the executors."""
         alone = replace(step, operations=(operation,))
         outputs = [(step.name, columns)]
-        side_outputs = [s for s in _beside(step, operation) if s.name in self.inside.read]
+        side_outputs = [s for s in _beside(step, operation) if s.name in self.context.read]
         outputs += [(stream.name, of_stream(stream)) for stream in side_outputs]
         frame, changes, in_time = rows.frame, None, False
         if isinstance(operation, nodes.Keyed):
             changes = kind if isinstance(kind, nodes.Upsert) else None
             in_time = EVENT_TIME in rows.columns
-            frame = _dealt(rows, operation.key, self.inside)
-        frames = Operated(alone, tuple(outputs), changes, in_time, self.inside).over(frame)
+            frame = _dealt(rows, operation.key, self.context)
+        frames = Operated(alone, tuple(outputs), changes, in_time, self.context).over(frame)
         for stream in side_outputs:
             self._put(stream, frames[stream.name], of_stream(stream))
         return frames[step.name]
 
     def _routed(self, step: nodes.Step, route: nodes.Route, rows: Rows) -> None:
-        wanted = [stream for stream in step.outputs if stream.name in self.inside.read]
+        wanted = [stream for stream in step.outputs if stream.name in self.context.read]
         frames = attempted(lambda: routed(rows.frame, route, step.outputs))
         if frames is None:
             outputs = tuple((stream.name, rows.columns) for stream in wanted)
             alone = replace(step, operations=(route,))
-            frames = Operated(alone, outputs, None, False, self.inside).over(rows.frame)
+            frames = Operated(alone, outputs, None, False, self.context).over(rows.frame)
         elif rows.costly and len(wanted) > 1:
             rows = _made_once(rows)
             frames = routed(rows.frame, route, step.outputs) or frames
@@ -226,8 +226,8 @@ def _native(operation: nodes.Operation, rows: Rows, wanted: Columns) -> DataFram
     return attempted(lambda: row_by_row(rows.frame, operation, rows.columns, wanted))
 
 
-def _dealt(rows: Rows, key: tuple[nodes.Computed, ...], inside: Inside) -> DataFrame:
+def _dealt(rows: Rows, key: tuple[nodes.Computed, ...], context: Inside) -> DataFrame:
     """Put the rows of a key into one partition, sorted as a stream would deliver them."""
-    frame = grouped(rows.frame, rows.columns, key, inside)
+    frame = grouped(rows.frame, rows.columns, key, context)
     order = [name for name in (EVENT_TIME, ORDER) if name in rows.columns]
     return frame.sortWithinPartitions(*map(quoted, order)) if order else frame

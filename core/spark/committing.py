@@ -115,10 +115,10 @@ class Written:
     rows: int = 0
 
 
-async def commit(ends: Ends, kept: Kept, written: Mapping[str, Written]) -> None:
+async def commit(ends: Ends, log: Kept, written: Mapping[str, Written]) -> None:
     """Commit all output, or none of it if the first commit is rejected for good."""
     faults.point("batch.prepared")
-    kept.record(_document(written))
+    log.record(_document(written))
     faults.point("batch.recorded")
     count = 0
     try:
@@ -127,17 +127,17 @@ async def commit(ends: Ends, kept: Kept, written: Mapping[str, Written]) -> None
             faults.point("batch.committed")
     except ConnectorError as error:
         if not count and (error.final or error.exit_status != 1):
-            kept.revoke()
+            log.revoke()
         raise
-    await end(ends, kept)
+    await end(ends, log)
 
 
-async def end(ends: Ends, kept: Kept) -> None:
+async def end(ends: Ends, log: Kept) -> None:
     """Mark the batch as committed, and remove leftovers."""
-    kept.finish()
+    log.finish()
     faults.point("batch.finished")
     await sweep(ends)
-    kept.forget()
+    log.forget()
     faults.point("batch.forgotten")
 
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def explained(spark: SparkSession, plan: nodes.Plan, inside: Inside) -> dict[str, str]:
+def explained(spark: SparkSession, plan: nodes.Plan, context: Inside) -> dict[str, str]:
     """Return Spark's physical plan of the rows of each sink. Raises ConnectorError.
 
     Sources are inspected but not read: how a file is read depends on its format.
     """
     plan = of_batch(plan)
-    to_read = asyncio.run(found(spark, plan, inside, counts(spark)))
-    rows = Building(spark, plan, inside, to_read).build()
+    to_read = asyncio.run(found(spark, plan, context, counts(spark)))
+    rows = Building(spark, plan, context, to_read).build()
     return {name: _said(spark, frame) for name, frame in rows.items()}
 
 

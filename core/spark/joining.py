@@ -138,7 +138,7 @@ class OperatedJoin(Operated):
 def dealt(
     join: nodes.Join,
     sides: tuple[tuple[DataFrame, Columns], tuple[DataFrame, Columns]],
-    inside: Inside,
+    context: Inside,
 ) -> DataFrame:
     """Put both sides into one frame, partitioned by key and sorted by event time."""
     everywhere = isinstance(join.matching, Everywhere)
@@ -151,7 +151,7 @@ def dealt(
     ]
     packed = []
     for at, ((rows, columns), key) in enumerate(zip(sides, keys, strict=True)):
-        grouped = _hashed(rows, key) if plain else numbered(rows, columns, key, inside)
+        grouped = _hashed(rows, key) if plain else numbered(rows, columns, key, context)
         row = f"named_struct({', '.join(f'{_text(n)}, {quoted(n)}' for n in columns)})"
         values = [f"cast(null as {struct})" for struct in structs]
         values[at] = f"cast({row} as {structs[at]})"

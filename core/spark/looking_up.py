@@ -28,7 +28,7 @@ class OperatedLookup:
     step: nodes.Step
     lookup: nodes.Lookup
     outputs: tuple[tuple[str, Columns], ...]
-    inside: Inside
+    context: Inside
 
     def over(self, rows: DataFrame) -> dict[str, DataFrame]:
         """Return the output streams of these rows, by name."""
@@ -40,12 +40,12 @@ class OperatedLookup:
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         """Look up the rows of a partition (a `PartitionFunction`)."""
         numbers = {name: at for at, (name, _) in enumerate(self.outputs)}
-        with self.inside.setting() as setting, self.inside.surroundings() as surroundings:
-            compiled = compile_steps((self.step,), setting, Seat(0, 1, self.inside.key_groups))
+        with self.context.setting() as setting, self.context.surroundings() as surroundings:
+            compiled = compile_steps((self.step,), setting, Seat(0, 1, self.context.key_groups))
             stage = compiled.lookup
             assert stage is not None, self.step.name
             with blamed(self.step.name), asyncio.Runner() as runner:
-                asked = Asked(self.lookup, self.inside.table(self.lookup, surroundings))
+                asked = Asked(self.lookup, self.context.table(self.lookup, surroundings))
                 try:
                     runner.run(asked.table.check())
                     for frame in frames:

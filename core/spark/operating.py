@@ -44,7 +44,7 @@ class Operated:
     """The key by which output rows replace each other; None if they do not."""
     in_time: bool
     """Whether rows arrive in the order of their event time."""
-    inside: Inside
+    context: Inside
 
     def over(self, rows: DataFrame) -> dict[str, DataFrame]:
         """Return the output streams of rows that are partitioned and sorted as needed."""
@@ -55,7 +55,7 @@ class Operated:
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         """Process the rows of a partition (a `PartitionFunction`)."""
-        with self.inside.setting() as setting:
+        with self.context.setting() as setting:
             compiled = compile_steps((self.step,), setting, self._seat(partition))
             assert compiled.chain is not None
             try:
@@ -65,7 +65,7 @@ class Operated:
 
     def _seat(self, partition: int) -> Seat:
         """Return the operator's subtask slice: a partition runs as a single subtask."""
-        return Seat(0, 1, self.inside.key_groups)
+        return Seat(0, 1, self.context.key_groups)
 
     def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
         for frame in frames:
@@ -124,7 +124,7 @@ class _Last:
 
 
 def grouped(
-    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], inside: Inside
+    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], context: Inside
 ) -> DataFrame:
     """Partition the rows by key."""
     if not key:
@@ -134,14 +134,14 @@ def grouped(
         dealt = attempted(lambda: rows.repartition(*map(normal, texts, key)))
         if dealt is not None:
             return dealt
-    return numbered(rows, columns, key, inside).repartition(GROUP).drop(GROUP)
+    return numbered(rows, columns, key, context).repartition(GROUP).drop(GROUP)
 
 
 def numbered(
-    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], inside: Inside
+    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], context: Inside
 ) -> DataFrame:
     """Add the key group of each row."""
-    work = _Grouping(key, inside.key_groups)
+    work = _Grouping(key, context.key_groups)
     (rows,) = staged(rows, "key", work, [{**columns, GROUP: INT}])
     return rows
 

@@ -42,16 +42,16 @@ class Found:
 
 
 async def found(
-    spark: SparkSession, plan: nodes.Plan, inside: Inside, counts: Counts
+    spark: SparkSession, plan: nodes.Plan, context: Inside, counts: Counts
 ) -> dict[str, Found]:
     """Find the current input of each source. Raises ConnectorError."""
     sources = [part for part in plan if isinstance(part, nodes.Source)]
     now_us, many = time.time_ns() // 1000, spark.sparkContext.defaultParallelism
     there = {}
-    with inside.surroundings() as surroundings:
+    with context.surroundings() as surroundings:
         for number, source in enumerate(sources):
             with blamed(source.name):
-                pieces = await inside.pieces(source, surroundings).pieces(many)
+                pieces = await context.pieces(source, surroundings).pieces(many)
             there[source.name] = Found(number, tuple(_numbered(pieces)), counts, now_us)
     return there
 
@@ -65,18 +65,18 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def read(
-    spark: SparkSession, source: nodes.Source, there: Found, inside: Inside
+    spark: SparkSession, source: nodes.Source, there: Found, context: Inside
 ) -> dict[str, DataFrame]:
     """Return the streams of a source that have a reader, by name."""
-    wanted = {s.name: _columns(source, s) for s in source.outputs if s.name in inside.read}
+    wanted = {s.name: _columns(source, s) for s in source.outputs if s.name in context.read}
     by_spark = OF_SPARK not in source.schema
     files = [piece for piece in there.pieces if by_spark and is_scanned(piece)]
     others = [piece for piece in there.pieces if not (by_spark and is_scanned(piece))]
     if not files:
-        return _read(spark, source, there, others, wanted, inside)
+        return _read(spark, source, there, others, wanted, context)
     there.counts.add(source.name, -1, Read(sum(f.parquet.rows for f in files if f.parquet), 0))
     empty = {name: spark.createDataFrame([], ddl(columns)) for name, columns in wanted.items()}
-    streams = _read(spark, source, there, others, wanted, inside) if others else empty
+    streams = _read(spark, source, there, others, wanted, context) if others else empty
     if source.name in wanted:
         frame = scanned(spark, source, there.number, files, wanted[source.name])
         streams[source.name] = frame.union(streams[source.name]) if others else frame
@@ -103,10 +103,10 @@ def _read(
     there: Found,
     pieces: Sequence[Piece],
     wanted: dict[str, Columns],
-    inside: Inside,
+    context: Inside,
 ) -> dict[str, DataFrame]:
     groups = dealt(pieces, spark.sparkContext.defaultParallelism)
-    work = _Reading(source, replace(there, pieces=()), tuple(groups), inside, tuple(wanted))
+    work = _Reading(source, replace(there, pieces=()), tuple(groups), context, tuple(wanted))
     numbers = spark.range(0, len(groups), 1, max(len(groups), 1))
     frames = staged(numbers, source.name, work, list(wanted.values()))
     return dict(zip(wanted, frames, strict=True))
@@ -119,15 +119,15 @@ class _Reading:
     source: nodes.Source
     there: Found
     groups: tuple[tuple[Piece, ...], ...]
-    inside: Inside
+    context: Inside
     wanted: tuple[str, ...]
 
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         """Read the rows of the splits, and their bad records."""
-        with self.inside.surroundings() as surroundings:
-            reader = self.inside.pieces(self.source, surroundings)
+        with self.context.surroundings() as surroundings:
+            reader = self.context.pieces(self.source, surroundings)
             for frame in frames:
                 for group in frame["id"]:
                     rows = bad = 0

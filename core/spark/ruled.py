@@ -31,7 +31,7 @@ class OperatedRuled(Operated):
 
     def _seat(self, partition: int) -> Seat:
         # Exactly one partition reports the rules that failed.
-        groups = self.inside.key_groups
+        groups = self.context.key_groups
         return Seat(min(partition, groups - 1), groups, groups)
 
     def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:

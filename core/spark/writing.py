@@ -47,12 +47,12 @@ class Writers:
 
 
 def write(
-    rows: DataFrame, sink: nodes.Sink, schema: Schema, inside: Inside, writers: Writers | None
+    rows: DataFrame, sink: nodes.Sink, schema: Schema, context: Inside, writers: Writers | None
 ) -> Written:
     """Write the rows in the executors; return when all output is prepared."""
     if writers is not None:
         rows = rows.coalesce(writers.beside)
-    (done,) = staged(rows, sink.name, _Writing(sink, schema, inside, writers), [HANDLES])
+    (done,) = staged(rows, sink.name, _Writing(sink, schema, context, writers), [HANDLES])
     said = done.collect()
     handles = tuple(orjson.loads(row.handle) for row in said if row.handle is not None)
     return Written(handles, sum(row.rows for row in said))
@@ -73,7 +73,7 @@ class _Writing:
 
     sink: nodes.Sink
     schema: Schema
-    inside: Inside
+    context: Inside
     writers: Writers | None
 
     def __call__(
@@ -96,8 +96,8 @@ class _Writing:
     @contextmanager
     def _writer(self, loop: Beside, number: int) -> Iterator[Writer]:
         """Open a writer; unprepared output is dropped at the end."""
-        with self.inside.surroundings() as surroundings:
-            opened = self.inside.sink(self.sink, self.schema, surroundings)
+        with self.context.surroundings() as surroundings:
+            opened = self.context.sink(self.sink, self.schema, surroundings)
             try:
                 writer = opened.writer(number)
                 try:

@@ -125,7 +125,7 @@ def test_a_job_is_saved_rescaled_and_stopped_by_others_and_no_row_is_lost(tmp_pa
     assert not list((tmp_path / ".headrace" / "counted").glob("control*"))
 
 
-def test_whoever_goes_away_ends_nothing_but_the_waiting(tmp_path: Path) -> None:
+def test_a_client_that_disconnects_ends_only_the_waiting(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(STUCK)
     (tmp_path / "stuck.py").write_text(FUNCTION)
     for name in ("begun", "release"):

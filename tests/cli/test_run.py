@@ -122,8 +122,8 @@ def test_an_input_that_matches_nothing_is_refused_with_2(headrace: Headrace) -> 
     assert (ran.status, ran.out) == (2, "")
     assert ran.err.startswith("p.yaml: orders: ")
     assert "in/*.jsonl" in ran.err
-    anew = headrace("run", "p.yaml", "--fresh")  # looks before it forgets anything
-    assert (anew.status, anew.err) == (2, ran.err)
+    fresh = headrace("run", "p.yaml", "--fresh")  # looks before it forgets anything
+    assert (fresh.status, fresh.err) == (2, ran.err)
     assert not Path("out").exists()
 
 

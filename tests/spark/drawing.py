@@ -160,9 +160,9 @@ class Drawing:
         anything = type or self.random.choice(TYPES)
         said, *parts = form.split("{")
         for part in parts:
-            name, _, behind = part.partition("}")
+            name, _, rest = part.partition("}")
             wanted = _NAMED.get(name) or anything
-            said += self.expression(wanted, depth - 1) + behind
+            said += self.expression(wanted, depth - 1) + rest
         return said
 
     def _written(self, row: Function, arguments: list[str]) -> str:

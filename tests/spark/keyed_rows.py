@@ -76,9 +76,9 @@ def _times(random: Random, count: int) -> list[int]:
     """Draw times near one; many are at or next to a window's bound, and some are equal."""
     about = random.choice([0, 0, 1_700_000_000_000_000, YEAR_1 + 10**12, YEAR_9999 - 10**12])
     spread = random.choice([1, 40, 40, 400])
-    beside = [0, 0, 0, 1, -1]
+    offsets = [0, 0, 0, 1, -1]
     return [
-        about + random.randint(-spread, spread) * QUARTER + random.choice(beside)
+        about + random.randint(-spread, spread) * QUARTER + random.choice(offsets)
         for _ in range(count)
     ]
 

@@ -2,7 +2,7 @@
 
 Some chains of steps read the same sources in one pipeline, for what takes long is a job of Spark,
 not its rows. A chain is rows of one source or two, steps without state, one with state, and perhaps
-one behind that.
+one after that.
 """
 
 from __future__ import annotations
@@ -133,14 +133,14 @@ def _chain(draw: st.DrawFn, chains: Chains, name: str) -> None:
         stream = f"{chains.add(f'{name}_r', stream, [ROUTE])}.{draw(st.sampled_from(ROUTES))}"
     clauses = draw(_keyed())
     stream = chains.add(f"{name}_keyed", stream, clauses)
-    if behind := _behind("\n".join(clauses)):
+    if following := _following("\n".join(clauses)):
         for at in range(draw(st.integers(0, 2))):
-            if at and "from:" in behind[0]:
+            if at and "from:" in following[0]:
                 break
-            clause = draw(st.sampled_from(behind))
+            clause = draw(st.sampled_from(following))
             stream = chains.add(f"{name}_b{at}", stream, [clause])
-            behind = _behind(clause) if "aggregate" in clause else ()
-            if not behind:
+            following = _following(clause) if "aggregate" in clause else ()
+            if not following:
                 break
     chains.ends.append(stream)
 
@@ -156,7 +156,7 @@ def _keyed() -> st.SearchStrategy[list[str]]:
     )
 
 
-def _behind(clauses: str) -> tuple[str, ...]:
+def _following(clauses: str) -> tuple[str, ...]:
     """Return the clauses that can follow such a step."""
     if "aggregate" not in clauses or " n:" not in clauses.replace("{n:", " n:"):
         return ()

@@ -37,14 +37,14 @@ class Doomed:
     home: BatchHome
     at: str
     """The call before or after which it dies: `record`, `finish` or `forget`."""
-    behind: bool
+    after_call: bool
 
     def __getattr__(self, name: str) -> object:
         does = getattr(self.home, name)
         return partial(self._last, does) if name == self.at else does
 
     def _last(self, does: Callable[..., None], *what: object) -> None:
-        if self.behind:
+        if self.after_call:
             does(*what)
         raise Killed
 
@@ -68,10 +68,10 @@ class Batches:
             home.over()
         return outcome
 
-    def die(self, text: str, at: str = "record", *, behind: bool) -> None:
+    def die(self, text: str, at: str = "record", *, after_call: bool) -> None:
         """Run it until it keeps that."""
         with self.home() as home:
-            doomed = cast("Kept", Doomed(home, at, behind))
+            doomed = cast("Kept", Doomed(home, at, after_call))
             try:
                 run_batch(self.spark, *self._plan(text), self.told.append, doomed)
             except Killed:

@@ -19,7 +19,7 @@ NUMBERS = range(2, 6)
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The same, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @home_option
 def jobs(as_json: bool, home: str) -> None:
     """List running jobs, and jobs that can be resumed.

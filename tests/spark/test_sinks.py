@@ -132,7 +132,7 @@ def test_a_batch_that_was_killed_at_its_end_is_not_run_again(
 
 def test_what_was_recorded_can_be_given_up(batches: Batches) -> None:
     batches.die(out(), after_call=True)
-    with pytest.raises(RefusedSnapshot, match='sink "out", and not committed') as refused:
+    with pytest.raises(RefusedSnapshot, match='sink "out" and not committed') as refused:
         batches.run(out().replace("out:", "else:"))
     assert refused.value.exit_status == 3
     assert batches.run(out(), fresh=True) is not None

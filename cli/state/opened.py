@@ -22,7 +22,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 def json_option(command: F) -> F:
     """Add `--json`, which prints the result for programs."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(
+        command
+    )
 
 
 def told(command: Callable[P, None]) -> Callable[P, None]:

@@ -1,1 +1,1 @@
-"""The command line: puts the parts together, prints, and nothing else."""
+"""The command line: assembles the parts of headrace and prints; it holds no other logic."""

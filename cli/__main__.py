@@ -1,4 +1,4 @@
-"""`python -m headrace.cli` is the command itself."""
+"""Entry point of `python -m headrace.cli`, the same as `headrace`."""
 
 from headrace.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`headrace completion`: the script by which a shell completes our commands; what it may ask."""
+"""`headrace completion`: the script by which a shell completes commands, and argument types."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-# The variable by which a shell asks.
+# The variable by which a shell requests completions.
 COMPLETE = "_HEADRACE_COMPLETE"
 
-# How far below the folder being typed pipelines are looked for, and how many are offered.
+# How many levels below the typed folder are searched for pipelines, and how many are offered.
 _DEPTH = 2
 _MOST = 200
 
@@ -33,14 +33,14 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 
 class PipelineFile(click.Path):
-    """The path of a pipeline; completes YAML files, also some in the folders below."""
+    """The path of a pipeline; completes YAML files, including those in subfolders."""
 
     name = "pipeline"
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The YAML files whose path begins so; the shell's own completion where there is none."""
+        """Return YAML files whose path starts with the text; else use the shell's completion."""
         folder, _ = os.path.split(incomplete)
         found: list[str] = []
         for path in _yaml_files(folder, _DEPTH):
@@ -54,14 +54,14 @@ class PipelineFile(click.Path):
 
 
 class JobName(PipelineFile):
-    """The name of a job, or its pipeline's file; completes the names of those that are kept."""
+    """The name of a job, or its pipeline's file; completes the names of jobs in the home."""
 
     name = "job"
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The names that begin so, or else files."""
+        """Return jobs whose name starts with the text; else files."""
         home = ctx.params.get("home") or os.environ.get("HEADRACE_HOME") or ".headrace"
         try:
             names = sorted(name for name in os.listdir(home) if name != "savepoints")
@@ -74,7 +74,7 @@ class JobName(PipelineFile):
 
 
 def _yaml_files(folder: str, depth: int) -> Iterator[str]:
-    """The paths of YAML files in a folder and those below, hidden ones left out."""
+    """Yield the YAML files in a folder and its subfolders, without hidden ones."""
     try:
         entries = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
     except OSError:

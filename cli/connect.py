@@ -1,7 +1,7 @@
-"""`headrace validate --connect`: whether what a plan reads and writes is there, and lets us in.
+"""`headrace validate --connect`: checks that external systems of a plan exist and grant access.
 
-All is asked at the same time, and for a bounded time. Nothing is read, and nothing is changed: a
-job of that pipeline may be running.
+All checks run concurrently, with a time limit. They read no rows and change nothing, since a job of
+that pipeline may be running.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from headrace.core.plan.describe import kind
 from headrace.core.plan.layout import lookup_operation
 
 LONGEST_S = 45.0
-NOTHING = "nothing outside to ask"
+NOTHING = "nothing external to check"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of asking for one source, sink or lookup."""
+    """The result of checking one source, sink or lookup."""
 
     part: str
-    """As it is called: `source bids`, `step enriched`."""
+    """Kind and name: `source bids`, `step enriched`."""
     text: str
     hint: str = ""
     status: int = 0
-    """What a run would end with."""
+    """The exit status that a run would have."""
 
 
 def ask(plan: nodes.Plan, folder: Path) -> Sequence[Found]:
-    """Ask for all sources, sinks and lookups, in the order of the plan."""
+    """Check all sources, sinks and lookups, in the order of the plan."""
     return asyncio.run(_ask(plan, folder))
 
 
@@ -53,7 +53,7 @@ async def _ask(plan: nodes.Plan, folder: Path) -> Sequence[Found]:
 
 
 def _connector(part: nodes.PlanPart) -> str | None:
-    """By which connector a part speaks with the world, if it does."""
+    """Return the connector of a part, if it has one."""
     if not isinstance(part, nodes.Step):
         return part.connector
     lookup = lookup_operation(part)

@@ -1,4 +1,4 @@
-"""`headrace explain`: what would run."""
+"""`headrace explain`: shows the plan of a pipeline."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     "form",
     type=click.Choice(["text", "mermaid", "dot", "json"]),
     default="text",
-    help="mermaid and dot draw a graph, json is for other programs.",
+    help="mermaid and dot draw a graph; json is for other programs.",
 )
 @set_option
-@batch_options("Show Spark's plan beside it: its sources are looked at, and nothing is run.")
+@batch_options("Also show Spark's plan. Sources are inspected, but nothing is run.")
 @click.pass_context
 def explain(
     ctx: click.Context,
@@ -70,7 +70,7 @@ def _with_spark(
     conf: Sequence[str],
     ctx: click.Context,
 ) -> str:
-    """What was explained, with Spark's own plan."""
+    """Add Spark's own plan to the explanation."""
     from headrace.cli.batch.explaining import as_text, on_spark
     from headrace.cli.batch.running import refused
     from headrace.core.contracts import ConnectorError

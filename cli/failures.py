@@ -1,8 +1,8 @@
-"""What is said when a command cannot go on: a line or two on stderr, and the exit status.
+"""Errors of commands: a line or two on stderr, and the exit status.
 
-An exception that nobody expected is a defect of headrace. Its traceback is no use to whoever runs a
-pipeline, so it is kept in a file whose name is printed, ready to be sent with a report;
-`HEADRACE_DEBUG=1` shows it at once.
+An unexpected exception is a bug in headrace. Its traceback does not help users, so it is saved in a
+file whose name is printed, ready to be attached to a bug report. With `HEADRACE_DEBUG=1` it is
+shown instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import click
 
 
 class Refusal(click.ClickException):
-    """A command cannot do it: why, what to do, and the exit status that this has."""
+    """A command cannot do what was requested: the reason, a hint and the exit status."""
 
     def __init__(self, message: str, hint: str = "", status: int = 2) -> None:
         super().__init__(message)
@@ -26,15 +26,15 @@ class Refusal(click.ClickException):
 
 @contextmanager
 def unasked(job: str) -> Iterator[None]:
-    """Within this nothing has been asked of a job yet: who interrupts a command is told so."""
+    """Report on Ctrl-C within the `with` that no request has been sent to the job."""
     try:
         yield
     except KeyboardInterrupt:
-        raise Refusal(f"nothing was asked of {job}", status=130) from None
+        raise Refusal(f"no request was sent to {job}", status=130) from None
 
 
 def exit_status(error: BaseException) -> int:
-    """What the process ends with: 2 is the user's to mend, 130 is Ctrl-C, 1 the rest."""
+    """Return the exit status: 2 for user errors, 130 for Ctrl-C, 1 for the rest."""
     match error:
         case KeyboardInterrupt() | click.Abort():
             return 130
@@ -48,7 +48,7 @@ def exit_status(error: BaseException) -> int:
 
 
 def say_failure(error: BaseException) -> None:
-    """Tell the user; never raises."""
+    """Print the error for the user. Never raises."""
     match error:
         case KeyboardInterrupt() | click.Abort():
             click.echo("stopped", err=True)
@@ -72,7 +72,7 @@ def say_failure(error: BaseException) -> None:
 
 
 def _plain(error: click.ClickException) -> str:
-    """Click's message in our manner: lower case, no full stop."""
+    """Return click's message in headrace's style: lower case, no full stop."""
     message = error.format_message()
     return message[:1].lower() + message[1:].removesuffix(".")
 
@@ -83,7 +83,7 @@ def _os_error(error: OSError) -> str:
 
 
 def _close_stdout() -> None:
-    """Let the interpreter's last flush go nowhere: it would fail again, with a traceback."""
+    """Redirect stdout to nowhere: the interpreter's last flush would fail with a traceback."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -96,7 +96,10 @@ def _defect(error: BaseException) -> str:
 
 
 def keep_defect(what: str, trace: str) -> str:
-    """What is said of a defect; its traceback is kept in a file, or shown when that is wanted."""
+    """Return the message for a bug in headrace.
+
+    The traceback is saved in a file; with `HEADRACE_DEBUG` the message is the traceback itself.
+    """
     import platform
     import tempfile
 
@@ -109,6 +112,5 @@ def keep_defect(what: str, trace: str) -> str:
     ) as file:
         system = f"Python {platform.python_version()} on {platform.platform()}"
         file.write(f"headrace {installed_version()}, {system}\n\n{trace}")
-    return (
-        f"headrace: a defect of ours, not of your files ({what}); please report it with {file.name}"
-    )
+    said = f"a bug in headrace, not in your files ({what}); please report it with {file.name}"
+    return f"headrace: {said}"

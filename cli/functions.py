@@ -1,4 +1,4 @@
-"""`headrace functions`: what an expression may call, and what each function means."""
+"""`headrace functions`: the functions of expressions, and their documentation."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _complete(
     "form",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="json: all that is known of each, for other programs.",
+    help="json: all details of each, for other programs.",
 )
 def functions(name: str | None, form: str) -> None:
-    """List what expressions can call, or explain one.
+    """List the functions of expressions, or explain one.
 
     NAME is a function, an aggregate or an operator: `headrace functions substring`.
     """
@@ -55,7 +55,7 @@ def _entry(name: str) -> Entry:
     if wanted in BY_NAME:
         return BY_NAME[wanted]
     if wanted in LATER:
-        raise click.ClickException(f"{wanted} is a function of Spark's that is not built yet")
+        raise click.ClickException(f"{wanted} is a function of Spark that is not built yet")
     hint = did_you_mean(wanted, BY_NAME) or "`headrace functions` lists them all"
     raise click.ClickException(f'no such function "{name}", {hint}')
 
@@ -89,7 +89,7 @@ def _print_all() -> None:
 
 
 def _fitted(text: str, indent: int) -> list[str]:
-    """The text in lines that fit beside the names on a terminal; elsewhere one, for `grep`."""
+    """Wrap the text to the terminal, next to the names; elsewhere keep one line, for `grep`."""
     if not (sys.stdout and sys.stdout.isatty()):
         return [text]
     import shutil

@@ -1,19 +1,19 @@
-"""The group of commands: a word that is no command is answered with what was probably meant."""
+"""The group of commands, which suggests the nearest command for an unknown word."""
 
 from __future__ import annotations
 
 import click
 
-# Commands of the contract that their own issues bring. They are not in --help, but whoever has read
-# about one learns that it is on its way rather than misspelt.
+# Commands that are planned. They are not in --help, but a user who has read about one learns
+# that it is not built yet rather than misspelt.
 NOT_BUILT_YET = frozenset(("test", "top", "tap", "serve", "bench"))
 
 
 class WholeNumber(click.IntRange):
-    """A number of something; says what was wanted in our words."""
+    """A whole number, with headrace's error message."""
 
     def convert(self, value: int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
+        """Convert the value to a number."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
@@ -22,16 +22,16 @@ class WholeNumber(click.IntRange):
 
 
 class Commands(click.Group):
-    """Click's group, with our answers to a wrong word."""
+    """Click's group, with headrace's error messages for unknown commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a newcomer meets them, not the alphabet's."""
+        """List commands in the order in which a new user needs them, not alphabetically."""
         return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of the first word; a UsageError when there is none."""
+        """Return the command of the first word. Raises UsageError if there is none."""
         word = args[0]
         if word.startswith("-") or word in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)

@@ -1,4 +1,4 @@
-"""`headrace jobs`: what runs here, and what could go on."""
+"""`headrace jobs`: lists running jobs and jobs that can be resumed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ if TYPE_CHECKING:
 
 COLOURS = {"running": "green", "stopped": "dim", "restarting": "bold red", "damaged": "bold red"}
 NUMBERS = range(2, 6)
-"""The columns that are set to the right."""
+"""The columns that are right-aligned."""
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The same, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @home_option
 def jobs(as_json: bool, home: str) -> None:
-    """List the jobs that run here, and those that can go on.
+    """List running jobs, and jobs that can be resumed.
 
-    Those are the jobs that are kept in one home: --home, or .headrace in this folder. Rates are
-    over the last five to ten seconds. A job that is stopped or was killed goes on from its newest
-    checkpoint when its pipeline is run again. Runs of which nothing is kept (--limit, standard
-    input) are not listed.
+    They are the jobs of one home: --home, or .headrace in this folder. Rates are over the last five
+    to ten seconds. A job that was stopped or killed resumes from its newest checkpoint when its
+    pipeline is run again. Runs without checkpoints (--limit, standard input) are not listed.
     """
     from headrace.cli.control.listing import listed
 
@@ -60,7 +59,7 @@ def _show(found: Sequence[Listed]) -> None:
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Cells in columns.
+    """Align the cells of a row.
 
     >>> _line(("a", "b", "1", "", "", "", ""), (2, 2, 3, 1, 1, 1, 1))
     'a   b     1'

@@ -1,8 +1,8 @@
-"""`headrace`: the commands, and what becomes of whatever goes wrong in one.
+"""`headrace`: its commands, and the handling of their errors.
 
-A command raises what it cannot handle, and only here it becomes a message and an exit status: 2 for
-a wrong command line or pipeline, 130 for Ctrl-C, 1 for the rest. Nothing but click is imported
-before a command is known, so that `--help` and completion answer at once.
+A command raises what it cannot handle. Only this module turns an exception into a message and an
+exit status: 2 for an invalid command line or pipeline, 130 for Ctrl-C, 1 for the rest. Nothing but
+click is imported before the command is known, so that `--help` and completion answer at once.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ for command in COMMANDS:
 
 
 def main() -> NoReturn:
-    """Run the command line of this process, and leave."""
+    """Run the command line of this process, and exit."""
     take_standard_streams()
     sys.exit(run(sys.argv[1:], ExitStack()))
 
 
 def run(arguments: list[str], lasting: ExitStack) -> int:
-    """Run one command line; the exit status.
+    """Run one command line; return the exit status.
 
-    What a command wants kept up until the process ends, it leaves in `lasting`. Who goes on living
-    closes that.
+    A command puts what must stay open until the process ends into `lasting`. A caller that does not
+    exit afterwards closes it.
     """
     try:
         status = _invoke(arguments, lasting)
@@ -80,7 +80,7 @@ def run(arguments: list[str], lasting: ExitStack) -> int:
 
 
 def _invoke(arguments: list[str], lasting: ExitStack) -> int:
-    """What click's own `main` does, less its handling of errors."""
+    """Invoke the command as click's own `main` does, without its error handling."""
     if asked := os.environ.get(COMPLETE):
         return shell_complete(headrace, {}, "headrace", COMPLETE, asked)
     color = False if os.environ.get("NO_COLOR") else None

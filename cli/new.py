@@ -1,7 +1,7 @@
-"""`headrace new`: a starter pipeline with comments, out of the templates that ship in configs/.
+"""`headrace new`: writes a commented starter pipeline from the templates in configs/.
 
-A template is a folder: `pipeline.yaml`, whose first line says what it shows, and the files that
-belong beside it. Nothing that exists is ever overwritten.
+A template is a folder: `pipeline.yaml`, whose first line describes it, and the other files that
+it needs. Existing files are never overwritten.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def new(template: str | None, file: str | None) -> None:
 
     Without TEMPLATE, list the templates.
 
-    FILE is TEMPLATE.yaml unless it is named, in the working directory or the folder given.
-    Nothing is overwritten.
+    FILE is a path or a folder; the default is TEMPLATE.yaml in the working directory. Nothing is
+    overwritten.
     """
     if template is None:
         _print_templates()
@@ -45,7 +45,7 @@ def new(template: str | None, file: str | None) -> None:
 
 
 def templates() -> dict[str, Traversable]:
-    """The folder of each template, by its name."""
+    """Return the folder of each template, by name."""
     from importlib.resources import files
 
     folder = files("headrace.configs") / "templates"
@@ -53,7 +53,7 @@ def templates() -> dict[str, Traversable]:
 
 
 def write_template(template: str, target: Path) -> list[Path]:
-    """Write the template's files, the pipeline first; none where one of them exists."""
+    """Write the template's files, the pipeline first; write none if one of them exists."""
     folder = templates().get(template)
     if folder is None:
         from headrace.core.problems import did_you_mean
@@ -69,14 +69,14 @@ def write_template(template: str, target: Path) -> list[Path]:
     texts = {path: text.replace(f"{template}.yaml", target.name) for path, text in texts.items()}
     for path in texts:
         if path.exists():
-            raise click.ClickException(f"{path} exists already, and is left as it is")
+            raise click.ClickException(f"{path} already exists, and is left unchanged")
     for path, text in texts.items():
         _write(path, text)
     return list(texts)
 
 
 def _named(pipeline: str, target: Path) -> str:
-    """The pipeline under the name of its file, where that can be a pipeline's name."""
+    """Name the pipeline after its file, if that is a valid name of a pipeline."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", target.stem):
         return pipeline
     return re.sub(r"^name: .*", f"name: {target.stem}", pipeline, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""A pipeline's file as commands take it: read, planned, and everything that is wrong with it."""
+"""A pipeline's file as commands use it: loaded and planned, with all its problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def set_option(command: F) -> F:
-    """`--set a.b=value`, which every command that reads a pipeline takes."""
+    """Add `--set a.b=value`, an option of every command that reads a pipeline."""
     return click.option(
         "--set",
         "overrides",
@@ -33,7 +33,7 @@ def set_option(command: F) -> F:
 
 
 def home_option(command: F) -> F:
-    """`--home DIR`, which every command that knows jobs takes."""
+    """Add `--home DIR`, an option of every command that works on jobs."""
     return click.option(
         "--home",
         type=click.Path(file_okay=False),
@@ -41,20 +41,20 @@ def home_option(command: F) -> F:
         envvar="HEADRACE_HOME",
         show_default=True,
         show_envvar=True,
-        help="Where jobs keep what they go on from.",
+        help="The folder of the jobs' checkpoints.",
     )(command)
 
 
 def check_home(home: str) -> None:
-    """Whether a folder that somebody named is there: the default one may be made later."""
+    """Check that a home given by the user exists; the default one may be created later."""
     source = click.get_current_context().get_parameter_source("home")
     if source is not ParameterSource.DEFAULT and not os.path.isdir(home):
-        raise Refusal(f"there is no folder {home}", "--home says where jobs are kept")
+        raise Refusal(f"there is no folder {home}", "--home names the folder of jobs")
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is sound in a file; the plan, if that is everything; and all problems in file order."""
+    """The valid parts of a file, the plan if all are valid, and all problems in file order."""
 
     file: str
     loaded: Loaded
@@ -63,17 +63,17 @@ class Checked:
 
     @property
     def pipeline(self) -> Pipeline:
-        """What is sound."""
+        """The valid parts of the pipeline."""
         return self.loaded.pipeline
 
     @property
     def ok(self) -> bool:
-        """Whether nothing stands in the way of running it."""
+        """Whether the pipeline can run: there are no errors."""
         return all(problem.severity == "warning" for problem in self.problems)
 
 
 def check(path: str, overrides: Sequence[str]) -> Checked:
-    """Read and plan the pipeline of a file; raises nothing that is the user's to mend."""
+    """Load and plan the pipeline of a file. User errors are problems, not exceptions."""
     from headrace.connectors.registry import REGISTRY
     from headrace.core.pipeline.load import load
     from headrace.core.plan import build
@@ -84,7 +84,7 @@ def check(path: str, overrides: Sequence[str]) -> Checked:
 
 
 def painted(problem: Problem) -> str:
-    """The problem in a terminal's colours; `click.echo` leaves them out elsewhere."""
+    """Return the problem in colours; `click.echo` drops them if it does not print to a terminal."""
     from headrace.core.rendering import render
 
     return render(problem, _paint)

@@ -1,4 +1,4 @@
-"""How far a source has been read, in words."""
+"""Progress of a source in words."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 SHOWN = 3
-"""So many splits of a source are told one by one."""
+"""The most splits of a source that are listed one by one."""
 
 Reached: TypeAlias = "tuple[str, int | str | None, bool]"
-"""A split: its name, where in it reading goes on, whether it has been read to its end."""
+"""A split: its name, the next position to read, and whether it was read to its end."""
 
 
 def reached(splits: Sequence[Reached]) -> str:
-    """How far a source has been read.
+    """Describe how far a source has been read.
 
     >>> reached([("a", 12, True), ("b", 7, False)])
     'b from 7, 1 read to its end'
@@ -22,9 +22,9 @@ def reached(splits: Sequence[Reached]) -> str:
     begun = [f"{name} from {at}" for name, at in open_ if at is not None]
     said = begun[:SHOWN]
     if len(begun) > SHOWN:
-        said.append(f"{len(begun) - SHOWN} more on the way")
+        said.append(f"{len(begun) - SHOWN} more in progress")
     if unread := len(open_) - len(begun):
-        said.append(f"{unread} not begun")
+        said.append(f"{unread} not started")
     if ended := len(splits) - len(open_):
         said.append(f"{ended} read to {'its' if ended == 1 else 'their'} end")
     return ", ".join(said) or "nothing read yet"

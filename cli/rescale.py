@@ -1,4 +1,4 @@
-"""`headrace rescale`: another parallelism for a running job."""
+"""`headrace rescale`: changes the parallelism of a running job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.cli.pipelines import home_option
     "parts",
     metavar="NAME=N",
     multiple=True,
-    help="Subtasks of one step or sink, which it keeps from then on; may be repeated.",
+    help="Subtasks of one step or sink, kept by later rescales; may be repeated.",
 )
 @home_option
 @click.pass_context
@@ -29,10 +29,10 @@ def rescale(
 ) -> None:
     """Change the parallelism of a running job.
 
-    JOB is the name of a pipeline or its file. The job takes a checkpoint and goes on from it with
-    other numbers of subtasks, in the same process; how long it stood still is printed. A step
-    that has a `parallelism` of its own keeps it unless --step names it. The next run takes what
-    the file says then. A Ctrl-C ends only the waiting.
+    JOB is the name of a pipeline or its file. The job takes a checkpoint and restarts from it with
+    the new numbers of subtasks, in the same process; the length of the pause is printed. A step
+    that has its own `parallelism` keeps it unless --step names it. The next run takes the
+    parallelism of the file again. Ctrl-C ends only the waiting, not the rescale.
     """
     if parallelism is None and not parts:
         raise click.UsageError("wanted --parallelism, or --step, or both", ctx)
@@ -44,16 +44,16 @@ def rescale(
         from headrace.cli.control.following import carried_out
 
         client = client_of(job, home)
-        client.reach("headrace run --parallelism starts it with another one")
+        client.reach("headrace run --parallelism starts it with another parallelism")
     result = carried_out(client, "/v1/rescale", body)
     if result["checkpoint"] is None:
         click.echo(f"{client.home.name} has that parallelism already")
     else:
-        click.echo(f"{client.home.name} stood still for {result['stood_still_s']:.2f} s")
+        click.echo(f"{client.home.name} paused for {result['stood_still_s']:.2f} s")
 
 
 def _part(said: str, ctx: click.Context) -> tuple[str, int]:
-    """A part and its number.
+    """Parse a part and its number of subtasks.
 
     >>> _part("totals=4", click.Context(rescale))
     ('totals', 4)

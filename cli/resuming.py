@@ -1,6 +1,6 @@
-"""The home of a job that is about to run: whether it goes on, from what, and what keeps it.
+"""Restoring a job at its start: opens its home, and finds the checkpoint to resume from.
 
-What it says is said by the report; what refuses to go on is raised as SnapshotError.
+Events are passed to the report; a snapshot that cannot be resumed raises SnapshotError.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What `run` was asked to begin with; None: the newest checkpoint there is."""
+    """The starting point requested of `run`; by default the newest checkpoint."""
 
     root: str
     fresh: bool = False
     number: int | None = None
     anew: frozenset[str] = frozenset()
-    """The steps and sources that are to forget what is kept of them."""
+    """The steps and sources whose state or positions are dropped."""
     lose: bool = False
-    """Whether what a changed pipeline does not go on with may go."""
+    """Whether state that a changed pipeline no longer uses may be dropped."""
     drained: bool = False
-    """Whether to go on behind the end of a job that was drained."""
+    """Whether to resume a job that was drained."""
     savepoint: str | None = None
-    """The folder of one; then `number` is None."""
+    """The folder of a savepoint; then `number` is None."""
     take_over: bool = False
-    """Whether a run of another home that writes to the same bucket is known to be gone."""
+    """Whether the user knows that no run of another home writes to the same bucket any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resuming:
-    """A job in a home that is held."""
+    """A job whose home is locked by this process, ready to run."""
 
     home: Home
     cabinet: Cabinet
@@ -62,7 +62,7 @@ class Resuming:
     restored: Checkpoint | None
 
     def over(self) -> None:
-        """All has been said of a job that has come to its end."""
+        """Clear the marks of a finished job, once its end has been reported."""
         self.cabinet.clear()
 
 
@@ -74,9 +74,9 @@ def resuming(
     tell: Callable[[News], None],
     look: Callable[[], None],
 ) -> Iterator[Resuming | None]:
-    """Hold the home, and find what to go on from; None: the job had come to its end.
+    """Lock the home, and find the checkpoint to resume from; None: the job had finished.
 
-    `look` raises what a new job would be refused for: before anything is forgotten.
+    `look` raises the errors for which a new job is rejected, before anything is removed.
     """
     home = Home(LocalDisk(), start.root, str(plan.name))
     saved = None if start.savepoint is None else fitting(start.savepoint, plan, start)
@@ -88,7 +88,7 @@ def resuming(
             cabinet.forget()
             cabinet.clear()
         elif cabinet.finished() is not None:
-            # Killed between its end and the last word about it.
+            # The previous run was killed after the job's end, before that was reported.
             cabinet.forget()
             leave(home)
             cabinet.clear()
@@ -102,7 +102,7 @@ def resuming(
         restored = None
         if number is not None:
             restored, resumed = _restored(number, plan, start, store, keeping, saved)
-            if not restored.ended:  # else nothing is read any more
+            if not restored.ended:  # else nothing is left to read
                 tell(replace(resumed, killed=str(killed) if killed else None))
         yield Resuming(home, cabinet, job, keeping, restored)
 
@@ -111,7 +111,7 @@ def resuming(
 def _opened(
     home: Home, settings: Settings, start: Start, killed: Holder | None
 ) -> Iterator[tuple[Cabinet, str, Holder | None]]:
-    """Where the checkpoints of a home that is held are, its id, and who was killed before."""
+    """Open the checkpoints of a locked home: the repository, the home's id, and a killed holder."""
     place = settings.checkpoint.dir
     is_anew = start.fresh or start.savepoint is not None
     identity = home_id(home, place, anew=is_anew)
@@ -128,7 +128,7 @@ def _opened(
 
 
 def now() -> str:
-    """The time, as manifests tell it."""
+    """Return the current time in the format of manifests."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -180,7 +180,7 @@ def _rhythm(settings: Settings) -> Rhythm:
 
 
 def _number(store: SnapshotStore, start: Start) -> int | None:
-    """The checkpoint to go on from, if there is one."""
+    """Return the checkpoint to resume from, if there is one."""
     numbers = store.manifests()
     if start.number is None:
         return max(numbers, default=None)
@@ -193,9 +193,9 @@ def _number(store: SnapshotStore, start: Start) -> int | None:
 def _go_back(
     store: JobStore, number: int, plan: Plan
 ) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
-    """The checkpoints that are newer than the one that was asked for, if that is whole.
+    """Return the checkpoints newer than the requested one, after verifying that it is complete.
 
-    And how many rows sinks have written behind it, as far as the newest can tell.
+    Also return how many rows sinks have written after it, as far as the newest checkpoint knows.
     """
     newer = tuple(each for each in store.manifests() if each > number)
     if newer:
@@ -206,7 +206,7 @@ def _go_back(
 def _again(
     store: JobStore, newer: Sequence[int], document: Manifest, plan: Plan
 ) -> tuple[tuple[str, int], ...]:
-    """How many rows sinks have written behind what a document says, as far as that can be told."""
+    """Return how many rows each sink has written after this manifest, as far as is known."""
     from headrace.core.manifest import rows_written
 
     if newer:
@@ -218,7 +218,7 @@ def _again(
 
 
 def _remove(store: SnapshotStore, numbers: Sequence[int]) -> None:
-    """When the job has begun to go on from an older one, and nothing is refused any more."""
+    """Remove newer checkpoints, once the job has resumed from an older one."""
     for number in reversed(numbers):
         store.discard(number)
 
@@ -231,7 +231,7 @@ def _restored(
     keeping: Keeping,
     saved: Saved | None,
 ) -> tuple[Checkpoint, Resumed]:
-    """The checkpoint of that number, if the pipeline can go on from it; and what to tell of it."""
+    """Restore a checkpoint, if the pipeline is compatible with it; also return what to report."""
     from headrace.core import manifest
     from headrace.core.fitting import Wishes, check_fits
 

@@ -1,4 +1,4 @@
-"""`headrace run`: a pipeline, run to its end or until somebody asks it to stop."""
+"""`headrace run`: runs a pipeline until it ends or a stop is requested."""
 
 from __future__ import annotations
 
@@ -34,54 +34,54 @@ if TYPE_CHECKING:
 @click.argument("pipeline", type=PipelineFile())
 @set_option
 @click.option("--parallelism", type=WholeNumber(1), help="Subtasks of each part.")
-@click.option("--limit", type=WholeNumber(1), help="Read only so many rows of each source.")
-@click.option("--fresh", is_flag=True, help="Begin anew: forget the job's checkpoints.")
+@click.option("--limit", type=WholeNumber(1), help="Read only this many rows of each source.")
+@click.option("--fresh", is_flag=True, help="Start from scratch: remove the job's checkpoints.")
 @click.option(
     "--from-checkpoint",
     type=WholeNumber(1),
-    help="Go on from this checkpoint; those that are newer are removed.",
+    help="Resume from this checkpoint; newer ones are removed.",
 )
 @click.option(
     "--from-savepoint",
     metavar="PATH",
-    help="Go on from this savepoint, whatever is in the home.",
+    help="Resume from this savepoint, whatever is in the home.",
 )
 @click.option(
     "--reset-state",
     metavar="STEP",
     multiple=True,
-    help="Forget what is kept of this step, or how far this source was read; may be repeated.",
+    help="Drop the state of this step, or the positions of this source; may be repeated.",
 )
 @click.option(
     "--allow-lost-state",
     is_flag=True,
-    help="Forget what the pipeline, as it is now, does not go on with.",
+    help="Drop stored state that the changed pipeline no longer uses.",
 )
 @click.option(
     "--resume-drained",
     is_flag=True,
-    help="Go on behind `stop --drain`: windows that fired then are made anew of later rows.",
+    help="Resume after `stop --drain`: windows that fired then start empty for later rows.",
 )
 @click.option(
     "--take-over",
     is_flag=True,
-    help="Go on although a run on another machine has the bucket of the checkpoints: it is gone, "
-    "or stops at its next checkpoint.",
+    help="Resume even though a run on another machine owns the bucket of the checkpoints; if it "
+    "still runs, it stops at its next checkpoint.",
 )
 @home_option
-@batch_options("Run it once over all there is, on Spark;")
+@batch_options("Run once over all existing rows, on Spark.")
 @click.option(
     "--http",
     type=WholeNumber(0, 65535),
     metavar="PORT",
-    help="Serve /metrics, /live and /ready on this port of 127.0.0.1; 0: on one that is free.",
+    help="Serve /metrics, /live and /ready on this port of 127.0.0.1; 0: on any free port.",
 )
-@click.option("--quiet", is_flag=True, help="Say nothing but what goes wrong.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
 @click.option(
     "--log",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="json tells a program: an object a line, on standard error.",
+    help="json is for programs: one object per line, on standard error.",
 )
 @click.pass_context
 def run(
@@ -107,17 +107,17 @@ def run(
 ) -> None:
     """Run a pipeline.
 
-    It ends when its sources do, or at the first Ctrl-C or SIGTERM, with a checkpoint; the second
-    Ctrl-C ends it at once. However it ends, the same command goes on from its newest checkpoint,
-    and nothing is lost or written twice. With --limit, or when it reads standard input, which
-    cannot be read again, nothing is kept: at the first Ctrl-C what was read is finished.
+    It ends when its sources end, or with a checkpoint at the first Ctrl-C or SIGTERM; the second
+    Ctrl-C stops it at once. However it ends, the same command resumes from its newest checkpoint,
+    and no row is lost or written twice. With --limit, or with standard input, which cannot be read
+    again, it takes no checkpoints: the first Ctrl-C finishes the rows that were read.
 
-    On a terminal a table shows what each part is doing; elsewhere a line every ten seconds.
-    Backpressure is the share of time that a part waits for those who read from it: ok up to 10 %,
+    On a terminal a table shows what each part is doing; elsewhere a line is printed every ten
+    seconds. Backpressure is the share of time that a part waits for its readers: ok up to 10 %,
     low up to 50 %, else high.
 
-    With --batch it runs once over all there is, on Spark: the same rows, which are seen when all of
-    them are written. The first Ctrl-C ends that, and nothing is written.
+    With --batch the pipeline runs once over all existing rows, on Spark. The output has the same
+    rows, and becomes visible when all are written. The first Ctrl-C stops it; nothing is written.
     """
     from headrace.core.signals import Signals
 
@@ -148,7 +148,7 @@ def run(
     elif any(
         [from_checkpoint, from_savepoint, reset_state, allow_lost_state, resume_drained, take_over]
     ):
-        raise click.UsageError("nothing is kept of a run with --limit, or of standard input", ctx)
+        raise click.UsageError("a run with --limit or of standard input takes no checkpoints", ctx)
     how = _how(checked.pipeline.settings.buffer, Path(pipeline).parent, limit, signals, report)
     if http is not None:
         how = _monitored(how, http, report, ctx)
@@ -158,19 +158,19 @@ def run(
 def _check_beginnings(
     fresh: bool, checkpoint: int | None, savepoint: str | None, ctx: click.Context
 ) -> None:
-    """Whether it is said once at most what to go on from."""
+    """Check that at most one starting point is given."""
     if fresh and checkpoint is not None:
-        raise click.UsageError("--fresh forgets what --from-checkpoint goes on from", ctx)
+        raise click.UsageError("--fresh removes what --from-checkpoint resumes from", ctx)
     if savepoint is not None and (fresh or checkpoint is not None):
         other = "--fresh" if fresh else "--from-checkpoint"
-        message = f"wanted one thing to begin with, got --from-savepoint and {other}"
+        message = f"wanted one starting point, got --from-savepoint and {other}"
         raise click.UsageError(message, ctx)
 
 
 def _checked(
     pipeline: str, overrides: Sequence[str], log: str, *, quiet: bool
 ) -> tuple[Checked, Report]:
-    """The pipeline, and who tells of it; what is wrong with it has been told."""
+    """Load the pipeline, and report its problems; also return the report."""
     with _nothing_collected():
         from headrace.cli.run_report import report_for
 
@@ -182,7 +182,7 @@ def _checked(
 
 
 def _replays(plan: Plan) -> bool:
-    """Whether all that it reads can be read again from a position."""
+    """Whether all sources can be read again from a position."""
     from headrace.connectors.registry import REGISTRY
     from headrace.core.plan import nodes
 
@@ -191,7 +191,7 @@ def _replays(plan: Plan) -> bool:
 
 
 def _check_kept(plan: Plan, names: Sequence[str], ctx: click.Context) -> None:
-    """Whether something is kept of these steps and sources."""
+    """Check that these are sources or steps with state."""
     if not names:
         return
     from headrace.core.plan import nodes
@@ -201,7 +201,7 @@ def _check_kept(plan: Plan, names: Sequence[str], ctx: click.Context) -> None:
     kept = [*(part.name for part in plan if isinstance(part, nodes.Source)), *fingerprints(plan)]
     for name in names:
         if name not in kept:
-            message = f'--reset-state: wanted a source or a step that keeps state, got "{name}"'
+            message = f'--reset-state: wanted a source or a step with state, got "{name}"'
             hint = did_you_mean(name, kept) or f"there are {', '.join(kept)}"
             raise click.UsageError(f"{message}: {hint}", ctx)
 
@@ -226,7 +226,7 @@ def _how(
 
 
 def _monitored(how: Launch, port: int, report: Report, ctx: click.Context) -> Launch:
-    """The same launch, with metrics and health beside the job."""
+    """Add the server of metrics and health to the launch."""
     from headrace.cli.metrics.serving import CannotListen, Monitoring, listener, url
     from headrace.cli.version import installed_version
 
@@ -242,7 +242,7 @@ def _monitored(how: Launch, port: int, report: Report, ctx: click.Context) -> La
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """What start-up makes stays: looking through it for garbage costs a fifth of the time."""
+    """Suspend garbage collection during start-up, where it takes a fifth of the time in vain."""
     gc.disable()
     try:
         yield
@@ -252,7 +252,7 @@ def _nothing_collected() -> Iterator[None]:
 
 
 def _run(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start | None) -> int:
-    """Run it and tell of it; the exit status."""
+    """Run the plan, and report its end; return the exit status."""
     from headrace.core.contracts import ConnectorError
     from headrace.core.launch import Interrupted
     from headrace.core.signals import INTERRUPTED
@@ -277,7 +277,7 @@ def _run(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start
 
 
 def _kept(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start) -> int:
-    """Run a job that goes on from where it was, and can go on from where it ends."""
+    """Run a job with checkpoints, resuming from the newest one."""
     import asyncio
 
     from headrace.cli.control.figures import About, Figures
@@ -313,7 +313,7 @@ def _kept(plan: Plan, checked: Checked, how: Launch, report: Report, start: Star
 
 
 def _unkept(plan: Plan, settings: Settings, how: Launch, report: Report) -> int:
-    """Run a job of which nothing stays."""
+    """Run a job without checkpoints."""
     with TemporaryDirectory(prefix="headrace-") as folder:
         return _launched(plan, settings, how, report, folder)
 
@@ -340,7 +340,7 @@ def _launched(plan: Plan, settings: Settings, how: Launch, report: Report, folde
 
 
 def _watcher(report: Report) -> Watcher:
-    """Looks at the job as often as the report wants it."""
+    """Return a watcher that reports the job's progress periodically."""
     import asyncio
 
     from headrace.cli.run_progress import Progress

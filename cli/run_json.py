@@ -1,4 +1,4 @@
-"""A run told to a program: an object a line, each with its `event` and the time.
+"""Report of a run for programs: one JSON object per line, each with its `event` and the time.
 
 `start`, `serving`, `resumed`, `progress` (every ten seconds), `checkpoint`, `checkpoint_failed`,
 `restarting`, `asked`, `savepoint`, `rescaled`, `not_done`, `notice`, `warning`, `error`,
@@ -40,7 +40,7 @@ from headrace.core.sizes import Size
 
 
 class JsonReport:
-    """Objects on stderr. When quiet, only what goes wrong."""
+    """JSON lines on stderr. When quiet, errors only."""
 
     every_s = 10.0
 
@@ -55,39 +55,39 @@ class JsonReport:
         sys.stderr.flush()
 
     def problem(self, problem: Problem) -> None:
-        """An `error` or a `warning`, with its place."""
+        """Write `error` or `warning`, with its position in the file."""
         if problem.severity == "error" or not self._quiet:
             self._tell(problem.severity, **_problem(problem))
 
     def start(self, plan: Plan) -> None:
-        """`start`: what runs."""
+        """Write `start`: the job and its parts."""
         if not self._quiet:
             self._tell("start", name=str(plan.name), parts=[part.name for part in plan])
 
     def serving(self, url: str, *, chosen: bool) -> None:
-        """`serving`: where; also when quiet, if the port was chosen."""
+        """Write `serving`: the URL; also when quiet, if the port was chosen by the system."""
         if chosen or not self._quiet:
             self._tell("serving", url=url)
 
     def showing(self) -> AbstractContextManager[object]:
-        """Lines need no room kept for them."""
+        """Return a context without effect: lines need no setup."""
         return nullcontext()
 
     def progress(self, look: Look) -> None:
-        """`progress`: counts since the start, rates since the last look."""
+        """Write `progress`: counts since the start, rates since the last sample."""
         if not self._quiet:
             self._tell("progress", **look_document(look))
 
     def stages(self, look: BatchLook) -> None:
-        """`progress` of a batch: its stages."""
+        """Write `progress` of a batch: its stages."""
         if not self._quiet:
             self._tell("progress", **batch_document(look))
 
     def news(self, news: News) -> None:
-        """`resumed`, `checkpoint`, `checkpoint_failed`, `restarting`, which says what failed.
+        """Write `resumed`, `checkpoint`, `checkpoint_failed`, or `restarting` with the failure.
 
-        And of what clients ask for `asked`, `savepoint`, `rescaled` and `not_done`;
-        `notice` of what is wrong outside, and of when it is well again.
+        For clients' requests `asked`, `savepoint`, `rescaled` and `not_done`; `notice` when an
+        external system has a problem, and when that is over.
         """
         match news:
             case Resumed() if not self._quiet:
@@ -111,42 +111,42 @@ class JsonReport:
                 self._tell("notice", message=line)
 
     def had_finished(self) -> None:
-        """`summary`, without counts."""
+        """Write `summary` without counts."""
         self._tell("summary", status="finished_before")
 
     def stopping(self) -> None:
-        """`stopping`: somebody asked for it."""
+        """Write `stopping`: a stop was requested."""
         if not self._quiet:
             self._tell("stopping")
 
     def refusal(self, message: str, hint: str, status: int) -> None:
-        """`failure` before anything was read."""
+        """Write a `failure` before anything was read."""
         self._tell("failure", message=message, hint=hint, exit_status=status)
 
     def failure(self, failure: Failure) -> None:
-        """`failure`, with the traceback of a defect."""
+        """Write `failure`, with the traceback if it is a bug in headrace."""
         self._tell("failure", **_failure(failure), exit_status=1)
 
     def interrupted(self, *, kept: bool) -> None:
-        """`failure`: it was not let finish."""
+        """Write `failure`: the run was interrupted."""
         self._tell("failure", message=INTERRUPTED, hint="", exit_status=130)
 
     def summary(self, outcome: Outcome, look: Look) -> None:
-        """`summary`: how it ended, and all counts."""
+        """Write `summary`: how the job ended, and all counts."""
         if not self._quiet:
             ended = "failed" if outcome.failure else "stopped" if outcome.stopped else "done"
-            goes_on: dict[str, object] = {}
+            resumable: dict[str, object] = {}
             if outcome.checkpoint is not None:
-                goes_on = {"checkpoint": outcome.checkpoint, "drained": outcome.drained}
-            self._tell("summary", status=ended, **goes_on, **look_document(look))
+                resumable = {"checkpoint": outcome.checkpoint, "drained": outcome.drained}
+            self._tell("summary", status=ended, **resumable, **look_document(look))
 
     def written(self, done: BatchDone) -> None:
-        """`summary` of a batch: the rows of sources and sinks."""
+        """Write `summary` of a batch: the rows of sources and sinks."""
         if not self._quiet:
             self._tell("summary", status="done", **batch_summary_document(done))
 
     def nothing_written(self) -> None:
-        """`failure`: it was not let finish."""
+        """Write `failure`: the batch was interrupted."""
         self._tell("failure", message=NOTHING_WRITTEN, hint="", exit_status=130)
 
 
@@ -169,7 +169,7 @@ def _failure(failure: Failure) -> Mapping[str, object]:
 
 
 def failure_document(failure: Failure) -> Mapping[str, object]:
-    """Where it failed, and why."""
+    """Return where a job failed, and why, as plain data."""
     return {
         "step": failure.step,
         "split": failure.split,
@@ -180,7 +180,7 @@ def failure_document(failure: Failure) -> Mapping[str, object]:
 
 
 def look_document(look: Look) -> Mapping[str, object]:
-    """All counts and rates."""
+    """Return all counts and rates as plain data."""
     return {
         "seconds": round(look.seconds, 3),
         "rows_in": look.rows_in,

@@ -1,9 +1,9 @@
-"""A run on a terminal: a table of its parts at the foot, below whatever is printed meanwhile.
+"""Live report of a run on a terminal: a table of its parts, below all other output.
 
-rich lays the table out; where it stands is our own business. Rows that go to the same terminal may
-be many, and must come out as they are, neither wrapped nor styled: so a write takes the table away,
-goes out untouched, and puts the same text back. rich's own live display would render the table anew
-and lay out the rows as markup for each write.
+rich formats the table; this module places it. Rows printed to the same terminal may be many, and
+must be neither wrapped nor styled: so a write erases the table, prints the text unchanged, and
+draws the same table below it. rich's own live display would render the table for each write, and
+format the rows as markup.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ERASE_DOWN = "\x1b[J"
 
 
 class Foot:
-    """The last lines of a terminal; everything else is printed above them, from any thread."""
+    """The last lines of a terminal; all other output is printed above them, from any thread."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
@@ -39,7 +39,7 @@ class Foot:
         self._open_line = False
 
     def show(self, text: str) -> None:
-        """Replace the lines; whoever is printing just now draws them when done."""
+        """Replace the lines; if another thread is printing, it draws them when done."""
         self._text = text
         if self._lock.acquire(blocking=False):
             try:
@@ -73,14 +73,14 @@ class Foot:
 
 
 class Above:
-    """A text stream whose writes appear above a foot; in all else it is the stream itself."""
+    """A text stream whose writes appear above the live lines; otherwise the stream itself."""
 
     def __init__(self, out: TextIO, foot: Foot) -> None:
         self._out = out
         self._foot = foot
 
     def write(self, text: str) -> int:
-        """Write above the foot."""
+        """Write above the live lines."""
         return self._foot.print(self._out, text)
 
     def __getattr__(self, name: str) -> object:
@@ -88,7 +88,7 @@ class Above:
 
 
 class LiveReport(TextReport):
-    """A table every second, and lines above it."""
+    """A report with a table, drawn every second, and lines above it."""
 
     every_s = 1.0
 
@@ -98,7 +98,7 @@ class LiveReport(TextReport):
 
     @contextmanager
     def showing(self) -> Iterator[None]:
-        """Until the end, both streams print above the table, if they go to a terminal."""
+        """Print both streams above the table within the `with`, if they go to a terminal."""
         before = sys.stdout, sys.stderr
         if sys.stdout and sys.stdout.isatty():
             sys.stdout = Above(sys.stdout, self._foot)
@@ -119,7 +119,7 @@ class LiveReport(TextReport):
 
 
 def rendered(shown: Table) -> str:
-    """The lines of the table, as many as the terminal has room for."""
+    """Render the table, cut to the height of the terminal."""
     from rich.console import Console
 
     console = Console(file=sys.stderr, force_terminal=True, highlight=False)
@@ -130,7 +130,7 @@ def rendered(shown: Table) -> str:
 
 
 def table(look: Look, checkpoint: str = "") -> Table:
-    """The parts, all of them together; below, what they keep and the newest checkpoint."""
+    """Build the table of parts with totals; below it the state's size and the newest checkpoint."""
     from rich.table import Table
 
     state = f"state {size(look.state_bytes)}" if look.state_bytes else ""

@@ -1,4 +1,4 @@
-"""What a running job is doing, between one look at its counts and the next: rates and waits."""
+"""Progress of a running job between two samples of its counts: rates and waits."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from headrace.core.statistics import PartCounts
 
 @dataclass(frozen=True, slots=True)
 class PartLook:
-    """One part: its counts since the start, its rates since the last look."""
+    """The progress of one part: its counts since the start, its rates since the last sample."""
 
     name: str
     counts: PartCounts
     in_per_s: float
     out_per_s: float
     waits: float
-    """The share of time that its task waited for whoever reads from it."""
+    """The share of time that its task waited for its readers."""
 
     @property
     def backpressure(self) -> str:
-        """The share in a word."""
+        """The share of waiting in a word: ok, low or high."""
         return word(self.waits)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All parts, in the order of the plan; rows into sources and sinks in all."""
+    """The progress of all parts, in the order of the plan, with totals of sources and sinks."""
 
     seconds: float
     parts: tuple[PartLook, ...]
@@ -42,52 +42,52 @@ class Look:
 
     @property
     def bad(self) -> int:
-        """Bad records and rows that failed."""
+        """The number of bad records and failed rows."""
         return sum(part.counts.bad for part in self.parts)
 
     @property
     def late(self) -> int | None:
-        """Rows that came too late for every window of theirs; None where there are no windows."""
+        """The number of rows too late for all their windows; None without windows."""
         counted = [part.counts.late for part in self.parts if part.counts.late is not None]
         return sum(counted) if counted else None
 
     @property
     def timed(self) -> bool:
-        """Whether any part has heard of a watermark."""
+        """Whether any part has a watermark."""
         return any(part.counts.watermark_us is not None for part in self.parts)
 
     @property
     def unfilled(self) -> int:
-        """Rows in count windows that have not filled."""
+        """The number of rows in count windows that are not full."""
         return sum(part.counts.unfilled or 0 for part in self.parts)
 
     @property
     def state_bytes(self) -> int | None:
-        """What all steps keep, in memory and on disk; None where none keeps anything."""
+        """The size of all state, in memory and on disk; None if no step has state."""
         kept = [part.counts.state for part in self.parts if part.counts.state is not None]
         return sum(size.bytes + size.on_disk for size in kept) if kept else None
 
     @property
     def slowed(self) -> list[PartLook]:
-        """The parts that are made to wait, most of all first."""
+        """The parts under backpressure, the most affected first."""
         slowed = [part for part in self.parts if part.backpressure != "ok"]
         return sorted(slowed, key=lambda part: -part.waits)
 
 
 @dataclass(slots=True)
 class Progress:
-    """Remembers the last look."""
+    """The last sample, against which the next rates are computed."""
 
     _seconds: float = 0.0
     _counts: Mapping[str, PartCounts] = field(default_factory=dict)
 
     def begin(self, counts: Mapping[str, PartCounts]) -> None:
-        """What had gone through before this run: rates are of what comes behind it."""
+        """Set the counts from before this run, which do not count for rates."""
         if not self._counts:
             self._counts = counts
 
     def look(self, plan: Plan, counts: Mapping[str, PartCounts], seconds: float) -> Look:
-        """What happened until now, so many seconds after the start; a rescale changes the plan."""
+        """Take a sample, `seconds` after the start; a rescale may have changed the plan."""
         look = looked(plan, counts, self._counts, seconds, seconds - self._seconds)
         self._seconds, self._counts = seconds, counts
         return look
@@ -100,7 +100,7 @@ def looked(
     seconds: float,
     passed: float,
 ) -> Look:
-    """What a job does: the counts of now and those of some seconds ago, so long after its start."""
+    """Compute the progress from two samples, `passed` seconds apart, `seconds` after the start."""
     passed = max(passed, 1e-9)
     nothing = PartCounts()
     parts = []
@@ -109,7 +109,7 @@ def looked(
         waits = (now.blocked_s - last.blocked_s) / passed / part.parallelism
         in_per_s = (now.rows_in - last.rows_in) / passed
         out_per_s = (now.rows_out - last.rows_out) / passed
-        # A restart or a rescale begins with what the checkpoint had counted.
+        # A restart or a rescale resets the counts to those of the checkpoint.
         rates = (max(rate, 0.0) for rate in (in_per_s, out_per_s, min(waits, 1.0)))
         parts.append(PartLook(part.name, now, *rates))
     return _summed(plan, tuple(parts), seconds)
@@ -130,12 +130,12 @@ def _summed(plan: Plan, parts: tuple[PartLook, ...], seconds: float) -> Look:
 
 
 def overall(plan: Plan, outcome: Outcome) -> Look:
-    """The whole run as one look, when it is over."""
+    """Compute the progress over the whole run, when it is over."""
     return looked(plan, outcome.parts, outcome.before, outcome.seconds, outcome.seconds)
 
 
 def time_said(part: PartLook) -> str:
-    """How far event time has come at a part, in words.
+    """Format the watermark of a part.
 
     >>> time_said(PartLook("a", PartCounts(watermark_us=1_767_225_600_000_000), 0, 0, 0))
     '2026-01-01T00:00:00.000Z'

@@ -1,6 +1,6 @@
-"""What is said about a run while it runs and when it is over: the contract, and which one is meant.
+"""Reports of a run: their protocol, and the choice of one.
 
-Everything goes to stderr: stdout belongs to the rows.
+All reports go to stderr: stdout is for rows.
 """
 
 from __future__ import annotations
@@ -20,74 +20,74 @@ from headrace.core.problems import Problem
 
 
 class Report(Protocol):
-    """Tells one reader, a person or a program."""
+    """A report of a run, for a person or a program."""
 
     every_s: float
-    """The time between two looks."""
+    """The time between two samples of progress."""
 
     def problem(self, problem: Problem) -> None:
-        """An error or a warning about the pipeline's file."""
+        """Report an error or a warning about the pipeline's file."""
         ...
 
     def start(self, plan: Plan) -> None:
-        """The pipeline is sound, and begins."""
+        """Report that the pipeline is valid and starts."""
         ...
 
     def serving(self, url: str, *, chosen: bool) -> None:
-        """Metrics and health are there; `chosen`: on a port that nobody named."""
+        """Report the URL of metrics and health; `chosen`: the system chose the port."""
         ...
 
     def showing(self) -> AbstractContextManager[object]:
-        """Entered while the job runs."""
+        """Return a context that is entered while the job runs."""
         ...
 
     def progress(self, look: Look) -> None:
-        """It runs."""
+        """Report the progress of a job."""
         ...
 
     def stages(self, look: BatchLook) -> None:
-        """It runs, on Spark."""
+        """Report the progress of a batch on Spark."""
         ...
 
     def news(self, news: News) -> None:
-        """Something has happened to the job."""
+        """Report an event of the job."""
         ...
 
     def had_finished(self) -> None:
-        """There was nothing to do: the run before had come to its end, and was killed then."""
+        """Report that the job had finished when the previous run was killed."""
         ...
 
     def stopping(self) -> None:
-        """Somebody has asked for the end."""
+        """Report that a stop was requested."""
         ...
 
     def refusal(self, message: str, hint: str, status: int) -> None:
-        """Nothing was read: why not."""
+        """Report why nothing was read."""
         ...
 
     def failure(self, failure: Failure) -> None:
-        """The job could not go on."""
+        """Report the failure that has ended the job."""
         ...
 
     def interrupted(self, *, kept: bool) -> None:
-        """Somebody has asked twice: what was open is lost, or made again if the job is kept."""
+        """Report an immediate stop; open output is lost, or made again if the job is `kept`."""
         ...
 
     def summary(self, outcome: Outcome, look: Look) -> None:
-        """The end; after a failure, too."""
+        """Report the end of a job, also after a failure."""
         ...
 
     def written(self, done: BatchDone) -> None:
-        """The end of a batch, whose output is there."""
+        """Report the end of a batch, whose output is committed."""
         ...
 
     def nothing_written(self) -> None:
-        """Somebody has asked for the end of a batch before it had one."""
+        """Report that a batch was stopped before its output was committed."""
         ...
 
 
 def report_for(pipeline: str, log: str, *, quiet: bool) -> Report:
-    """How the run of a file is told: as JSON, live on a terminal, else in lines."""
+    """Return the report of a run: JSON, live on a terminal, else lines."""
     if log == "json":
         from headrace.cli.run_json import JsonReport
 

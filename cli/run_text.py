@@ -1,4 +1,4 @@
-"""A run told in lines: one every ten seconds, and a summary in columns."""
+"""Report of a run as lines: one every ten seconds, and a summary in columns."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from headrace.core.plan import Plan
 from headrace.core.problems import Problem
 from headrace.core.rendering import count, printable, size
 
-STOPPING = "stopping; a second Ctrl-C ends it at once"
+STOPPING = "stopping; a second Ctrl-C stops at once"
 INTERRUPTED = "stopped at once"
 NOTHING_WRITTEN = "stopped: nothing was written"
-LOST = "what was not written yet is lost"
-BEGINS = "the same command begins anew"
+LOST = "output that was not written yet is lost"
+BEGINS = "the same command starts from scratch"
 SAME = "the same failure again"
-HAD_FINISHED = "the job had finished when the run before was killed: there is nothing left to do"
+HAD_FINISHED = "the job had finished when the previous run was killed: nothing is left to do"
 
 
 class TextReport:
-    """Lines on stderr. When quiet, only what goes wrong."""
+    """Lines on stderr. When quiet, errors only."""
 
     every_s = 10.0
 
@@ -47,51 +47,51 @@ class TextReport:
         self._checkpoint: int | None = None
         """The newest checkpoint of the job."""
         self._taken: CheckpointTaken | None = None
-        """The same, if it was taken in this run."""
+        """The newest checkpoint, if it was taken in this run."""
         self._command = SAME_COMMAND
-        """Which one goes on from there."""
+        """The command that resumes from the newest checkpoint."""
         self._told: Failure | None = None
 
     def say(self, text: str) -> None:
-        """A line, or several."""
+        """Print one or more lines."""
         click.echo(text, err=True)
 
     def problem(self, problem: Problem) -> None:
-        """As `validate` shows it."""
+        """Print the problem as `validate` does."""
         if problem.severity == "error" or not self.quiet:
             self.say(painted(problem))
 
     def start(self, plan: Plan) -> None:
-        """Nothing: the first line comes when there is something to tell."""
+        """Print nothing: the first line reports progress."""
 
     def serving(self, url: str, *, chosen: bool) -> None:
-        """A line; a port that was chosen is told even when quiet: nobody else knows it."""
+        """Print the URL; a port chosen by the system is printed even when quiet."""
         if chosen or not self.quiet:
             self.say(f"metrics and health at {url}")
 
     def showing(self) -> AbstractContextManager[object]:
-        """Lines need no room kept for them."""
+        """Return a context without effect: lines need no setup."""
         return nullcontext()
 
     def progress(self, look: Look) -> None:
-        """One line."""
+        """Print a line of progress."""
         if not self.quiet:
             self.say(progress_line(look, self._last))
 
     def stages(self, look: BatchLook) -> None:
-        """One line."""
+        """Print a line of progress."""
         if not self.quiet:
             self.say(batch_line(look))
 
     @property
     def _last(self) -> str:
-        """The newest checkpoint in words, if there is one."""
+        """The newest checkpoint in words; empty if there is none."""
         if self._taken is not None:
             return checkpoint_said(self._taken)
         return "" if self._checkpoint is None else f"checkpoint {self._checkpoint}"
 
     def news(self, news: News) -> None:
-        """A line, except for checkpoints that are taken: they are many."""
+        """Print a line for an event, except for completed checkpoints, which are many."""
         match news:
             case CheckpointTaken(number):
                 self._checkpoint, self._taken = number, news
@@ -112,39 +112,39 @@ class TextReport:
                 self.say(printable(line))
 
     def _restarting(self, failure: Failure, delay_s: float) -> None:
-        """What failed is told whole the first time."""
-        again = "again" if self._checkpoint is None else f"from checkpoint {self._checkpoint}"
-        begins = f"it begins {again} in {delay_s:.1f} s"
+        """Print the restart; the full failure only the first time."""
+        whence = "" if self._checkpoint is None else f" from checkpoint {self._checkpoint}"
+        restarting = f"restarting{whence} in {delay_s:.1f} s"
         if failure == self._told:
-            self.say(f"{SAME}: {begins}")
+            self.say(f"{SAME}: {restarting}")
         else:
             self._told = failure
             self._failed(failure)
-            self.say(begins)
+            self.say(restarting)
 
     def had_finished(self) -> None:
-        """One line."""
+        """Print that the job had finished."""
         self.say(HAD_FINISHED)
 
     def stopping(self) -> None:
-        """One line."""
+        """Print that the job is stopping."""
         if not self.quiet:
             self.say(STOPPING)
 
     def refusal(self, message: str, hint: str, status: int) -> None:
-        """What, and what to do."""
+        """Print why nothing was read, and a hint."""
         lines = "\n".join(map(printable, message.splitlines()))
         self.say("\n".join([f"{self.pipeline}: {lines}", *_hints(hint)]))
 
     def failure(self, failure: Failure) -> None:
-        """What, where, and what to do, unless that has been told."""
+        """Print the failure, its location and a hint, unless it was printed before."""
         if failure == self._told:
-            self.say(f"{SAME}, and that is final")
+            self.say(f"{SAME}: giving up")
         else:
             self._failed(failure)
 
     def _failed(self, failure: Failure) -> None:
-        """All there is to say; of a defect of ours, the file that holds its traceback."""
+        """Print a failure; for a bug in headrace, the file with its traceback."""
         if failure.defect:
             what = f"{failure.message.splitlines()[0]} in {failure.step}"
             self.say(keep_defect(what, failure.defect))
@@ -153,51 +153,51 @@ class TextReport:
             self.say("\n".join([head, *_hints(failure.hint)]))
 
     def interrupted(self, *, kept: bool) -> None:
-        """One line."""
+        """Print what is lost, or how to resume."""
         if not kept:
-            goes_on = LOST
+            then = LOST
         elif self._checkpoint is None:
-            goes_on = BEGINS
+            then = BEGINS
         else:
-            goes_on = f"{self._command} goes on from checkpoint {self._checkpoint}"
-        self.say(f"{INTERRUPTED}: {goes_on}")
+            then = f"{self._command} resumes from checkpoint {self._checkpoint}"
+        self.say(f"{INTERRUPTED}: {then}")
 
     def summary(self, outcome: Outcome, look: Look) -> None:
-        """The parts in columns; what failed has been told already."""
+        """Print the parts in columns; a failure was printed before."""
         if not self.quiet and not outcome.failure:
             self.say("\n".join(summary_lines(outcome, look)))
         if outcome.checkpoint is not None and (outcome.failure or not self.quiet):
             again = f"{self._command}{' with --resume-drained' if outcome.drained else ''}"
-            self.say(f"{again} goes on from checkpoint {outcome.checkpoint}, {FRESH}")
+            self.say(f"{again} resumes from checkpoint {outcome.checkpoint}; {FRESH}")
 
     def written(self, done: BatchDone) -> None:
-        """Sources and sinks in columns."""
+        """Print sources and sinks in columns."""
         if not self.quiet:
             self.say("\n".join(batch_summary_lines(done)))
 
     def nothing_written(self) -> None:
-        """One line."""
+        """Print that nothing was written."""
         self.say(NOTHING_WRITTEN)
 
 
-FRESH = "with --fresh it begins anew"
-BACK_AGAIN = "the same command would go back to it again: without --from-savepoint it goes on"
+FRESH = "--fresh starts from scratch"
+BACK_AGAIN = "the same command goes back to the savepoint: leave out --from-savepoint next time"
 SAME_COMMAND = "the same command"
 WITHOUT = "the command without --from-savepoint"
 
 
 def resumed_lines(resumed: Resumed) -> Iterable[str]:
-    """From what a job goes on.
+    """Describe what a job has resumed from.
 
     >>> list(resumed_lines(Resumed(7, "2026-01-31T08:01:10Z", (("orders", "in/a.jsonl from 12"),))))
-    ['goes on from checkpoint 7 of 2026-01-31T08:01:10Z', '  orders: in/a.jsonl from 12']
+    ['resumed from checkpoint 7 of 2026-01-31T08:01:10Z', '  orders: in/a.jsonl from 12']
     """
     if resumed.killed:
-        yield f"the run before was killed: {printable(resumed.killed)}"
+        yield f"the previous run was killed: {printable(resumed.killed)}"
     whence = f"checkpoint {resumed.number}"
     if resumed.savepoint is not None:
         whence = f"savepoint {printable(resumed.savepoint)}"
-    yield f"goes on from {whence} of {resumed.taken_at}"
+    yield f"resumed from {whence} of {resumed.taken_at}"
     for source, place in resumed.sources:
         yield f"  {source}: {printable(place)}"
     for change in resumed.changes:
@@ -211,10 +211,10 @@ def resumed_lines(resumed: Resumed) -> Iterable[str]:
 
 
 def done_line(news: Asked | Savepointed | Rescaled) -> str:
-    """What was done because a client had asked for it.
+    """Describe what was done on a client's request.
 
     >>> done_line(Rescaled({"totals": 3, "out": 2}, 0.318))
-    'rescaled: totals 3, out 2; it stood still for 0.3 s'
+    'rescaled: totals 3, out 2; paused for 0.3 s'
     """
     match news:
         case Asked(drain):
@@ -223,22 +223,22 @@ def done_line(news: Asked | Savepointed | Rescaled) -> str:
             return f"savepoint of checkpoint {number}: {printable(path)}"
         case Rescaled(parallelism, stood_still_s):
             parts = ", ".join(f"{name} {number}" for name, number in parallelism.items())
-            return f"rescaled: {parts}; it stood still for {stood_still_s:.1f} s"
+            return f"rescaled: {parts}; paused for {stood_still_s:.1f} s"
 
 
 def _forgotten(checkpoints: int) -> str:
-    """What became of another job in the same home.
+    """Describe the removal of another job from the same home.
 
     >>> _forgotten(3)
-    'it is a new job: the 3 checkpoints of the job that was here are removed'
+    'this is a new job: the 3 checkpoints of the previous job are removed'
     """
     those = f"the {checkpoints} checkpoints" if checkpoints > 1 else "the checkpoint"
     verb = "are" if checkpoints > 1 else "is"
-    return f"it is a new job: {those} of the job that was here {verb} removed"
+    return f"this is a new job: {those} of the previous job {verb} removed"
 
 
 def _removed(resumed: Resumed) -> str:
-    """What it means to begin with an older checkpoint.
+    """Describe the effects of resuming from an older checkpoint.
 
     >>> _removed(Resumed(5, "", (), removed=(6, 7), again=(("out", 1200), ("late", 1))))
     'checkpoints 6, 7 are removed; rows are written a second time: up to 1,200 of out, 1 of late'
@@ -253,7 +253,7 @@ def _removed(resumed: Resumed) -> str:
 
 
 def place(failure: Failure) -> str:
-    """Where a job failed.
+    """Describe where a job failed.
 
     >>> place(Failure("m", "orders > clean", "in/a.jsonl", 120))
     'orders > clean: in/a.jsonl at 120'
@@ -265,7 +265,7 @@ def place(failure: Failure) -> str:
 
 
 def checkpoint_said(taken: CheckpointTaken) -> str:
-    """What a checkpoint has cost.
+    """Describe a checkpoint with its cost.
 
     >>> checkpoint_said(CheckpointTaken(12, 0.31, 2 << 20))
     'checkpoint 12 (0.3 s, 2.0 MB)'
@@ -274,7 +274,7 @@ def checkpoint_said(taken: CheckpointTaken) -> str:
 
 
 def progress_line(look: Look, checkpoint: str = "") -> str:
-    """What the job is doing, in a line."""
+    """Format the progress as a line."""
     said = [
         f"{look.seconds:.0f} s",
         f"in {look.rows_in:,} ({look.in_per_s:,.0f}/s)",
@@ -294,7 +294,7 @@ def progress_line(look: Look, checkpoint: str = "") -> str:
 
 
 def summary_lines(outcome: Outcome, look: Look) -> Iterable[str]:
-    """The end of a run: a row a part, and below it all of them together."""
+    """Format the end of a run: one row per part, and a total."""
     late = () if look.late is None else ("late",)
     heads = ("", "rows in", "rows out", "bad", *late, "rows/s")
     yield from aligned([heads, *(_cells(part, look) for part in look.parts)])
@@ -306,7 +306,7 @@ def summary_lines(outcome: Outcome, look: Look) -> Iterable[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    """Rows in columns: the first to the left, the others, which are numbers, to the right.
+    """Align rows in columns: the first to the left, the others, which are numbers, to the right.
 
     >>> list(aligned([("", "in"), ("orders", "5")]))
     ['        in', 'orders   5']

@@ -1,7 +1,7 @@
-"""A job that is to go on from a savepoint: it becomes a checkpoint of the job's home.
+"""Restoring a job from a savepoint, which becomes a checkpoint of the job's home.
 
-In the home of the job that it was taken of it is one more checkpoint of that job; in any other it
-is the first one of a new job. The same command again would go back to it again.
+In the home of the job that it was taken of, it is one more checkpoint of that job; in any other
+home it is the first one of a new job. Running the same command again goes back to the savepoint.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A savepoint, and what it has become."""
+    """A savepoint, and the checkpoint made of it."""
 
     savepoint: Savepoint
     number: int = 0
-    """The checkpoint that it is in the home."""
+    """The number of the checkpoint in the home."""
     is_same: bool = False
-    """Whether it is of the job whose home it is."""
+    """Whether the savepoint belongs to the job of this home."""
     forgotten: int = 0
-    """How many checkpoints of another job were there."""
+    """The number of another job's checkpoints that were removed."""
 
     def newer(self, store: SnapshotStore) -> tuple[int, ...]:
-        """The job's checkpoints that came after the savepoint."""
+        """Return the job's checkpoints that are newer than the savepoint."""
         if not self.is_same:
             return ()
         return tuple(n for n in store.manifests() if self.savepoint.number < n < self.number)
 
 
 def fitting(path: str, plan: Plan, start: Start) -> Saved:
-    """The savepoint there, if the pipeline can go on from it. Raises SnapshotError."""
+    """Open a savepoint, and check that the pipeline is compatible with it. Raises SnapshotError."""
     from headrace.core.fitting import FRESH, Wishes, check_fits
     from headrace.state.savepoints.savepoint import open_savepoint
 
@@ -53,14 +53,14 @@ def fitting(path: str, plan: Plan, start: Start) -> Saved:
         check_fits(number, savepoint.document, plan, Wishes(start.anew, start.lose, start.drained))
     except RefusedSnapshot as error:
         said = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
-        # Beginning anew is no way to go on from a savepoint: the two cannot be asked for at once.
+        # --fresh is no way to resume from a savepoint: the two options exclude each other.
         hint = error.hint.removesuffix(FRESH).removesuffix("; ")
         raise RefusedSnapshot(said, hint) from error
     return Saved(savepoint)
 
 
 async def check_sinks(plan: Plan, connectors: Connectors, folder: Path) -> None:
-    """Whether output can go there that is the rest of another job's. Raises ConnectorError."""
+    """Check that sinks accept output that continues another job's. Raises ConnectorError."""
     from headrace.core.bench import Bench
     from headrace.core.contracts import Surroundings
     from headrace.core.ends import open_ends
@@ -74,9 +74,9 @@ async def check_sinks(plan: Plan, connectors: Connectors, folder: Path) -> None:
 
 
 def adopted(saved: Saved, home: Cabinet, look: Callable[[], None]) -> Saved:
-    """Have it where the job's checkpoints are: nothing has changed if this raises.
+    """Make the savepoint a checkpoint of the home; if this raises, nothing has changed.
 
-    `look` raises what a new job would be refused for.
+    `look` raises the errors for which a new job is rejected.
     """
     from headrace.cli.resuming import now
     from headrace.state.savepoints.adopting import adopt
@@ -84,7 +84,7 @@ def adopted(saved: Saved, home: Cabinet, look: Callable[[], None]) -> Saved:
     kept = home.looked_at()
     if kept is not None and kept.job == saved.savepoint.job:
         store = home.store(kept.job)
-        # Above all that there ever were: what is noted of a number must not be taken for this one.
+        # Greater than all numbers ever used: notes on another checkpoint must not apply here.
         number = max((*store.manifests(), saved.savepoint.number, home.noted() or 0)) + 1
         adopt(saved.savepoint, store, number)
         return replace(saved, number=number, is_same=True)

@@ -1,4 +1,4 @@
-"""`headrace savepoint`: a savepoint of a running job."""
+"""`headrace savepoint`: takes a savepoint of a running job."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from headrace.cli.pipelines import home_option
 @click.option(
     "--to",
     metavar="DIR",
-    help="The savepoint's folder, which must be new or empty; by default one named after the time, "
-    "among those of the job.",
+    help="The savepoint's folder, which must be new or empty; by default a folder among the job's "
+    "savepoints, named after the time.",
 )
 @home_option
 def savepoint(job: str, to: str | None, home: str) -> None:
     """Take a savepoint of a running job.
 
-    JOB is the name of a pipeline or its file. The job takes a checkpoint, goes on, and writes a
-    savepoint of it: a folder that is whole in itself, may be moved, and is never removed by
-    headrace. Its path is printed when it is whole, alone, on standard output. A Ctrl-C ends only
-    the waiting.
+    JOB is the name of a pipeline or its file. The job takes a checkpoint, and writes a savepoint
+    of it while it continues. A savepoint is a self-contained folder that may be moved, and that
+    headrace never removes. When it is complete, its path alone is printed on standard output.
+    Ctrl-C ends only the waiting, not the savepoint.
     """
     with unasked(job):
         from headrace.cli.control.client import client_of
@@ -32,6 +32,7 @@ def savepoint(job: str, to: str | None, home: str) -> None:
         from headrace.cli.control.naming import place
 
         client = client_of(job, home)
-        client.reach(f"headrace state export {client.home.name} makes one of its newest checkpoint")
+        export = f"headrace state export {client.home.name}"
+        client.reach(f"{export} makes a savepoint of its newest checkpoint")
     body = {} if to is None else {"to": place(to)}
     click.echo(carried_out(client, "/v1/savepoints", body)["path"])

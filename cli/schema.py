@@ -1,4 +1,4 @@
-"""`headrace schema`: the YAML's JSON Schema, or a schema guessed from a data file."""
+"""`headrace schema`: prints the YAML's JSON Schema, or a schema guessed from a data file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 def schema(file: str | None) -> None:
     """Print the YAML's JSON Schema, or guess a source's.
 
-    Editors complete and check pipeline files by the JSON Schema. --of FILE reads the head of a
-    JSON, CSV or Parquet file (.gz and .zst too) and prints a `schema:` block, ready to be pasted
-    into a source.
+    Editors use the JSON Schema to complete and check pipeline files. --of FILE reads the beginning
+    of a JSON, CSV or Parquet file (also .gz and .zst) and prints a `schema:` block to paste into a
+    source.
     """
     if file is None:
         _print_json_schema()

@@ -1,4 +1,4 @@
-"""`headrace stop`: the end of a running job, to go on later."""
+"""`headrace stop`: stops a running job, which can be resumed later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headrace.state.storage.home import Home
 
 OWN = ""
-"""`--savepoint` without a folder."""
+"""The value of `--savepoint` without a folder."""
 
 
 @click.command()
@@ -25,22 +25,22 @@ OWN = ""
     metavar="[DIR]",
     is_flag=False,
     flag_value=OWN,
-    help="Make a savepoint of its last checkpoint, in this folder or among those of the job, and "
-    "print its path.",
+    help="Make a savepoint of its last checkpoint, in this folder or among the job's savepoints, "
+    "and print its path.",
 )
 @click.option(
     "--drain",
     is_flag=True,
-    help="Finish all that was read first, as if time were over: every window and timer fires. "
-    "For the end of a job: to go on from there takes run --resume-drained.",
+    help="First process all rows that were read, as at the end of time: every window and timer "
+    "fires. For the end of a job: to resume, use run --resume-drained.",
 )
 @home_option
 def stop(job: str, to: str | None, drain: bool, home: str) -> None:
-    """Stop a running job, with a checkpoint to go on from.
+    """Stop a running job, with a checkpoint to resume from.
 
-    JOB is the name of a pipeline or its file. It does what the first Ctrl-C does to a run, and
-    waits until the job's process has ended. A Ctrl-C ends only the waiting. A second stop joins
-    the first.
+    JOB is the name of a pipeline or its file. The command has the same effect as the first Ctrl-C
+    in a run, and waits until the job's process has ended. Ctrl-C ends only the waiting. A second
+    stop joins the first.
     """
     with unasked(job):
         from headrace.cli.control.client import client_of
@@ -68,7 +68,7 @@ def stop(job: str, to: str | None, drain: bool, home: str) -> None:
 
 
 def _left(home: Home) -> str:
-    """What there is of a job that has ended without the savepoint that was wanted."""
+    """Return a hint for a job that has ended without the requested savepoint."""
     from headrace.core.snapshots import SnapshotError
     from headrace.state.storage.remote.looking import cabinet_of
 
@@ -79,14 +79,14 @@ def _left(home: Home) -> str:
         numbers = []
     if not numbers:
         return f"{home.name} has stopped"
-    makes = f"headrace state export {home.name} makes the savepoint"
-    return f"{home.name} has stopped with checkpoint {numbers[-1]}; {makes}"
+    makes = f"make the savepoint with: headrace state export {home.name}"
+    return f"{home.name} has stopped at checkpoint {numbers[-1]}; {makes}"
 
 
 def _said(name: str, result: dict[str, object]) -> str:
     if result["checkpoint"] is None:
-        return f"{name} had come to its end"
+        return f"{name} had already finished"
+    stopped = f"{name} has stopped at checkpoint {result['checkpoint']}"
     if result["drained"]:
-        goes_on = f"run --resume-drained goes on from checkpoint {result['checkpoint']}"
-        return f"{name} has stopped, drained; {goes_on}"
-    return f"{name} has stopped; it goes on from checkpoint {result['checkpoint']}"
+        return f"{stopped}, drained; run --resume-drained resumes from it"
+    return f"{stopped}; the next run resumes from it"

@@ -1,9 +1,8 @@
-"""The standard streams of the process, made such that nothing said about a run can break it.
+"""Standard streams of the process, set up so that a failing report cannot break a run.
 
-What is said on standard error is for whoever listens. Where nobody does (its reader is gone, its
-disk is full) it is lost, and the run goes on: its result is elsewhere. And a stream that was closed
-before we began leaves its number to the first file that is opened, into which everything would go
-that somebody prints; so its number is taken.
+If standard error cannot be written (its reader is gone, its disk is full), the text is lost and the
+run continues: its result is elsewhere. If a standard stream was closed before the start, the first
+opened file would get its number, and all printed text; so the number is reserved.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from contextlib import suppress
 
 
 class Heedless(io.FileIO):
-    """Writes as far as it can, and says that it wrote all."""
+    """A file that ignores errors of writing, and reports that it wrote everything."""
 
     def write(self, data: memoryview, /) -> int:  # type: ignore[override]
-        """What cannot be written is lost."""
+        """Write the data; data that cannot be written is lost."""
         with suppress(OSError):
             return super().write(data)
         return data.nbytes
 
 
 def take_standard_streams() -> None:
-    """Call this once, before anything is opened."""
+    """Set up the standard streams. Call once, before any file is opened."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -33,7 +32,7 @@ def take_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
     encoding = sys.stderr.encoding if sys.stderr else "utf-8"
     raw = io.BufferedWriter(Heedless(2, "w", closefd=False))  # type: ignore[type-var]
-    # A name that is not UTF-8, or a terminal that is not: shown with escapes, never an error.
+    # A name or a terminal that is not UTF-8: escapes are shown, instead of an error.
     escaped = "backslashreplace"
     sys.stderr = io.TextIOWrapper(raw, encoding, escaped, line_buffering=True)
     if sys.stdout:

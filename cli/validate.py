@@ -1,4 +1,4 @@
-"""`headrace validate`: everything that is wrong with pipelines, and what was looked at."""
+"""`headrace validate`: lists all problems of pipelines, and counts what was checked."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("pipelines", type=PipelineFile(), nargs=-1, required=True, metavar="PIPELINE...")
-@click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option(
     "--connect",
     is_flag=True,
-    help="Also ask whether topics, files and folders are there, and let us in.",
+    help="Also check that topics, files and folders exist and can be accessed.",
 )
 @set_option
 @click.pass_context
@@ -34,12 +34,11 @@ def validate(
     connect: bool,
     overrides: Sequence[str],
 ) -> None:
-    """Say all that is wrong with pipelines.
+    """List all problems of pipelines.
 
-    Problems are listed in file order; nothing is run and nothing is written. The exit status is 2
-    if there is an error. With --connect, brokers and disks are asked as well, which takes some
-    seconds at most; nothing is changed there, and the exit status is that of a run that would
-    begin now.
+    Problems are in file order; nothing is run and nothing is written. The exit status is 2 if there
+    is an error. With --connect, brokers and disks are checked as well, which may take some seconds;
+    nothing is changed there, and the exit status is that of a run started now.
     """
     checked = []
     for path in pipelines:
@@ -55,7 +54,7 @@ def validate(
 
 
 def _connect(checked: Checked) -> int:
-    """Ask whether what a plan reads and writes is there, and tell; the exit status."""
+    """Check the external systems of a plan, and print the results; return the exit status."""
     from headrace.cli.connect import ask
     from headrace.core.rendering import printable
 
@@ -69,7 +68,7 @@ def _connect(checked: Checked) -> int:
 
 
 def _of_file(problem: Problem, path: str) -> Problem:
-    """The problem with the file's name before an argument, which is of all files."""
+    """Add the file's name to a problem of a command-line argument, which applies to all files."""
     from headrace.core.pipeline.reading import shown_path
 
     place = problem.place
@@ -111,7 +110,7 @@ def _counts(pipelines: Iterable[Pipeline]) -> str:
 
 
 def _expressions(pipeline: Pipeline) -> int:
-    """How many texts of the document are expressions."""
+    """Count the expressions in the document."""
     number = 0
     for step in pipeline.steps.values():
         keys = (step.key, step.dedup.key if step.dedup else None)

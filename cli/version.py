@@ -6,7 +6,7 @@ import click
 
 
 def installed_version() -> str:
-    """The version of the installed package; a source tree that was never installed has none."""
+    """Return the version of the installed package; a source tree that is not installed has none."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -16,7 +16,7 @@ def installed_version() -> str:
 
 
 def print_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
-    """Print it and leave, when it was asked for."""
+    """Print the version and exit, if it was requested."""
     if wanted and not ctx.resilient_parsing:
         click.echo(f"headrace {installed_version()}")
         ctx.exit()

@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 from headrace.core.elements import FOREVER_US
 from headrace.core.history import History, Remembered
 from headrace.core.job import Job
-from headrace.core.lookup.asked import Asking
 from headrace.core.occupation import Shares
 from headrace.core.plan import nodes
 from headrace.core.sizes import Size

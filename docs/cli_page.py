@@ -12,99 +12,99 @@ from headrace.cli.main import HELP, headrace
 HEAD = """\
 # The command line
 
-Results go to standard output, everything said about them to standard error. So
-`headrace schema --of orders.jsonl > schema.yaml` writes only the schema, and remarks still show.
+Results go to standard output, messages to standard error. So
+`headrace schema --of orders.jsonl > schema.yaml` writes only the schema, and remarks are still
+shown.
 
 | exit status | when |
 | --- | --- |
-| 0 | done, or stopped by the first Ctrl-C or SIGTERM, to go on later; for `validate`: no errors |
-| 1 | the job failed, or headrace itself did: then a line says where the traceback is kept |
-| 2 | the command line or a pipeline is wrong, or an input matches nothing |
-| 3 | refused because of what is there: an output folder that is not empty, checkpoints that are \
-damaged, do not fit, or are being written by another process |
-| 130 | ended at once by a second Ctrl-C; a batch and any other command by the first |
+| 0 | done, or stopped by the first Ctrl-C or SIGTERM and resumable; for `validate`: no errors |
+| 1 | the job failed, or there is a bug in headrace: then a line names the file with the traceback |
+| 2 | the command line or a pipeline is invalid, or an input matches nothing |
+| 3 | rejected because of existing files: an output folder that is not empty, checkpoints that are \
+damaged, incompatible, or in use by another process |
+| 130 | stopped at once by a second Ctrl-C; a batch and any other command by the first |
 
-| environment | what it does |
+| environment | effect |
 | --- | --- |
-| `NO_COLOR` | no colours, also on a terminal; elsewhere there are none anyway |
-| `HEADRACE_HOME` | the folder in which jobs keep what they go on from, as `--home` |
-| `HEADRACE_DEBUG=1` | a defect of headrace shows its traceback at once |
-| `HEADRACE_SECRET_<NAME>` | the secret that `${secret:NAME}` stands for |
+| `NO_COLOR` | no colours on a terminal; elsewhere there are none anyway |
+| `HEADRACE_HOME` | the folder of the jobs' checkpoints, as `--home` |
+| `HEADRACE_DEBUG=1` | the traceback of a bug in headrace is shown at once |
+| `HEADRACE_SECRET_<NAME>` | the value of `${secret:NAME}` |
 | `HEADRACE_SECRETS` | a folder with a file for each secret |
 
 ## A run
 
-`headrace run` reads until its sources have come to their end. Those of files, and of `generate`
-and `nexmark` with a number of rows, do; with `watch:` or without a number they go on until
-somebody stops them. Rows of `console` and `stdout` go to standard output, what is said of the run
-to standard error.
+`headrace run` reads until its sources end. Sources of files end, and so do `generate` and `nexmark`
+with a number of rows; with `watch:` or without a number they run until they are stopped. Rows of
+`console` and `stdout` go to standard output, reports of the run to standard error.
 
-- On a terminal a table shows each part: rows in and out, bad and late ones, rates over the last
-  second, the watermark, and backpressure. Below stand what steps keep, and the newest checkpoint:
-  how long it took, and how much it wrote. Rows that are printed stand above the table.
+- On a terminal a table shows each part: rows in and out, bad and late rows, rates over the last
+  second, the watermark, and backpressure. Below it are the size of the state, and the newest
+  checkpoint with its duration and the bytes it wrote. Printed rows appear above the table.
 - Elsewhere there is a line every ten seconds.
-- At the end stands a summary: the same counts of each part, and rates over the whole run. A part
-  that failed is told instead, with its split, its position and what to do.
-- `--quiet` leaves out all but errors.
-- `--limit N` reads N rows of each source. Of files, those are the first: in the order of their
-  names, one after the other. What stands behind the last of them is not looked at, so it is never
-  bad.
+- At the end there is a summary: the same counts of each part, and rates over the whole run. If a
+  part failed, its failure is shown instead, with its split, its position and a hint.
+- `--quiet` shows errors only.
+- `--limit N` reads N rows of each source. Of files, those are the first rows in the order of the
+  files' names. Rows after the last one are not read, so they are never bad.
 - The first Ctrl-C (or SIGTERM) stops the run with a checkpoint: exit status 0, and the same command
-  goes on from there. The second ends it at once; then the same command goes on from the checkpoint
-  before, and nothing is lost or written twice either. When nobody reads standard output any more,
-  as behind `| head`, or the terminal is closed, a run ends as at the first Ctrl-C; behind `nohup`
-  it goes on.
-- Of a run with `--limit`, or one that reads standard input, nothing is kept. The first Ctrl-C ends
-  reading: what was read goes through all steps, is written, and is as good as the output of a run
-  that ended by itself. The second ends the run, and what it had not written is lost.
-- What happens when a run fails or is killed, and how it goes on: [recovery](recovery.md).
+  resumes from it. The second Ctrl-C stops the run at once; then the same command resumes from the
+  previous checkpoint, and again no row is lost or written twice. When standard output is closed, as
+  by `| head`, or the terminal is closed, the run stops as at the first Ctrl-C; under `nohup` it
+  continues.
+- A run with `--limit`, or one that reads standard input, takes no checkpoints. The first Ctrl-C
+  ends reading: rows that were read pass through all steps and are written, as in a run that ended
+  by itself. The second stops the run at once; output that was not written yet is lost.
+- What happens when a run fails or is killed, and how it resumes: [recovery](recovery.md).
 - What happens when a pipeline with state is changed: [changing a pipeline](changing-pipelines.md).
 - `--batch` runs it once, on Spark: [batch](batch.md).
 - `--http PORT` serves metrics and health on this machine: [metrics](metrics.md).
-- Nobody has to listen: a standard error that is closed, full or gone ends no run.
+- A standard error that is closed or full does not end a run.
 
 ### For programs
 
-`--log json` writes an object a line on standard error. Each has `event`, `time` and `pipeline`;
-beside them, by event:
+`--log json` writes one object per line to standard error. Each has `event`, `time` and `pipeline`,
+and in addition, by event:
 
 - `start`: `name` and `parts`.
-- `serving`, with `--http`: the `url` below which [metrics and health](metrics.md) are.
-- `resumed`, if it goes on from a checkpoint: its number as `checkpoint`, `taken_at`, and in
-  `sources` from where each goes on, in words; `killed` names the process that was killed before;
-  `changes` are lines that say what goes on differently because the [pipeline was
+- `serving`, with `--http`: the base `url` of [metrics and health](metrics.md).
+- `resumed`, if the job resumes from a checkpoint: its number as `checkpoint`, `taken_at`, and in
+  `sources` the positions to resume from, in words; `killed` names the process that was killed
+  before; `changes` are lines on what differs because the [pipeline was
   changed](changing-pipelines.md). With `--from-checkpoint`, `removed` are the newer checkpoints,
   and `again` is how many rows of each sink are written a second time at most. With
-  `--from-savepoint`, `savepoint` is where it is, and `forgotten` how many checkpoints of another
-  job were in the home.
-- `checkpoint`, for each that is complete: `number`, `seconds`, and `bytes`, how much was new.
-- `checkpoint_failed`, for each that is not: `number` and `message`. The job goes on.
-- `restarting`, when the job has failed and begins again after `delay_s` seconds: what failed, as
-  `failure` has it.
-- `asked`, when a client asks for the end: `drain` is true if it is drained first.
-- `savepoint`, when a client's savepoint is whole: `path`, and the `checkpoint` that it was made of.
-- `rescaled`, when a client has changed `parallelism`: of which parts, and `stood_still_s`.
-- `not_done`, when a client's request has failed: `what` was asked for, and a `message`.
-- `notice`, when something outside is wrong that the job waits for, or goes on without, and when it
-  is well again: a `message`.
+  `--from-savepoint`, `savepoint` is its path, and `forgotten` the number of removed checkpoints of
+  another job in the home.
+- `checkpoint`, for each completed one: `number`, `seconds`, and `bytes`, how much was new.
+- `checkpoint_failed`, for each failed one: `number` and `message`. The job continues.
+- `restarting`, when the job has failed and restarts after `delay_s` seconds: the failure, with the
+  fields of `failure`.
+- `asked`, when a client requests a stop: `drain` is true if the job is drained first.
+- `savepoint`, when a client's savepoint is complete: `path`, and the `checkpoint` it was made of.
+- `rescaled`, when a client has changed `parallelism`: of which parts, and `stood_still_s`, the
+  length of the pause.
+- `not_done`, when a client's request has failed: `what` was requested, and a `message`.
+- `notice`, when an external system has a problem that the job waits for or continues without, and
+  when that is over: a `message`.
 - `warning`, `error`, one for each problem of the file: `file`, `line`, `column`, `subject`,
   `message`, `hint`.
 - `progress`, every ten seconds: `seconds`, `rows_in`, `rows_out`, `bad`, `in_per_s`, `out_per_s`,
   and `late` if a step of the pipeline can drop late rows. The same for each of `parts`, with
   `waits` (the share of time), `backpressure` (`ok`, `low` or `high`), and where they apply
-  `unfilled` (rows in count windows that never filled), `watermark`, and `state`: what the step
-  keeps, as `rows`, `bytes` in memory and `bytes_on_disk`. Of a batch it is `seconds` and `stages`,
-  null while Spark starts: of each its `number`, the `job` that it is of, how many `tasks` it has,
-  and how many are `done`, `running` and `failed`, `rows_in` and `rows_out` from stage to stage, and
+  `unfilled` (rows in count windows that never filled), `watermark`, and `state`: the step's state
+  as `rows`, `bytes` in memory and `bytes_on_disk`. For a batch it is `seconds` and `stages`, null
+  while Spark starts: for each its `number`, the `job` that it belongs to, the number of `tasks` and
+  how many are `done`, `running` and `failed`, `rows_in` and `rows_out` between stages, and
   `ended`.
-- `stopping`, at the first Ctrl-C or SIGTERM: nothing more.
-- `failure`, where the job is refused or cannot go on: `message`, `hint`, `exit_status`; where it
-  ran, `step`, `split` and `position`, and as `defect` a traceback if headrace is at fault.
-- `summary`, at the end: `status` (`done`, `stopped` or `failed`), `checkpoint` if the same command
-  goes on from one, and whether it was `drained`; and what `progress` holds, over the whole
-  run. Of a job that had come to its end before, `finished_before` is all there is.
+- `stopping`, at the first Ctrl-C or SIGTERM, without further fields.
+- `failure`, when the job is rejected or fails: `message`, `hint`, `exit_status`; if it was running,
+  `step`, `split` and `position`, and as `defect` the traceback of a bug in headrace.
+- `summary`, at the end: `status` (`done`, `stopped` or `failed`), the `checkpoint` that the same
+  command resumes from, if any, and whether it was `drained`; and the fields of `progress`, over the
+  whole run. If the job had finished in a previous run, `finished_before` is all there is.
 
-Not built yet, and refused by name: {later}.
+Not built yet, and rejected by name: {later}.
 """
 
 

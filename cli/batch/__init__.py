@@ -1,1 +1,1 @@
-"""`headrace run --batch`: the same pipeline, once over all there is, on Spark."""
+"""`headrace run --batch`: runs a pipeline once over all existing rows, on Spark."""

@@ -1,4 +1,4 @@
-"""What Spark would do of a pipeline, beside what headrace says of it."""
+"""Spark's plan of a pipeline, for `headrace explain --batch`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def on_spark(
     checked: Checked, plan: Plan, master: str | None, conf: Sequence[str]
 ) -> dict[str, str]:
-    """Spark's plan of each sink. Raises NoSpark, ConnectorError."""
+    """Return Spark's plan of each sink. Raises SparkUnavailable, ConnectorError."""
     with session(str(plan.name), master, parsed(conf)) as spark:
         return explained(spark, plan, inside_of(checked, plan, uuid.uuid4().hex))
 
 
 def as_text(plans: dict[str, str]) -> str:
-    """The plans one after the other."""
+    """Format the plans one after the other."""
     return "".join(f"\non Spark, for the sink {name}:\n{said}\n" for name, said in plans.items())

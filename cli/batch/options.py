@@ -1,4 +1,4 @@
-"""The options of a batch, and those of `run` that say nothing to one."""
+"""Options of a batch, and the options of `run` that a batch rejects."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_NO_CHECKPOINTS = "a batch takes no checkpoints: it is done whole, or not at all"
+_NO_CHECKPOINTS = "a batch takes no checkpoints: it is written completely, or not at all"
 NOT_OF_A_BATCH = {
-    "parallelism": "Spark divides the work: --master local[N] says among how many",
-    "limit": "a batch reads all there is",
+    "parallelism": "Spark divides the work: --master local[N] sets how many cores",
+    "limit": "a batch reads all rows",
     "from_checkpoint": _NO_CHECKPOINTS,
     "from_savepoint": _NO_CHECKPOINTS,
     "reset_state": _NO_CHECKPOINTS,
     "allow_lost_state": _NO_CHECKPOINTS,
     "resume_drained": _NO_CHECKPOINTS,
     "take_over": _NO_CHECKPOINTS,
-    "http": "it is of a stream that metrics and health are served",
+    "http": "metrics and health are served only for streams",
 }
 
 
 def batch_options(what: str) -> Callable[[F], F]:
-    """`--batch`, which does what is said of it, and where Spark runs."""
+    """Add `--batch`, with its help text, and the options that say where and how Spark runs."""
     options = (
         click.option(
             "--conf",
             metavar="KEY=VALUE",
             multiple=True,
-            help="With --batch: a setting of Spark, as spark.driver.memory=4g. May be repeated.",
+            help="With --batch: a Spark setting, such as spark.driver.memory=4g. May be repeated.",
         ),
         click.option(
             "--master",
             metavar="URL",
-            help="With --batch: where Spark runs: local[*] (as it is if nothing is said), "
+            help="With --batch: where Spark runs: local[*] (the default), "
             "spark://HOST:PORT, yarn or k8s://HOST:PORT.",
         ),
         click.option(
             "--batch",
             is_flag=True,
-            help=f"{what} `pip install 'headrace[batch]'`.",
+            help=f"{what} Needs `pip install 'headrace[batch]'`.",
         ),
     )
 
@@ -55,16 +55,17 @@ def batch_options(what: str) -> Callable[[F], F]:
 
 
 def check_options(ctx: click.Context) -> None:
-    """Whether what was given goes together. Raises UsageError."""
+    """Check that the given options can be combined. Raises UsageError."""
     given = [name for name in ctx.params if _is_given(ctx, name)]
     if "batch" in given:
         for name in given:
             if why := NOT_OF_A_BATCH.get(name):
-                raise click.UsageError(f"{_option(name)} does not go with --batch: {why}", ctx)
+                message = f"{_option(name)} cannot be combined with --batch: {why}"
+                raise click.UsageError(message, ctx)
         return
     for name in ("master", "conf"):
         if name in given:
-            raise click.UsageError(f"--{name} is for Spark: it wants --batch", ctx)
+            raise click.UsageError(f"--{name} is for Spark: it needs --batch", ctx)
 
 
 def _is_given(ctx: click.Context, name: str) -> bool:

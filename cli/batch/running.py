@@ -1,7 +1,7 @@
-"""A batch from the command line: Spark is started, the plan runs on it, and all of it is told.
+"""A batch from the command line: starts Spark, runs the plan on it, and reports the result.
 
-The first Ctrl-C cancels what Spark does, and no output is seen; it is no success, for nothing goes
-on from there. The second waits for nothing.
+The first Ctrl-C cancels Spark's jobs, and no output becomes visible; the exit status is not 0,
+since nothing can be resumed. The second Ctrl-C stops the process at once.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from headrace.core.problems import Problem
 
 Ended: TypeAlias = "BatchDone | Outcome | Failure | Exception | None"
-"""How it ended: by itself, as the run before it, by a failure, or before it had begun."""
+"""The end of a batch: done, done by the previous run, failed, rejected, or stopped (None)."""
 
 
 def refused(checked: Checked, plan: Plan) -> Sequence[Problem]:
-    """Why this pipeline is nothing for a batch."""
+    """Return the problems for which a batch rejects this pipeline."""
     from headrace.connectors.registry import REGISTRY
     from headrace.core.spark.refusing import problems
 
@@ -56,7 +56,7 @@ def refused(checked: Checked, plan: Plan) -> Sequence[Problem]:
 
 
 def inside_of(checked: Checked, plan: Plan, job: str) -> Inside:
-    """What executors are sent of a pipeline."""
+    """Build the context that executors are sent."""
     from headrace.connectors.registry import REGISTRY
     from headrace.state.backends import backend
 
@@ -73,10 +73,10 @@ def inside_of(checked: Checked, plan: Plan, job: str) -> Inside:
 
 
 class Batch:
-    """One run of a plan, told to one report.
+    """One run of a plan, with its report.
 
-    Its home keeps what was written and is not visible yet, so that the next run brings that to its
-    end; if it does not begin `fresh`.
+    The home records output that was written and is not committed yet, so that the next run can
+    complete the commit, unless it starts `fresh`.
     """
 
     def __init__(
@@ -93,64 +93,64 @@ class Batch:
         self._stages: Stages | None = None
 
     def run(self, master: str | None, conf: Sequence[str], signals: Signals) -> int:
-        """Run it, unless it is nothing for a batch; the exit status."""
+        """Run the batch, unless it is rejected; return the exit status."""
         if refusals := refused(self._checked, self._plan):
             for problem in refusals:
                 self._report.problem(problem)
             return 2
         try:
-            with batch_home(self._home, str(self._plan.name), now()) as kept:
-                status = self._run(kept, master, conf, signals)
+            with batch_home(self._home, str(self._plan.name), now()) as log:
+                status = self._run(log, master, conf, signals)
                 if status == 0:
-                    kept.over()
+                    log.over()
             return status
         except SnapshotError as error:
             return self._refused(refusal(error), error.hint, error.exit_status)
 
     def _run(
-        self, kept: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
+        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
     ) -> int:
         self._report.start(self._plan)
         with signals.heard(self._ask, _end), self._report.showing(), self._watched():
-            ended = self._ended(kept, master, conf, signals)
-        # What is on record is to be made visible, whatever happens.
-        return self._status(ended, is_decided=kept.recorded() is not None)
+            ended = self._ended(log, master, conf, signals)
+        # Recorded output must be committed, whatever happens.
+        return self._status(ended, is_decided=log.recorded() is not None)
 
     def _ended(
-        self, kept: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
+        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
     ) -> Ended:
-        inside = inside_of(self._checked, self._plan, kept.job)
+        context = inside_of(self._checked, self._plan, log.job)
         try:
-            before = completed(self._plan, inside, kept, self._tell, fresh=self._fresh)
+            before = completed(self._plan, context, log, self._tell, fresh=self._fresh)
             if before is not None:
                 return before
             with session(str(self._plan.name), master, parsed(conf)) as spark:
-                # pyspark puts a hook on SIGINT as well.
+                # pyspark installs a handler of SIGINT as well.
                 signals.renew()
-                return None if self._stopping.asked else self._at_work(spark, inside, kept)
+                return None if self._stopping.asked else self._at_work(spark, context, log)
         except Exception as error:
             return error
 
-    def _at_work(self, spark: SparkSession, inside: Inside, kept: BatchHome) -> Ended:
+    def _at_work(self, spark: SparkSession, context: Inside, log: BatchHome) -> Ended:
         try:
-            return self._done(spark, inside, kept)
+            return self._done(spark, context, log)
         except (ConnectorError, SnapshotError, UserCodeError):
             raise
         except Exception as error:
-            # What pyspark raises asks Java for its text.
+            # Exceptions of pyspark request their text from Java, so it is read while Java runs.
             return trouble(error)
 
-    def _done(self, spark: SparkSession, inside: Inside, kept: BatchHome) -> BatchDone:
-        context = spark.sparkContext
-        self._stages = Stages(context)
-        local = is_local(str(context.master))
-        sent = nullcontext() if local else shipped(context, self._plan, self._folder)
-        with sent, self._stopping.heard(context):
-            outcome = run_batch(spark, self._plan, inside, self._tell, kept)
+    def _done(self, spark: SparkSession, context: Inside, log: BatchHome) -> BatchDone:
+        spark_context = spark.sparkContext
+        self._stages = Stages(spark_context)
+        local = is_local(str(spark_context.master))
+        sent = nullcontext() if local else shipped(spark_context, self._plan, self._folder)
+        with sent, self._stopping.heard(spark_context):
+            outcome = run_batch(spark, self._plan, context, self._tell, log)
         return BatchDone(self._passed_s, outcome.read, outcome.rows)
 
     def _status(self, ended: Ended, *, is_decided: bool) -> int:
-        """Tell how it ended."""
+        """Report how the batch ended; return the exit status."""
         match ended:
             case BatchDone():
                 self._report.written(ended)
@@ -183,7 +183,7 @@ class Batch:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Within this, its progress is told now and then."""
+        """Report progress periodically within the `with`."""
         over = threading.Event()
 
         def watch() -> None:
@@ -208,6 +208,6 @@ class Batch:
 
 
 def _end() -> None:
-    """Spark's Java ends when we have."""
+    """End the process at once; Spark's Java ends with it."""
     os.write(2, b"stopped\n")
     os._exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""What there is to tell of a batch while it runs and at its end: a line, a table, a document."""
+"""Reports of a batch while it runs and at its end: as a line, a table or a document."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from headrace.core.spark.counts import Read
     from headrace.core.spark.progress import Stage
 
-STARTING = "Spark starts"
-WAITING = "Spark has no work to show yet"
-NOT_TAKEN = "no executor has taken a task: has the cluster cores and memory free?"
+STARTING = "Spark is starting"
+WAITING = "Spark has no stages to show yet"
+NOT_TAKEN = "no executor has taken a task: does the cluster have free cores and memory?"
 PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLook:
-    """How far it has come: the stages that were seen, or None while Spark starts."""
+    """The progress of a batch: the stages seen so far, or None while Spark starts."""
 
     seconds: float
     stages: Sequence[Stage] | None
 
     @property
     def running(self) -> Sequence[Stage]:
-        """The stages at work."""
+        """The stages that run now."""
         return [stage for stage in self.stages or () if not stage.ended]
 
     @property
     def remark(self) -> str:
-        """What there is to say beside the stages, if anything is."""
+        """A remark in addition to the stages; empty if there is none."""
         if self.stages is None:
             return STARTING
         if not self.stages:
@@ -45,7 +45,7 @@ class BatchLook:
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """What each source gave and each sink was given, and how long all of it took."""
+    """The result of a batch: counts of sources and sinks, and the duration."""
 
     seconds: float
     read: Mapping[str, Read]
@@ -53,16 +53,16 @@ class BatchDone:
 
     @property
     def rows_in(self) -> int:
-        """Of all sources, bad ones as well."""
+        """Rows of all sources, including bad records."""
         return sum(sum(each) for each in self.read.values())
 
     @property
     def rows_out(self) -> int:
-        """Of all sinks."""
+        """Rows of all sinks."""
         return sum(self.rows.values())
 
     def parts(self) -> Iterable[tuple[str, int, int, int]]:
-        """Rows in, rows out and bad records of sources and sinks."""
+        """Yield name, rows in, rows out and bad records of each source and sink."""
         for name, (rows, bad) in self.read.items():
             yield name, rows + bad, rows, bad
         for name, rows in self.rows.items():
@@ -70,10 +70,10 @@ class BatchDone:
 
 
 def batch_line(look: BatchLook) -> str:
-    """What it is doing, in a line.
+    """Format the progress as a line.
 
     >>> batch_line(BatchLook(10.2, None))
-    '10 s  Spark starts'
+    '10 s  Spark is starting'
     """
     said = [f"{look.seconds:.0f} s"]
     for stage in look.running:
@@ -83,12 +83,12 @@ def batch_line(look: BatchLook) -> str:
 
 
 def named(stage: Stage) -> str:
-    """What a stage is for, and which it is."""
+    """Describe a stage by its job and number."""
     return f"{stage.job or 'Spark'}, stage {stage.number}"
 
 
 def batch_table(look: BatchLook) -> Table:
-    """A row a stage."""
+    """Build a table with one row per stage."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim", caption_justify="left")
@@ -97,7 +97,7 @@ def batch_table(look: BatchLook) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     for stage in look.stages or ():
         numbers = [stage.tasks, stage.done, stage.running, stage.failed]
-        # What is read from outside, and written there, Spark does not count.
+        # Spark counts only rows exchanged between stages, not those of sources and sinks.
         rows = [stage.rows_in or None, stage.rows_out or None]
         cells = ["" if number is None else f"{number:,}" for number in [*numbers, *rows]]
         table.add_row(named(stage), *cells, style="dim" if stage.ended else None)
@@ -106,13 +106,13 @@ def batch_table(look: BatchLook) -> Table:
 
 
 def batch_document(look: BatchLook) -> Mapping[str, object]:
-    """All of it."""
+    """Return the progress as plain data."""
     stages = None if look.stages is None else [stage.document() for stage in look.stages]
     return {"seconds": round(look.seconds, 3), "stages": stages}
 
 
 def batch_summary_lines(done: BatchDone) -> Iterable[str]:
-    """The end: a row a source and a sink, and below it all of them together."""
+    """Format the result: one row per source and sink, and a total."""
     from headrace.cli.run_text import aligned
 
     rows = [(name, *(f"{number:,}" for number in numbers)) for name, *numbers in done.parts()]
@@ -122,7 +122,7 @@ def batch_summary_lines(done: BatchDone) -> Iterable[str]:
 
 
 def batch_summary_document(done: BatchDone) -> Mapping[str, object]:
-    """The same for a program."""
+    """Return the result as plain data."""
     parts = {
         name: {"rows_in": rows_in, "rows_out": rows_out, "bad": bad}
         for name, rows_in, rows_out, bad in done.parts()

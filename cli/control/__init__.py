@@ -1,1 +1,1 @@
-"""A running job under control: a Unix socket with a small HTTP/JSON API, and who speaks to it."""
+"""Control of a running job: a Unix socket with a small HTTP/JSON API, and its clients."""

@@ -1,7 +1,7 @@
-"""Version 1 of the API: what each path takes and answers. docs/openapi.json says the same.
+"""Version 1 of the API: the parameters and answers of each path, as in docs/openapi.json.
 
-What has an effect answers 202 with an operation, and goes on whether or not anybody asks for it
-again.
+A request with an effect is answered by 202 with an operation, which continues even if no client
+asks for it again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_WAIT_S = 60.0
 
 
 def routes(control: Control) -> list[Route]:
-    """All of them, over one job."""
+    """Return the routes of the API over one job."""
     api = Api(control)
     return [
         Route("GET", "/v1/job", api.job),
@@ -41,29 +41,29 @@ def routes(control: Control) -> list[Route]:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The handlers."""
+    """Handlers of the API."""
 
     control: Control
 
     async def job(self, request: Request) -> Response:
-        """What the job is and does."""
+        """Answer with the job's status and counts."""
         return answer(200, self.control.figures.document(self.control.job))
 
     async def statistics(self, request: Request) -> Response:
-        """All figures of the job, by part and by subtask."""
+        """Answer with all statistics of the job, by part and by subtask."""
         return answer(200, job_statistics(self.control.job))
 
     async def checkpoints(self, request: Request) -> Response:
-        """The last checkpoints of this run, the newest first."""
+        """Answer with the last checkpoints of this run, the newest first."""
         return answer(200, checkpoint_history(self.control.job))
 
     async def savepoint(self, request: Request) -> Response:
-        """Ask for a savepoint: `to`, an absolute path or a URL."""
+        """Request a savepoint: `to`, an absolute path or a URL."""
         body = _taken(request.body, "to")
         return _accepted(self.control.savepoint(_place("to", body.get("to"))))
 
     async def stop(self, request: Request) -> Response:
-        """Ask for the end: `savepoint`, true or where; `drain`, true or false."""
+        """Request a stop: `savepoint`, true or a location; `drain`, true or false."""
         body = _taken(request.body, "savepoint", "drain")
         saves, drain = body.get("savepoint"), body.get("drain", False)
         to = None if isinstance(saves, bool) else _place("savepoint", saves)
@@ -72,7 +72,7 @@ class Api:
         return _accepted(self.control.stop(saves=bool(saves), to=to, drain=drain))
 
     async def rescale(self, request: Request) -> Response:
-        """Ask for another parallelism: `parallelism`, of the job; `parts`, of steps by name."""
+        """Request a rescale: `parallelism` of the job, `parts` for steps by name."""
         body = _taken(request.body, "parallelism", "parts")
         all_, parts = body.get("parallelism"), body.get("parts", {})
         if not isinstance(parts, dict):
@@ -84,12 +84,12 @@ class Api:
         return _accepted(await self.control.rescale(wanted, own))
 
     async def operations(self, request: Request) -> Response:
-        """All that are remembered."""
+        """Answer with all known operations."""
         known = self.control.operations.known.values()
         return answer(200, {"operations": [document(each) for each in known]})
 
     async def operation(self, request: Request) -> Response:
-        """One, when it is over, or after `wait_s` seconds."""
+        """Answer with one operation, when it is over or after `wait_s` seconds."""
         id = request.names["id"]
         operation = self.control.operations.known.get(id)
         if operation is None:
@@ -101,7 +101,7 @@ class Api:
 
 
 def document(operation: Operation) -> dict[str, object]:
-    """An operation, as it is told."""
+    """Return an operation as plain data."""
     error = operation.error
     return {
         "id": operation.id,
@@ -119,7 +119,7 @@ def _accepted(operation: Operation) -> Response:
 
 
 def _taken(body: Mapping[str, object], *keys: str) -> Mapping[str, object]:
-    """The body, if it has no other keys."""
+    """Return the body, after checking that it has no other keys. Raises Bad."""
     for key in body:
         if key not in keys:
             raise Bad(400, "malformed", f'there is no "{key}"', f"there are {', '.join(keys)}")
@@ -127,7 +127,7 @@ def _taken(body: Mapping[str, object], *keys: str) -> Mapping[str, object]:
 
 
 def _place(key: str, said: object) -> str | None:
-    """Where a savepoint is to be."""
+    """Parse the location of a savepoint. Raises Bad."""
     if said is None:
         return None
     if not isinstance(said, str) or "\0" in said or not (os.path.isabs(said) or is_url(said)):
@@ -149,7 +149,7 @@ def _number(key: str, said: object) -> int:
 
 
 def _wait_s(query: Mapping[str, str]) -> float:
-    """How long a client wants to wait."""
+    """Parse how long a client wants to wait. Raises Bad."""
     said = query.get("wait_s", "0")
     try:
         wait_s = float(said)

@@ -1,4 +1,4 @@
-"""Speaks to a running job, for commands: what it answers, or why it cannot be asked."""
+"""Client of a running job, for commands: returns its answer, or raises why there is none."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ Document: TypeAlias = "dict[str, Any]"
 Pause: TypeAlias = Callable[[float], None]
 
 PATIENCE_S = 20.0
-"""How long a job may take to answer; its loop may be held by a user's function."""
+"""The time that a job may take to answer; a user function may block its loop."""
 
 START_S = 5.0
-"""How long a job that is starting is waited for."""
+"""The time to wait for a job that is starting."""
 
 NAME_S = 1.5
-"""How long the home of a name that nobody knows is: it may be mistyped."""
+"""The time to wait for the home of an unknown name, which may be mistyped."""
 
 PAUSE_S = 0.05
 
 STATUSES = {400: 2, 404: 2, 405: 2, 409: 3, 413: 2, 415: 2}
-"""Exit statuses of refused requests; of all others it is 1."""
+"""Exit statuses of rejected requests by HTTP status; 1 for all others."""
 
 
 class NotThere(Exception):
-    """Nobody listens in this home."""
+    """No process listens in this home."""
 
 
 class NoAnswer(Exception):
-    """Somebody listens, and has not answered, or not to the end."""
+    """A process listens, but has not answered completely."""
 
 
 class Closed(NoAnswer):
-    """It has hung up: its process is about to end, perhaps."""
+    """The connection was closed: the process may be about to end."""
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP over the socket of a home."""
+    """An HTTP connection over the socket of a home."""
 
     def __init__(self, folder: str, timeout_s: float) -> None:
         super().__init__("job", timeout=timeout_s)
@@ -62,14 +62,14 @@ class _Connection(http.client.HTTPConnection):
 
 @dataclass(slots=True)
 class Client:
-    """Of one home."""
+    """The client of one home's job."""
 
     home: Home
     is_new: bool = False
-    """Whether the home was not there when it was asked for: its first run may be starting."""
+    """Whether the home did not exist at first: the job's first run may be starting."""
     pause: Pause = time.sleep
     process: int | None = None
-    """Who answered last, if the system tells."""
+    """The process that answered last, if the system knows it."""
 
     def ask(
         self,
@@ -78,7 +78,10 @@ class Client:
         body: Mapping[str, object] | None = None,
         timeout_s: float = PATIENCE_S,
     ) -> tuple[int, Document]:
-        """The status and the document. Raises NotThere, NoAnswer, and Refusal if it may not ask."""
+        """Send a request; return the status and the document.
+
+        Raises NotThere, NoAnswer, and Refusal if the socket cannot be used.
+        """
         connection = _Connection(self.home.folder, timeout_s)
         data = None if body is None else orjson.dumps(body)
         try:
@@ -91,7 +94,8 @@ class Client:
             raise NotThere from None
         except PermissionError:
             where = sockets.path(self.home.folder)
-            raise Refusal(f"{where} is of another user", "ask as who runs the job", 3) from None
+            hint = "run the command as the user who runs the job"
+            raise Refusal(f"{where} belongs to another user", hint, 3) from None
         except sockets.TooLong as error:
             raise Refusal(f"{error.filename}: {error.strerror}", "move the home", 3) from None
         except ConnectionError as error:
@@ -102,16 +106,16 @@ class Client:
             connection.close()
 
     def job(self, timeout_s: float = PATIENCE_S) -> Document:
-        """What the job is and does. Raises NotThere, NoAnswer."""
+        """Return the job's status and counts. Raises NotThere, NoAnswer."""
         status, said = self.ask("GET", "/v1/job", timeout_s=timeout_s)
         if status != 200:
-            raise NoAnswer(f"it answers {status}")
+            raise NoAnswer(f"it answered with status {status}")
         return said
 
     def reach(self, when_not: str) -> Document:
-        """What the job says of itself, when it has begun; it is waited for if it is starting.
+        """Return the job's status and counts, waiting for a job that is starting.
 
-        Raises Refusal; `when_not` is what to do if it is not running.
+        Raises Refusal; `when_not` is the hint if the job is not running.
         """
         waited_until = time.monotonic() + START_S
         while True:
@@ -124,7 +128,7 @@ class Client:
             self.pause(PAUSE_S)
 
     def accepted(self, path: str, body: Mapping[str, object]) -> Document:
-        """The operation that was begun. Raises Refusal."""
+        """Request an operation; return it once the job has accepted it. Raises Refusal."""
         try:
             status, said = self.ask("POST", path, body)
         except (NotThere, Closed):
@@ -132,7 +136,7 @@ class Client:
         except NoAnswer as error:
             raise _unanswered(self.home.name, error) from None
         except KeyboardInterrupt:
-            message = f"nobody knows whether {self.home.name} has heard what was asked of it"
+            message = f"it is unknown whether {self.home.name} has received the request"
             raise Refusal(message, "headrace jobs shows the job", 130) from None
         if status == 202:
             return said
@@ -148,14 +152,12 @@ class Client:
         if not held and (late or not self.is_new):
             raise Refusal(f"{self.home.name} is not running", when_not, 3)
         if late:
-            message = (
-                f"{self.home.name} is starting, or about to end: it cannot be asked ({holder})"
-            )
-            raise Refusal(message, "ask again later", 3)
+            message = f"{self.home.name} is starting or ending, and takes no requests ({holder})"
+            raise Refusal(message, "try again later", 3)
 
 
 def client_of(job: str, root: str, pause: Pause = time.sleep) -> Client:
-    """Of the job that is meant; its home is waited for, since a first run may be starting.
+    """Return the client of a job, waiting for its home, since a first run may be starting.
 
     Raises Refusal.
     """
@@ -174,5 +176,5 @@ def client_of(job: str, root: str, pause: Pause = time.sleep) -> Client:
 
 def _unanswered(name: str, error: NoAnswer) -> Refusal:
     why = "in time" if str(error) == "timed out" else f": {error}"
-    hint = "it may be held by a function that takes long; try again"
+    hint = "a slow user function may be blocking it; try again"
     return Refusal(f"{name} has not answered{'' if why[0] == ':' else ' '}{why}", hint, 1)

@@ -1,14 +1,14 @@
-"""A job under control: the socket beside it, and what clients ask for, done one after the other.
+"""Control of a job: serves its socket, and carries out clients' requests one after the other.
 
-What may begin is decided by `Operations`; here it is done. `watch` runs beside the job from before
-its start to behind its end, and `over` between: there a savepoint is made of the last checkpoint,
-while the process still holds the job's home.
+`Operations` decides which operation may start; this module does the work. `watch` runs from before
+the job's start until after its end. `over` runs at the end: it makes savepoints of the last
+checkpoint while the process still holds the job's home.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,6 +16,7 @@ from headrace.cli.control import sockets
 from headrace.cli.control.figures import EVERY_S, Figures, now
 from headrace.cli.control.operations import Operation, Operations, Trouble
 from headrace.cli.control.plans import Plans, changes
+from headrace.cli.control.routes import Route
 from headrace.cli.control.saving import GivenUp, Saving
 from headrace.cli.control.server import serve
 from headrace.core.asked import Refused
@@ -25,50 +26,50 @@ from headrace.core.plan import Plan
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 
 GRACE_S = 1.0
-"""How long the end waits for clients that wait for it, between two of their questions."""
+"""The time that the end waits for polling clients to fetch the result."""
 
 ENDED = Trouble("refused", "the job has ended")
-DRAINED = Trouble("refused", "the job was drained meanwhile: its last checkpoint is another state")
-NOTHING_LEFT = Trouble("refused", "the job had come to its end: there is nothing to go on from")
-AT_ONCE = Trouble("failed", "the process was ended at once")
+DRAINED = Trouble("refused", "the job was drained: its last checkpoint has the state after that")
+NOTHING_LEFT = Trouble("refused", "the job has finished: there is nothing to resume from")
+AT_ONCE = Trouble("failed", "the process was stopped at once")
 
 
 @dataclass(slots=True)
 class Control:
-    """Over one job of this process."""
+    """The control of one job of this process."""
 
     folder: str
-    """The job's home, which is held."""
+    """The job's home, which is locked."""
     figures: Figures
     plans: Plans
     saving: Saving
     tell: Callable[[News], None] = lambda news: None
     failed: Callable[[BaseException], None] = lambda error: None
-    """Told of a defect of ours."""
+    """Called with an exception that is a bug in headrace."""
+    routes: Callable[[Control], Sequence[Route]] = lambda control: ()
+    """The routes to serve."""
     operations: Operations = field(default_factory=Operations)
     _job: Job | None = None
     _doing: set[asyncio.Task[None]] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _plans: dict[str, tuple[Plans, Plan]] = field(default_factory=dict)
-    """What rescales go to."""
+    """The plans of rescales, by operation."""
     _heard: dict[str, float] = field(default_factory=dict)
-    """When a client last asked for an operation."""
+    """The time of the last request for each operation, by id."""
 
     @property
     def job(self) -> Job:
-        """The job; there is one from when it is watched."""
+        """The job, which is known once `watch` has started."""
         assert self._job is not None
         return self._job
 
     async def watch(self, job: Job) -> None:
-        """Serve until cancelled. Without a socket a job runs as well."""
-        from headrace.cli.control.api import routes
-
+        """Serve until cancelled. A job without a socket runs all the same."""
         self._job = job
         self.saving.bench = job.surroundings.archive or job.surroundings.bench
         try:
             with sockets.listening(self.folder) as listener:
-                async with serve(routes(self), listener, self.failed):
+                async with serve(self.routes(self), listener, self.failed):
                     await self._sample()
         except OSError as error:
             why = error.strerror or str(error)
@@ -84,14 +85,14 @@ class Control:
         finally:
             await self._abandon(AT_ONCE)
 
-    # What clients ask for
+    # Requests of clients
 
     def savepoint(self, to: str | None) -> Operation:
-        """Ask for a savepoint. Raises Bad."""
+        """Request a savepoint. Raises Bad."""
         return self._begin(self.operations.savepoint(self.job.status, now(), to))
 
     async def rescale(self, parallelism: int | None, parts: Mapping[str, int]) -> Operation:
-        """Ask for another parallelism. Raises Bad."""
+        """Request another parallelism. Raises Bad."""
         while True:
             before = self.plans
             make = partial(before.changed, parallelism, parts)
@@ -104,7 +105,7 @@ class Control:
         return self._begin(asked)
 
     def stop(self, *, saves: bool, to: str | None, drain: bool) -> Operation:
-        """Ask for the end. Raises Bad."""
+        """Request a stop. Raises Bad."""
         before = self.operations.open()
         status = self.job.status
         asked = self.operations.stop(status, now(), saves=saves, to=to, drain=drain)
@@ -114,7 +115,7 @@ class Control:
         return self._begin(asked)
 
     async def until_over(self, operation: Operation, wait_s: float) -> None:
-        """Wait until it is over, but not longer than this."""
+        """Wait until the operation is over, at most this long."""
         try:
             async with asyncio.timeout(wait_s):
                 while not operation.over:
@@ -125,14 +126,14 @@ class Control:
             self._heard[operation.id] = asyncio.get_running_loop().time()
 
     def told(self, operation: Operation) -> None:
-        """A client has been told how it ended."""
+        """Record that a client has received the end of the operation."""
         operation.told = True
         self._change()
 
-    # What becomes of it
+    # Execution
 
     def _begin(self, asked: Operation) -> Operation:
-        """Begin what may begin; the operation that was asked for."""
+        """Start all operations that may start; return the requested one."""
         self._heard[asked.id] = asyncio.get_running_loop().time()
         while operation := self.operations.next(self.job.status):
             task = asyncio.create_task(self._do(operation))
@@ -142,18 +143,18 @@ class Control:
         return asked
 
     def _change(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting clients."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def _do(self, operation: Operation) -> None:
-        """One that is not a stop, to its end."""
+        """Carry out an operation other than a stop."""
         work = self._save if operation.kind == "savepoint" else self._rescale
         await self._guarded(operation, work(operation))
         self._begin(operation)
 
     async def _guarded(self, operation: Operation, work: Coroutine[object, object, None]) -> None:
-        """Do it; what goes wrong is the operation's end."""
+        """Do the work; an exception fails the operation."""
         try:
             await work
         except (Refused, RefusedSnapshot) as error:
@@ -167,7 +168,7 @@ class Control:
         except Exception as error:
             self.failed(error)
             said = f"{type(error).__name__}: {error}"
-            self._fail(operation, Trouble("defect", said, "a defect of headrace: please report it"))
+            self._fail(operation, Trouble("defect", said, "a bug in headrace: please report it"))
 
     async def _save(self, operation: Operation) -> None:
         self._say(operation, "taking a checkpoint")
@@ -184,7 +185,7 @@ class Control:
             self.job.release(number)
 
     async def _written(self, operation: Operation, number: int) -> dict[str, object]:
-        """Make the savepoint of a checkpoint; what there is to tell of it."""
+        """Make a savepoint of a checkpoint; return its result."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self._say(operation, f"writing a savepoint from checkpoint {number}")
@@ -196,7 +197,7 @@ class Control:
         plans, plan = self._plans.pop(operation.id)
         stood_still_s, checkpoint = 0.0, None
         if changes(self.job.plan, plan):
-            self._say(operation, "taking a checkpoint, then going on from it")
+            self._say(operation, "taking a checkpoint, then restarting from it")
             done = await self.job.rescale(plan)
             stood_still_s, checkpoint = done.stood_still_s, done.checkpoint
             self.tell(Rescaled(operation.parallelism, stood_still_s))
@@ -221,12 +222,12 @@ class Control:
         self.tell(NotDone(operation.kind, trouble.message))
         self._change()
 
-    # The end
+    # End of the job
 
     async def over(self, _: Job, outcome: Outcome) -> None:
-        """The job has ended, and its home is held still."""
+        """Finish the open operations of a job that has ended, while its home is still locked."""
         if self._doing:
-            # What waited for the job has been refused; what is being written is held for that.
+            # Operations that waited for the job have failed; checkpoints being exported are pinned.
             await asyncio.wait(self._doing)
         last = self.operations.last(drained=outcome.drained)
         why = DRAINED if outcome.drained else ENDED
@@ -242,7 +243,7 @@ class Control:
         await self._until_told()
 
     async def _save_last(self, operation: Operation, outcome: Outcome) -> None:
-        """Make a savepoint of the checkpoint that the job has ended with."""
+        """Make a savepoint of the job's last checkpoint."""
         if outcome.checkpoint is None:
             self._fail(operation, NOTHING_LEFT)
         else:
@@ -250,7 +251,7 @@ class Control:
             self._done(operation, **(_ended(operation, outcome) | said))
 
     async def _abandon(self, why: Trouble) -> None:
-        """Nothing is done any more."""
+        """Cancel and fail all open operations."""
         self.saving.given_up = True
         for task in (doing := list(self._doing)):
             task.cancel()
@@ -259,7 +260,7 @@ class Control:
             self._fail(operation, why)
 
     async def _until_told(self) -> None:
-        """Those who have just asked will ask once more."""
+        """Wait for clients that have just polled: they will poll once more."""
         loop = asyncio.get_running_loop()
         since = loop.time() - GRACE_S
         known = self.operations.known.values()
@@ -272,7 +273,7 @@ class Control:
 
 
 def _ended(operation: Operation, outcome: Outcome) -> dict[str, object]:
-    """What there is to tell of a job that has ended as it was asked to."""
+    """Return the result of a stop."""
     if operation.kind != "stop":
         return {}
     return {"checkpoint": outcome.checkpoint, "drained": outcome.drained, "path": None}

@@ -1,9 +1,8 @@
-"""Writes a savepoint in a process of its own, so that the job goes on as fast as before.
+"""Export of a savepoint in a process of its own, so that the job keeps its speed.
 
-That takes as long as it has to: it yields the processors to the job (`nice`), and holds no
-interpreter's lock that the job wants. What it says comes as lines of JSON: how far it is, and at
-last where the savepoint is, or why there is none. It ends with the job's process, and then, as
-whenever it is told to, leaves nothing behind.
+The process has a lower priority than the job (`nice`), and does not share its interpreter lock. Its
+output is lines of JSON: progress, and finally the savepoint's location or the error. It ends with
+the job's process or when terminated, and then leaves nothing incomplete.
 
     python -m headrace.cli.control.exporting '{"root": ..., "name": ..., "number": 7, ...}'
 """
@@ -24,11 +23,14 @@ from headrace.state.storage.home import Home
 
 NICE = 10
 PATIENCE_S = 20.0
-"""How long it may take to leave nothing behind."""
+"""The time that the process may take to clean up."""
 
 
 def export(home: Home, version: str, number: int, to: str | None, tell: Tell) -> str:
-    """Make a savepoint of a checkpoint: where it is. Raises SnapshotError, and what `tell` does."""
+    """Make a savepoint of a checkpoint, and return its location.
+
+    Raises SnapshotError, and whatever `tell` raises.
+    """
     wanted = {
         "root": home.root,
         "name": home.name,
@@ -37,7 +39,7 @@ def export(home: Home, version: str, number: int, to: str | None, tell: Tell) ->
         "to": to,
     }
     command = [sys.executable, "-m", __name__, orjson.dumps(wanted).decode()]
-    # In a session of its own: a Ctrl-C is for the job, which decides what becomes of this.
+    # In a session of its own: Ctrl-C goes to the job, which decides whether to end the process.
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -52,7 +54,7 @@ def export(home: Home, version: str, number: int, to: str | None, tell: Tell) ->
 
 
 def _followed(process: subprocess.Popen[bytes], tell: Tell) -> str:
-    """What it says in the end."""
+    """Pass on the progress of the process; return the savepoint's location."""
     assert process.stdout is not None
     assert process.stderr is not None
     for line in process.stdout:
@@ -68,11 +70,11 @@ def _followed(process: subprocess.Popen[bytes], tell: Tell) -> str:
                 )
     last = process.stderr.read().decode("utf-8", "replace").strip().splitlines()[-1:]
     why = last[0] if last else f"it ended with {process.wait()}"
-    raise StoreError(f"the process that writes savepoints has failed: {why}", "ask again")
+    raise StoreError(f"the process that writes savepoints has failed: {why}", "try again")
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
-    """See to it that it has ended."""
+    """End the process, by force if it takes too long."""
     process.terminate()
     try:
         process.wait(PATIENCE_S)
@@ -81,7 +83,7 @@ def _ended(process: subprocess.Popen[bytes]) -> None:
 
 
 def main(wanted: str) -> None:
-    """Write it, and tell of it."""
+    """Write the savepoint, and print progress and result."""
     from headrace.state.savepoints.taking import take
     from headrace.state.storage.local_disk import LocalDisk
 

@@ -1,4 +1,4 @@
-"""What a job is doing, as plain data: what `GET /v1/job` answers, and `headrace jobs` shows."""
+"""Summary of a job as plain data, for `GET /v1/job` and `headrace jobs`."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What does not change while a job runs."""
+    """The properties of a job that do not change while it runs."""
 
     name: str
     pipeline: str
-    """The file."""
+    """The pipeline's file."""
     version: str
     home: str
-    """The folder of homes."""
+    """The folder of all homes."""
     since: str
 
 
 @dataclass(slots=True)
 class Figures:
-    """Counts of a moment ago, and the newest checkpoint."""
+    """Recent counts of a job, and its newest checkpoint."""
 
     about: About
     checkpoint: Mapping[str, object] | None = None
     failed_checkpoint: Mapping[str, object] | None = None
-    """If the last one has failed."""
+    """The last checkpoint, if it has failed."""
     _began_s: float = field(default_factory=time.monotonic)
     _samples: deque[tuple[float, Mapping[str, PartCounts]]] = field(
         default_factory=lambda: deque(maxlen=2)
     )
 
     def hear(self, news: News) -> None:
-        """Something has happened to the job."""
+        """Take note of an event of the job."""
         match news:
             case CheckpointTaken(number, seconds, size):
                 self.failed_checkpoint = None
@@ -63,12 +63,12 @@ class Figures:
                 self.checkpoint = {"number": number, "time": taken_at}
 
     def sample(self, job: Job) -> None:
-        """Remember the counts of now: rates are of what comes behind them."""
+        """Store the current counts, against which rates are computed."""
         if counts := job.counts():
             self._samples.append((time.monotonic(), counts))
 
     def look(self, job: Job) -> Look:
-        """What it is doing now."""
+        """Return current counts and rates."""
         now = time.monotonic()
         then, before = self._samples[0] if self._samples else (now, job.before)
         return looked(job.plan, job.counts(), before, now - self._began_s, now - then)

@@ -1,6 +1,6 @@
-"""What a command does with an operation: it waits for its end, and shows how far it has come.
+"""Waiting for an operation in a command, with its progress on the terminal.
 
-Whoever interrupts the command ends only that: the operation goes on in the job's process.
+Interrupting the command ends only the waiting: the operation continues in the job's process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.cli.failures import Refusal
 from headrace.core.rendering import printable
 
 EVERY_S = 1.0
-"""How often a terminal is told."""
+"""The interval of progress on a terminal."""
 
 WAIT_S = 10.0
 ANSWER_S = 30.0
@@ -28,26 +28,29 @@ ERASED = "\r\x1b[K"
 
 
 class Failed(Refusal):
-    """What was asked for was begun, and could not be done."""
+    """An operation was started, and has failed."""
 
 
 def carried_out(client: Client, path: str, body: Mapping[str, object]) -> Document:
-    """Ask for it, and wait: the result. Raises Refusal, Failed for what fails."""
+    """Request an operation, wait for it and return its result.
+
+    Raises Failed if the operation fails, Refusal for all else.
+    """
     operation = client.accepted(path, body)
     try:
         return _followed(client, operation)
     except KeyboardInterrupt:
         kind = operation["kind"]
-        goes_on = f"the {kind} goes on, as operation {operation['id']}"
+        goes_on = f"the {kind} continues as operation {operation['id']}"
         raise Refusal(f"{goes_on}; headrace jobs shows the job", status=130) from None
 
 
 @contextmanager
 def ending(client: Client) -> Iterator[Callable[[], None]]:
-    """Know the process that answered last: what is given waits until it has ended.
+    """Yield a function that waits until the process that answered last has ended.
 
-    Then its home is free. Where the system tells of the end of a process it is not asked again and
-    again; its number alone would not do, which another process may get.
+    Then its home is free. A process descriptor is used where the system has them, instead of
+    polling; a process id alone is not enough, since another process may get the same one.
     """
     process = _opened(client.process)
     try:
@@ -66,11 +69,11 @@ def _until_ended(client: Client, process: int | None) -> None:
         while client.home.holder()[0]:
             time.sleep(PAUSE_S)
     except KeyboardInterrupt:
-        raise Refusal(f"{client.home.name} ends without being waited for", status=130) from None
+        raise Refusal(f"{client.home.name} is still ending", status=130) from None
 
 
 def _opened(process: int | None) -> int | None:
-    """A descriptor that can be read when the process has ended, if that is another one."""
+    """Return a descriptor that is readable when another process has ended, if possible."""
     opened: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
     if process in (None, os.getpid()) or opened is None:
         return None
@@ -97,15 +100,15 @@ def _followed(client: Client, operation: Document) -> Document:
 
 
 def _later(client: Client, operation: Document, wait_s: float) -> Document:
-    """The operation after some time. Raises Refusal."""
+    """Return the operation after some time. Raises Refusal."""
     path = f"/v1/operations/{operation['id']}?wait_s={wait_s}"
     try:
         status, said = client.ask("GET", path, timeout_s=wait_s + ANSWER_S)
     except NotThere:
-        message = f"the process of {client.home.name} has ended, and nobody knows how this ended"
-        raise Refusal(message, "headrace jobs shows what there is to go on from", 1) from None
+        message = f"the process of {client.home.name} has ended; the request's result is unknown"
+        raise Refusal(message, "headrace jobs shows the newest checkpoint", 1) from None
     except NoAnswer:
-        # Its loop is held by something else, or it is just ending.
+        # Its loop is blocked, or it is just ending.
         time.sleep(PAUSE_S)
         return operation
     if status != 200:
@@ -114,24 +117,24 @@ def _later(client: Client, operation: Document, wait_s: float) -> Document:
 
 
 class Shown:
-    """A line on the terminal that standard error is; nothing elsewhere."""
+    """A progress line on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
         self.live = bool(sys.stderr) and sys.stderr.isatty()
 
     def show(self, operation: Document) -> None:
-        """Show how far it has come."""
+        """Show the progress of the operation."""
         if self.live:
             click.echo(f"{ERASED}{printable(words(operation))}", err=True, nl=False)
 
     def erase(self) -> None:
-        """Leave nothing of it."""
+        """Erase the line."""
         if self.live:
             click.echo(ERASED, err=True, nl=False)
 
 
 def words(operation: Document) -> str:
-    """How far an operation has come.
+    """Describe the progress of an operation.
 
     >>> progress = {"words": "w", "done": 5e6, "of": 8e6}
     >>> words({"kind": "savepoint", "state": "running", "progress": progress})

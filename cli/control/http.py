@@ -1,8 +1,8 @@
-"""As much of HTTP/1.1 as control needs: a request a connection, bodies with a length, JSON answers.
+"""The part of HTTP/1.1 that control needs: one request per connection, JSON bodies with a length.
 
-Pure: bytes in, what they say out, and back. A library would bring more than this, to every run and
-before its first row (docs/decisions/0016). Whatever is not understood is an answer of the 4xx kind,
-never a guess: `Bad` says which, and what to do.
+Pure functions between bytes and messages. A library would cost more start-up time in every run
+(docs/decisions/0016). A request that is not understood gets a 4xx answer, never a guess: `Bad` has
+its status and a hint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_BODY = 1024 * 1024
 END_OF_HEAD = b"\r\n\r\n"
 JSON = "application/json"
 
-# Those of the standard library take longer to import than all of this.
+# The standard library's table takes longer to import than this whole module.
 PHRASES = {
     200: "OK",
     202: "Accepted",
@@ -38,7 +38,7 @@ _LENGTH = re.compile(r"[0-9]{1,12}")
 
 
 class Bad(Exception):
-    """A request that is answered with an error: its status, a word for programs, what to do."""
+    """A request that is answered with an error: its status, a code for programs, and a hint."""
 
     def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class Bad(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """All of a request but its body; names of headers are in lower case."""
+    """A request without its body; header names are in lower case."""
 
     method: str
     path: str
@@ -61,7 +61,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a route is asked; `names` are those of its path that stand for something."""
+    """A request to a route; `names` are the values of the path's parameters."""
 
     method: str
     path: str
@@ -72,7 +72,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is answered."""
+    """An answer."""
 
     status: int
     body: bytes
@@ -81,7 +81,7 @@ class Response:
 
 
 def read_head(data: bytes) -> Head:
-    """What stands before a body, its empty line included. Raises Bad.
+    """Parse the head of a request, which ends with an empty line. Raises Bad.
 
     >>> read_head(b"GET /v1/operations/7?wait_s=10 HTTP/1.1\\r\\nHost: job\\r\\n\\r\\n").query
     {'wait_s': '10'}
@@ -131,7 +131,7 @@ def _length(headers: Mapping[str, str]) -> int:
 
 
 def read_body(head: Head, data: bytes) -> Mapping[str, object]:
-    """The object in a body; an empty one has nothing in it. Raises Bad.
+    """Parse the JSON object of a body; an empty body is an empty object. Raises Bad.
 
     >>> head = Head("POST", "/v1/stop", {}, {"content-type": "application/json"}, 15)
     >>> read_body(head, b'{"drain": true}')
@@ -152,20 +152,20 @@ def read_body(head: Head, data: bytes) -> Mapping[str, object]:
 
 
 def answer(status: int, document: object) -> Response:
-    """A document."""
+    """Build an answer from a document."""
     data = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
     return Response(status, data)
 
 
 def refusal(bad: Bad, headers: Mapping[str, str] | None = None) -> Response:
-    """An error."""
+    """Build an answer from an error."""
     error = {"code": bad.code, "message": bad.message, "hint": bad.hint}
     said = answer(bad.status, {"error": error})
     return Response(said.status, said.body, headers=headers or {})
 
 
 def written(response: Response, *, with_body: bool = True) -> bytes:
-    """The bytes of an answer; behind it the connection is closed."""
+    """Encode an answer, after which the connection is closed."""
     lines = [
         f"HTTP/1.1 {response.status} {PHRASES[response.status]}",
         f"Content-Type: {response.content_type}",

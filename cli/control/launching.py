@@ -1,4 +1,4 @@
-"""Puts a job of `headrace run` under control."""
+"""Connection of control to a job of `headrace run`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headrace.cli.control.api import routes
 from headrace.cli.control.control import Control
 from headrace.cli.control.figures import Figures
 from headrace.cli.control.plans import Plans
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 def controlled(
     how: Launch, home: Home, loaded: Loaded, figures: Figures, tell: Callable[[News], None]
 ) -> Launch:
-    """The same launch, with the socket beside the job."""
+    """Add the control of the job to its launch."""
     saving = Saving(partial(_export, home, figures.about.version))
-    control = Control(home.folder, figures, Plans(loaded), saving, tell, _failed)
+    control = Control(home.folder, figures, Plans(loaded), saving, tell, _failed, routes)
     return replace(how, watchers=(*how.watchers, control.watch), over=control.over)
 
 
@@ -42,7 +43,7 @@ def _export(home: Home, version: str, number: int, to: str | None, tell: Tell) -
 
 
 def _failed(error: BaseException) -> None:
-    """Tell of a defect; the job goes on."""
+    """Report a bug in headrace; the job continues."""
     import traceback
 
     what = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -1,4 +1,4 @@
-"""The jobs that are kept in one place: those that run, in their own words, and those that can."""
+"""List of the jobs of one home folder: running ones, and ones that can be resumed."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from headrace.state.storage.elsewhere import place_of
 from headrace.state.storage.home import Home
 
 PATIENCE_S = 3.0
-"""How long a job may take to say something of itself."""
+"""The time that a job may take to answer."""
 
 THREADS = 16
 
 RESUMABLE = ("stopped", "killed", "damaged")
-"""What is said of jobs that do not run."""
+"""The statuses of jobs that do not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A job. Of one that does not run, only its newest checkpoint is known."""
+    """A job in the list; if it does not run, only its newest checkpoint is known."""
 
     name: str
     status: str
     why: str = ""
-    """What is in its way: of one that restarts or does not answer, or cannot be read."""
+    """Why the job restarts, does not answer or cannot be read; else empty."""
     pid: int | None = None
     checkpoint: int | None = None
     taken_at: str | None = None
     drained: bool = False
     said: Any = None
-    """What it says itself."""
+    """The running job's own answer."""
 
     def document(self) -> dict[str, object]:
-        """As plain data."""
+        """Return the entry as plain data."""
         said = self.said or {}
         return {
             "name": self.name,
@@ -59,7 +59,7 @@ class Listed:
 
 
 def listed(root: str) -> list[Listed]:
-    """All of them, by name. Raises Refusal."""
+    """List all jobs, by name. Raises Refusal."""
     found = homes(root)
     with ThreadPoolExecutor(THREADS) as threads:
         every = threads.map(_listed, found)
@@ -67,7 +67,7 @@ def listed(root: str) -> list[Listed]:
 
 
 def rows(found: Sequence[Listed], now: datetime) -> list[tuple[str, ...]]:
-    """A row a job, below what stands in the columns."""
+    """Return the header of a table, and one row per job."""
     heads = ("job", "status", "uptime", "in/s", "out/s", "checkpoint", "taken", "")
     return [heads, *(_row(one, now) for one in found)]
 
@@ -84,7 +84,7 @@ def _row(one: Listed, now: datetime) -> tuple[str, ...]:
 
 
 def length(seconds: float) -> str:
-    """A time in its largest units.
+    """Format a duration in its largest units.
 
     >>> length(59.9), length(3600), length(200_000)
     ('59 s', '1 h 0 min', '2 d 7 h')
@@ -98,7 +98,7 @@ def length(seconds: float) -> str:
 
 
 def ago(time: str, now: datetime) -> str:
-    """How long ago a time was, as manifests tell it.
+    """Format how long ago a manifest's time was.
 
     >>> from datetime import UTC
     >>> ago("2026-01-31T08:00:00Z", datetime(2026, 1, 31, 8, 1, 10, tzinfo=UTC))
@@ -112,7 +112,7 @@ def ago(time: str, now: datetime) -> str:
 
 
 def _listed(home: Home) -> Listed | None:
-    """One of them, if it runs or can go on."""
+    """Return the entry of a job, if it runs or can be resumed."""
     try:
         said = Client(home).job(PATIENCE_S)
     except NotThere:
@@ -135,7 +135,7 @@ def _listed(home: Home) -> Listed | None:
 
 
 def _silent(home: Home) -> Listed | None:
-    """One without a socket: it is starting, or it does not run."""
+    """Return the entry of a job without a socket: it is starting, or does not run."""
     try:
         held, holder = home.holder()
         if held:

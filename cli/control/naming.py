@@ -1,4 +1,4 @@
-"""Which job a command means: the name of a pipeline, or its file."""
+"""Resolution of a command's JOB argument: the name of a pipeline, or its file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
 SAVEPOINTS = "savepoints"
-"""The folder among the homes that is none."""
+"""The folder among the homes that is not a home."""
 
 
 class NoSuchJob(Refusal):
-    """There is no home of that name, or none yet."""
+    """There is no home of that name (yet)."""
 
 
 def homes(root: str) -> list[Home]:
-    """The homes that are there, by name."""
+    """List the existing homes, by name. Raises Refusal."""
     disk = LocalDisk()
     try:
         found = sorted(name for name in disk.names(root) if name != SAVEPOINTS)
@@ -30,7 +30,7 @@ def homes(root: str) -> list[Home]:
 
 
 def home_of(job: str, root: str) -> Home:
-    """The home of a job. Raises Refusal, NoSuchJob if nothing is known of that name."""
+    """Return the home of a job. Raises Refusal; NoSuchJob if the name is unknown."""
     if os.sep not in job and job not in ("", ".", ".."):
         home = Home(LocalDisk(), root, job)
         if is_home(home):
@@ -41,13 +41,13 @@ def home_of(job: str, root: str) -> Home:
 
 
 def is_home(home: Home) -> bool:
-    """Whether a job has been there; a home that was copied may have its checkpoints alone."""
+    """Whether it is the home of a job; a copied home may have only its checkpoints."""
     has_lock = os.path.exists(os.path.join(home.folder, names.LOCK))
     return has_lock or os.path.isdir(home.checkpoints)
 
 
 def _name_in(file: str) -> str:
-    """The name of a pipeline, also of one that has mistakes."""
+    """Return the name of a pipeline, even if it has errors."""
     from headrace.core.pipeline.load import load
 
     return str(load(file, {}).pipeline.name)
@@ -61,12 +61,12 @@ def _unknown(job: str, root: str) -> Refusal:
     there = [home.name for home in homes(root)]
     hint = did_you_mean(job, there) or (f"there are {', '.join(there)}" if there else "")
     return NoSuchJob(
-        f'there is no job "{job}" in {root}', hint or "--home says where jobs are kept"
+        f'there is no job "{job}" in {root}', hint or "--home names the folder of jobs"
     )
 
 
 def place(folder: str) -> str:
-    """A savepoint's folder as another process finds it: absolute, or an address. Raises Refusal."""
+    """Resolve a savepoint's folder to an absolute path or URL. Raises Refusal."""
     if not folder:
         raise Refusal('wanted the folder of a savepoint, got ""', "it must be new or empty")
     if not is_url(folder):

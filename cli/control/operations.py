@@ -1,29 +1,29 @@
-"""What clients have asked a job to do: a pure state machine, which decides what may begin and when.
+"""Operations that clients request of a job: a pure state machine that decides when each may start.
 
-    asked while        nothing       a savepoint     a rescale     a stop        the job is over
-                       is going on   is going on     is going on   is going on
-    savepoint          begins        waits (1)       waits         refused       refused
-    rescale            begins        waits           refused       refused       refused
-    stop               begins        begins (2)      begins (2)    joins it (3)  refused
+    requested    while idle    during a        during a      during a      after the
+                               savepoint       rescale       stop          job's end
+    savepoint    starts        waits (1)       waits         rejected      rejected
+    rescale      starts        waits           rejected      rejected      rejected
+    stop         starts        starts (2)      starts (2)    joins it (3)  rejected
 
-(1) In a queue. What waits for the same place as one that waits already is the same operation: it
-    will hold all that had come when the second was asked for. One that is being taken may not.
-(2) A stop waits for nobody. What is being exported is finished first, since its checkpoint is held.
-    Savepoints that wait are made of the job's last checkpoint, behind its end, as that of the stop
-    itself is; unless it is drained, for then its state is another. A rescale that waits fails.
-(3) The first stop remains the only one; what the second wants as well is done as long as it can be:
-    a savepoint until the job has ended. For draining it is too late if the first did not want it.
-    Another place for the savepoint than the one that the first named is refused.
+(1) In a queue. A second request for the location of a waiting savepoint is the same operation: its
+    savepoint will include all rows read before the second request. That does not hold for a
+    savepoint that is being taken.
+(2) A stop does not wait. A running export is finished first, since its checkpoint is pinned.
+    Waiting savepoints are made of the job's last checkpoint after the end, as is the stop's own;
+    unless the job is drained, since its state then differs. A waiting rescale fails.
+(3) The first stop remains the only one. Its savepoint may still be requested by a second stop until
+    the job has ended; draining may not, if the first stop did not request it. Another location for
+    the savepoint than the first stop's is rejected.
 
-A stop that is asked for by a signal is a stop of nobody: the first one by a client joins it.
+A stop by a signal is no operation: the first stop of a client joins it.
 
     waiting --next--> running --done--> done
        | <----again---' '-----fail---> failed
        '-------------------fail------> failed
 
-A savepoint for which no checkpoint could be taken any more, because the job is coming to its end,
-waits again, for the last one. Nothing leaves `done` and `failed`. A client that goes away changes
-nothing.
+A savepoint for which no checkpoint can be taken any more, because the job is ending, waits again
+for the last checkpoint. `done` and `failed` are final. A client that disconnects changes nothing.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Kind: TypeAlias = Literal["savepoint", "stop", "rescale"]
 State: TypeAlias = Literal["waiting", "running", "done", "failed"]
 
 REMEMBERED = 100
-"""So many operations that are over are remembered."""
+"""The number of finished operations that are retained."""
 
 QUEUE = 20
-"""So many may wait."""
+"""The most operations that may wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why an operation failed: `refused`, because of how things stand, or `failed`."""
+    """Why an operation failed: `refused` because of the job's state, or `failed`."""
 
     code: str
     message: str
@@ -55,76 +55,76 @@ class Trouble:
 
 @dataclass(slots=True)
 class Operation:
-    """One thing that was asked for."""
+    """A requested operation."""
 
     id: str
     kind: Kind
     asked_at: str
     to: str | None = None
-    """Where a savepoint goes; None: where savepoints of the job are."""
+    """The location of a savepoint; None: among the savepoints of the job."""
     saves: bool = False
-    """Whether a savepoint is made; only of a stop is that a question."""
+    """Whether a savepoint is made; optional only for a stop."""
     drain: bool = False
     parallelism: Mapping[str, int] = field(default_factory=dict)
-    """Of a rescale: by part, of those that change."""
+    """The new parallelism of a rescale, by part, for parts that change."""
     state: State = "waiting"
     words: str = ""
-    """How far it has come."""
+    """The progress in words."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     result: Mapping[str, object] = field(default_factory=dict)
     error: Trouble | None = None
     told: bool = False
-    """Whether somebody has heard of its end."""
+    """Whether a client has received its end."""
 
     @property
     def over(self) -> bool:
-        """Whether it has come to its end."""
+        """Whether the operation is done or failed."""
         return self.state in ("done", "failed")
 
 
 @dataclass(slots=True)
 class Operations:
-    """All of one run, by id, in the order in which they were asked for."""
+    """All operations of one run by id, in the order of the requests."""
 
     known: dict[str, Operation] = field(default_factory=dict)
     ended: bool = False
-    """Whether the job is over."""
+    """Whether the job has ended."""
     _last: int = 0
 
     def savepoint(self, status: str, time: str, to: str | None = None) -> Operation:
-        """Ask for a savepoint. Raises Bad."""
-        self._check(status, "headrace stop JOB --savepoint joins the stop that is going on")
+        """Request a savepoint. Raises Bad."""
+        self._check(status, "headrace stop JOB --savepoint joins the stop in progress")
         for other in self._waiting("savepoint"):
             if other.to == to:
                 return other
         self._check_taken(to)
         if len(list(self._waiting())) >= QUEUE:
-            raise Bad(409, "busy", f"{QUEUE} operations are waiting already", "ask again later")
+            raise Bad(409, "busy", f"{QUEUE} operations are waiting already", "try again later")
         return self._add(Operation("", "savepoint", time, to, saves=True))
 
     def rescale(self, status: str, time: str, parallelism: Mapping[str, int]) -> Operation:
-        """Ask for other parallelism. Raises Bad."""
+        """Request another parallelism. Raises Bad."""
         self._check(status, "the next run may have another parallelism")
         for other in self._open("rescale"):
-            hint = f"it is operation {other.id}: ask again when it is over"
+            hint = f"wait for operation {other.id}, then try again"
             raise Bad(409, "rescaling", "the job is being rescaled", hint)
         return self._add(Operation("", "rescale", time, parallelism=parallelism))
 
     def stop(
         self, status: str, time: str, *, saves: bool, to: str | None = None, drain: bool
     ) -> Operation:
-        """Ask for the end. Raises Bad."""
+        """Request a stop. Raises Bad."""
         first = next(self._open("stop"), None)
         if first is None and (self.ended or status == "over"):
             raise over()
         if saves and self.ended and first and not first.saves:
             raise Bad(409, "too_late", "the job has stopped without a savepoint: it is too late")
         if drain and (not first.drain if first else status == "stopping"):
-            raise Bad(409, "too_late", "the job is stopping without being drained: it is too late")
+            raise Bad(409, "too_late", "the job is stopping without draining: it is too late")
         if saves and first and first.saves and to not in (None, first.to):
             there = first.to or "the job's own savepoints"
             message = f"the job is stopping with a savepoint in {there} already"
-            raise Bad(409, "stopping", message, "ask for no other place")
+            raise Bad(409, "stopping", message, "leave out the location")
         if saves and not (first and first.to == to):
             self._check_taken(to)
         if first is None:
@@ -134,7 +134,7 @@ class Operations:
         return first
 
     def next(self, status: str) -> Operation | None:
-        """What begins now, if something does."""
+        """Start the next operation, if one may start."""
         running = any(self._running("savepoint")) or any(self._running("rescale"))
         if running or self._ending(status):
             return None
@@ -144,29 +144,29 @@ class Operations:
         return None
 
     def again(self, operation: Operation) -> None:
-        """No checkpoint was taken for this savepoint, because the job is coming to its end."""
+        """Put a savepoint back into the queue, to wait for the ending job's last checkpoint."""
         operation.state, operation.words = "waiting", "waiting for the job's last checkpoint"
 
     def last(self, *, drained: bool) -> list[Operation]:
-        """The job has ended: what is made of its last checkpoint, the stop behind the others."""
+        """Mark the job as ended; return the savepoints of its last checkpoint, the stop's last."""
         self.ended = True
         saving = [] if drained else list(self._waiting("savepoint"))
         return [*saving, *(stop for stop in self._open("stop") if stop.saves)]
 
     def say(self, operation: Operation, words: str, **numbers: float) -> None:
-        """How far one has come."""
+        """Set the progress of an operation."""
         operation.words, operation.numbers = words, numbers
 
     def done(self, operation: Operation, **result: object) -> None:
-        """One has come to its end."""
+        """Finish an operation."""
         self._end(operation, "done", result, None)
 
     def fail(self, operation: Operation, trouble: Trouble) -> None:
-        """One could not be done."""
+        """Fail an operation."""
         self._end(operation, "failed", {}, trouble)
 
     def open(self) -> list[Operation]:
-        """Those that are not over."""
+        """List the operations that are not over."""
         return list(self._open())
 
     def _end(
@@ -190,7 +190,7 @@ class Operations:
         return operation
 
     def _check(self, status: str, hint: str) -> None:
-        """Whether the job goes on."""
+        """Check that the job is not ending. Raises Bad."""
         stops = any(self._open("stop"))
         if not stops and (self.ended or status == "over"):
             raise over()
@@ -198,12 +198,12 @@ class Operations:
             raise Bad(409, "stopping", "the job is stopping", hint)
 
     def _ending(self, status: str) -> bool:
-        """Whether the job takes no more checkpoints but its last."""
+        """Whether the job takes only its last checkpoint."""
         ending = status in ("stopping", "draining", "over")
         return ending or self.ended or any(self._open("stop"))
 
     def _check_taken(self, to: str | None) -> None:
-        """Whether no other savepoint goes there."""
+        """Check that no other savepoint uses the location. Raises Bad."""
         for other in self._open():
             if to is not None and other.saves and other.to == to:
                 message = f"operation {other.id} is making a savepoint in {to}"
@@ -223,5 +223,5 @@ class Operations:
 
 
 def over() -> Bad:
-    """Nothing can be asked any more."""
+    """Return the error of requests after the job's end."""
     return Bad(409, "over", "the job has ended", "its process is about to end as well")

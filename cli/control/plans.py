@@ -1,7 +1,7 @@
-"""Plans of a running pipeline for other parallelism, made from the document as it was at the start.
+"""Plans of a running pipeline for another parallelism, built from the document loaded at the start.
 
-The file may have been changed since, and so may what it reads from the environment: a rescale
-changes how many subtasks there are, and nothing else.
+The file and its environment variables may have changed since: a rescale changes the numbers of
+subtasks, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from headrace.core.problems import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The document that runs."""
+    """The running document."""
 
     loaded: Loaded
 
     def changed(self, parallelism: int | None, parts: Mapping[str, int]) -> tuple[Plans, Plan]:
-        """What runs behind a rescale: a step's own parallelism stays unless it is named.
+        """Return the plan after a rescale; a step's own parallelism stays unless the step is named.
 
         Raises Bad.
         """
@@ -44,18 +44,18 @@ class Plans:
 
 
 def parallelism_of(plan: Plan) -> dict[str, int]:
-    """How many subtasks each part has."""
+    """Return the number of subtasks of each part."""
     return {part.name: part.parallelism for part in plan}
 
 
 def changes(before: Plan, after: Plan) -> dict[str, int]:
-    """The parts that have another number of subtasks, and which."""
+    """Return the new number of subtasks of parts that change."""
     was = parallelism_of(before)
     return {name: now for name, now in parallelism_of(after).items() if was[name] != now}
 
 
 def _check_has_own(pipeline: Pipeline, name: str) -> None:
-    """Whether a part can have a parallelism of its own."""
+    """Check that a part can have its own parallelism. Raises Bad."""
     own = [*pipeline.steps, *pipeline.sinks]
     if name in pipeline.sources:
         message = f'"{name}" is a source, which has the parallelism of the job'
@@ -66,7 +66,7 @@ def _check_has_own(pipeline: Pipeline, name: str) -> None:
 
 
 def _with(pipeline: Pipeline, parallelism: int | None, parts: Mapping[str, int]) -> Pipeline:
-    """The same document with other numbers in it."""
+    """Return the document with another parallelism."""
     settings = pipeline.settings
     if parallelism is not None:
         settings = settings.model_copy(update={"parallelism": parallelism})

@@ -1,4 +1,4 @@
-"""What a server answers: a table of methods and paths, matched one way."""
+"""Routes of a server: a table of methods and paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method and a path; a word of the path in braces stands for any word."""
+    """A method, a path and a handler; a word of the path in braces matches any word."""
 
     method: str
     path: str
@@ -21,7 +21,7 @@ class Route:
 
 
 class NotAllowed(Bad):
-    """There is such a path, for other methods."""
+    """The path exists, but only for other methods."""
 
     def __init__(self, path: str, methods: Sequence[str]) -> None:
         super().__init__(405, "not_allowed", f"{path} is for {' and '.join(methods)}")
@@ -29,7 +29,7 @@ class NotAllowed(Bad):
 
 
 def find(routes: Sequence[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
-    """The route of a request, and what the words in braces stand for. Raises Bad.
+    """Find the route of a request, and the values of its words in braces. Raises Bad.
 
     HEAD is answered as GET is.
     """
@@ -49,7 +49,7 @@ def find(routes: Sequence[Route], method: str, path: str) -> tuple[Route, Mappin
 
 
 def matched(pattern: str, path: str) -> dict[str, str] | None:
-    """What the words in braces stand for, if the path is of that pattern.
+    """Return the values of the words in braces, if the path matches the pattern.
 
     >>> matched("/v1/operations/{id}", "/v1/operations/7")
     {'id': '7'}

@@ -1,4 +1,4 @@
-"""Savepoints of a running job, written in the threads of checkpoints; how far they have come."""
+"""Savepoints of a running job: written in the threads of checkpoints, with progress."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from typing import Protocol, TypeAlias
 from headrace.core.bench import Bench, until_done
 
 EVERY_S = 0.2
-"""The least time between two words."""
+"""The least time between two progress messages."""
 
 Tell: TypeAlias = "Callable[[int, int], None]"
-"""Told how much of how much has been written; whatever it raises ends the writing."""
+"""Called with the bytes written and the total; an exception that it raises ends the writing."""
 
 Export: TypeAlias = "Callable[[int, str | None, Tell], str]"
-"""Make a savepoint of a checkpoint, there or where savepoints are: where it is. It may take long.
+"""Makes a savepoint of a checkpoint at a location, by default among the job's; returns its path.
 
-Raises SnapshotError. It leaves nothing behind but whole savepoints.
+It may take long. Raises SnapshotError, and then leaves no incomplete savepoint.
 """
 
 
 class Say(Protocol):
-    """Told how far it is, in words and numbers."""
+    """A receiver of progress, in words and numbers."""
 
     def __call__(self, words: str, **numbers: float) -> None:
-        """Say it."""
+        """Receive progress."""
         ...
 
 
 class GivenUp(Exception):
-    """Nobody waits for a savepoint any more."""
+    """A savepoint was abandoned."""
 
 
 @dataclass(slots=True)
 class Saving:
-    """How savepoints are made."""
+    """Writer of savepoints."""
 
     export: Export
     bench: Bench = field(default_factory=Bench)
     given_up: bool = False
-    """Whether what is being written is to be left."""
+    """Whether the savepoint being written is abandoned."""
 
     async def save(self, number: int, to: str | None, say: Say) -> str:
-        """Make one: where it is. Raises SnapshotError, GivenUp."""
+        """Make a savepoint; return its path. Raises SnapshotError, SavepointAbandoned."""
         loop = asyncio.get_running_loop()
         last = 0.0
 

@@ -1,9 +1,9 @@
-"""A small HTTP server beside a job, on its loop, over any stream socket: Unix or TCP.
+"""A small HTTP server on a job's event loop, over any stream socket: Unix or TCP.
 
-Nothing that a client sends, or fails to send, ends it or disturbs the job. A request has its time
-and its size; there are at most so many connections; a handler that fails is answered for, and told
-to whoever started the server. A client that goes away takes its handler with it, but nothing that
-the handler has begun elsewhere.
+Nothing that a client sends, or fails to send, ends the server or disturbs the job. Time and size of
+a request and the number of connections are limited. A failing handler gets an answer of status 500,
+and the exception is passed to `failed`. If a client disconnects, its handler is cancelled, but not
+the work that the handler has started elsewhere.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from headrace.cli.control.http import (
 from headrace.cli.control.routes import NotAllowed, Route, find
 
 PATIENCE_S = 10.0
-"""How long a client may take to send its request, or to take the answer."""
+"""The time that a client may take to send its request, or to receive the answer."""
 
 GRACE_S = 2.0
-"""How long those that are being answered when the server ends are waited for."""
+"""The time that the end of the server waits for answers in progress."""
 
 MOST = 200
-"""Connections at a time."""
+"""The most connections at a time."""
 
 
 BROKEN = (OSError, asyncio.IncompleteReadError, TimeoutError, asyncio.CancelledError)
-"""What ends a connection. Behind a task that is cancelled streams complain, so none is."""
+"""Exceptions that end a connection. Streams log a cancelled task, so cancellation is caught too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a client may take."""
+    """Limits of clients."""
 
     patience_s: float = PATIENCE_S
     grace_s: float = GRACE_S
@@ -52,23 +52,23 @@ class Limits:
 
 @dataclass(slots=True)
 class Serving:
-    """A server that runs."""
+    """A running server."""
 
     routes: Sequence[Route]
     limits: Limits
     failed: Callable[[BaseException], None]
-    """Told of a handler's failure, which is a defect of ours."""
+    """Called with the exception of a failing handler, which is a bug in headrace."""
     connections: set[asyncio.Task[None]] = field(default_factory=set)
     answering: set[asyncio.Task[None]] = field(default_factory=set)
-    """Those whose request has come, and whose answer has not gone out yet."""
+    """The connections whose request has arrived and whose answer has not been sent."""
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from its request to its end."""
+        """Handle one connection, from its request to its end."""
         task = asyncio.current_task()
         assert task is not None
         self.connections.add(task)
         try:
-            # A request that never came whole, an answer that nobody took, or the server's end.
+            # An incomplete request, an answer that the client did not read, or the server's end.
             with suppress(*BROKEN):
                 await self._talk(reader, writer, task)
         finally:
@@ -88,12 +88,12 @@ class Serving:
             self.answering.discard(task)
         async with asyncio.timeout(self.limits.patience_s):
             writer.write_eof()
-            # What is still on its way would make the system take the answer back.
+            # Unread input would make the system reset the connection and drop the answer.
             while await reader.read(MAX_HEAD):
                 pass
 
     async def _answer(self, reader: asyncio.StreamReader, task: asyncio.Task[None]) -> bytes:
-        """The answer to what comes; none to a client that has gone away meanwhile."""
+        """Return the encoded answer to a request; empty if the client has disconnected."""
         method = ""
         try:
             if len(self.connections) > self.limits.connections:
@@ -110,7 +110,7 @@ class Serving:
         return written(response, with_body=method != "HEAD") if response else b""
 
     async def _handled(self, reader: asyncio.StreamReader, request: Request) -> Response | None:
-        """What the route says; None when the client does not wait for it."""
+        """Return the handler's answer; None if the client has disconnected."""
         route, names = find(self.routes, request.method, request.path)
         handling = asyncio.ensure_future(route.handler(replace(request, names=names)))
         going = asyncio.ensure_future(_gone(reader))
@@ -122,7 +122,7 @@ class Serving:
         except Exception as error:
             self.failed(error)
             said = f"{type(error).__name__}: {error}"
-            raise Bad(500, "defect", said, "a defect of headrace: please report it") from None
+            raise Bad(500, "defect", said, "a bug in headrace: please report it") from None
         finally:
             handling.cancel()
             going.cancel()
@@ -130,7 +130,7 @@ class Serving:
 
 
 async def _request(reader: asyncio.StreamReader) -> Request:
-    """What is asked. Raises Bad; IncompleteReadError where nothing is, or half of it."""
+    """Read a request. Raises Bad; IncompleteReadError if it is empty or incomplete."""
     try:
         head = read_head(await reader.readuntil(END_OF_HEAD))
     except asyncio.LimitOverrunError:
@@ -140,7 +140,7 @@ async def _request(reader: asyncio.StreamReader) -> Request:
 
 
 async def _gone(reader: asyncio.StreamReader) -> None:
-    """Wait until the client goes; what it says behind its request is nothing to us."""
+    """Wait until the client disconnects; input after its request is ignored."""
     with suppress(OSError):
         while await reader.read(MAX_HEAD):
             pass
@@ -153,7 +153,7 @@ async def serve(
     failed: Callable[[BaseException], None] = lambda error: None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Serving]:
-    """Serve on a socket that listens; at the end, who is being answered is, and it is closed."""
+    """Serve on a listening socket; at the end, answers in progress are sent, and it is closed."""
     serving = Serving(routes, limits or Limits(), failed)
     listener.setblocking(False)
     server = await asyncio.start_server(serving.connected, sock=listener, limit=MAX_HEAD)
@@ -165,7 +165,7 @@ async def serve(
 
 
 async def _over(serving: Serving) -> None:
-    """Let the last answers go out, but not for long."""
+    """Send the last answers, for a limited time."""
     if serving.answering:
         await asyncio.wait(serving.answering, timeout=serving.limits.grace_s)
     for task in (left := list(serving.connections)):

@@ -1,11 +1,11 @@
-"""The Unix socket of a job: made for its owner alone, and found at any depth of folders.
+"""The Unix socket of a job: accessible to its owner only, and reachable at any depth of folders.
 
-It is bound in a folder that only its owner may enter and gets its name when it listens and its mode
-is 0600. So nobody else can connect at any moment, and no client finds one that does not answer. The
-name replaces that of a killed run: whoever makes a socket holds the home.
+The socket is bound in a private folder, and renamed into place once it listens and has mode 0600.
+So no other user can connect at any time, and no client finds a socket that does not listen. The
+new name replaces that of a killed run: only the process that holds the home makes a socket.
 
-The system takes names of about a hundred bytes. A longer one is reached through a descriptor of its
-folder (`/proc/self/fd/7/control.sock`), where there is such a thing.
+The system limits names of sockets to about a hundred bytes. A longer one is reached through a
+descriptor of its folder (`/proc/self/fd/7/control.sock`), where the system has that.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from contextlib import contextmanager, suppress
 from headrace.state.storage.names import CONTROL, CONTROL_NEW
 
 LONGEST = 100
-"""Bytes of a name that every system takes."""
+"""The length of a name, in bytes, that every system accepts."""
 
 DESCRIPTORS = "/proc/self/fd"
 WAITING = 128
-"""Connections that the system holds while the job's loop is busy."""
+"""Connections that the system queues while the job's loop is busy."""
 
 MODE = 0o600
 
 
 class TooLong(OSError):
-    """The folder's name is longer than this system takes for a socket."""
+    """The folder's name is too long for a socket on this system."""
 
 
 def path(folder: str) -> str:
-    """Where the socket of a home is.
+    """Return the path of a home's socket.
 
     >>> path(".headrace/orders")
     '.headrace/orders/control.sock'
@@ -46,7 +46,7 @@ def path(folder: str) -> str:
 
 @contextmanager
 def listening(folder: str) -> Iterator[socket.socket]:
-    """Listen in a home that is held; the name is gone at the end. Raises OSError."""
+    """Listen in a locked home; the socket is removed at the end. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         private = os.path.join(folder, CONTROL_NEW)
         _remove(private)
@@ -68,8 +68,9 @@ def listening(folder: str) -> Iterator[socket.socket]:
 
 
 def connect(folder: str, timeout_s: float) -> socket.socket:
-    """A connection to the job of a home. Raises OSError: FileNotFoundError or
-    ConnectionRefusedError where none runs.
+    """Connect to the job of a home.
+
+    Raises OSError: FileNotFoundError or ConnectionRefusedError if no job runs there.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -83,7 +84,7 @@ def connect(folder: str, timeout_s: float) -> socket.socket:
 
 
 def listener_of(connection: socket.socket) -> int | None:
-    """The process that listens on the other side, if the system tells and we can see it."""
+    """Return the id of the process that listens at the other end, if the system reveals it."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None
@@ -93,7 +94,7 @@ def listener_of(connection: socket.socket) -> int | None:
 
 @contextmanager
 def _name(folder: str) -> Iterator[str]:
-    """A name of the socket in a folder that is short enough, for as long as it is needed."""
+    """Yield a name of the socket that is short enough, valid within the `with`."""
     name = path(folder)
     if len(os.fsencode(name)) <= LONGEST:
         yield name
@@ -109,7 +110,7 @@ def _name(folder: str) -> Iterator[str]:
 
 
 def _remove(private: str) -> None:
-    """What a killed run left, whatever it is."""
+    """Remove what a killed run left at this path, file or folder."""
     with suppress(FileNotFoundError):
         if stat.S_ISDIR(os.lstat(private).st_mode):
             shutil.rmtree(private)

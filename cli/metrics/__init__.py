@@ -1,1 +1,1 @@
-"""A running job for monitoring: its figures as Prometheus takes them, and whether it is well."""
+"""Monitoring of a running job: metrics for Prometheus, and health."""

@@ -1,4 +1,4 @@
-"""All figures of a job at one instant: what metrics are read off when somebody scrapes them."""
+"""A sample of all statistics of a job at one instant, from which a scrape computes metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One look at a job. On its loop."""
+    """One sample of a job. Taken on the job's loop."""
 
     plan: nodes.Plan
     status: Status
@@ -26,13 +26,13 @@ class Figures:
     subtasks: tuple[SubtaskStatistics, ...]
     parts: Mapping[str, PartCounts]
     before: Mapping[str, PartCounts]
-    """What had gone through each part when the process began."""
+    """The counts of each part at the start of the process."""
     history: History
     version: str = ""
 
     @classmethod
     def of(cls, job: Job, version: str) -> Figures:
-        """Those of now."""
+        """Take a sample now."""
         return cls(
             job.plan,
             job.status,
@@ -46,11 +46,11 @@ class Figures:
 
     @property
     def name(self) -> str:
-        """The job's."""
+        """The name of the job."""
         return str(self.plan.name)
 
     def late(self, part: str) -> int | None:
-        """Rows that came too late, since the process began; None of a part without windows."""
+        """Return the late rows since the start of the process; None for a part without windows."""
         counts, before = self.parts[part], self.before.get(part)
         if counts.late is None:
             return None

@@ -1,4 +1,4 @@
-"""How figures become samples: one for the job, or for each of its parts, subtasks, states."""
+"""Readers of metrics: they compute samples for the job, its parts, subtasks or states."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from headrace.core.subtask_statistics import Queue, SubtaskStatistics
 from headrace.core.tally import Passed
 
 Sample: TypeAlias = "tuple[tuple[str, ...], float]"
-"""The values of the labels, and the figure."""
+"""The values of the labels, and the value of the metric."""
 Read: TypeAlias = "Callable[[Figures], Iterable[Sample]]"
 
 
 def of_job(value: Callable[[Figures], float | None]) -> Read:
-    """A figure of the job, if there is one."""
+    """Build a reader of a value of the job."""
 
     def read(figures: Figures) -> Iterator[Sample]:
         said = value(figures)
@@ -29,7 +29,7 @@ def of_job(value: Callable[[Figures], float | None]) -> Read:
 
 
 def of_task(value: Callable[[SubtaskStatistics], float | None]) -> Read:
-    """A figure of each subtask, of those that have one."""
+    """Build a reader of a value of each subtask; None gives no sample."""
 
     def read(figures: Figures) -> Iterator[Sample]:
         for subtask in figures.subtasks:
@@ -41,12 +41,12 @@ def of_task(value: Callable[[SubtaskStatistics], float | None]) -> Read:
 
 
 def _name(subtask: SubtaskStatistics) -> str:
-    """What the parts of a task are called together."""
+    """Return the name of a task: those of its parts, chained."""
     return " > ".join(subtask.parts)
 
 
 def of_newest(value: Callable[[Remembered], float | None]) -> Read:
-    """A figure of the newest checkpoint, once there is one."""
+    """Build a reader of a value of the newest checkpoint."""
 
     def read(figures: Figures) -> float | None:
         newest = figures.history.newest
@@ -56,7 +56,7 @@ def of_newest(value: Callable[[Remembered], float | None]) -> Read:
 
 
 def of_queue(value: Callable[[Queue], float]) -> Read:
-    """A figure of what waits before each subtask that is not a source's."""
+    """Build a reader of a value of the input queue of each subtask; sources have none."""
 
     def read(subtask: SubtaskStatistics) -> float | None:
         return None if subtask.queue is None else value(subtask.queue)
@@ -65,7 +65,7 @@ def of_queue(value: Callable[[Queue], float]) -> Read:
 
 
 def of_part(value: Callable[[Passed], float]) -> Read:
-    """A figure of each part of each subtask."""
+    """Build a reader of a value of each part of each subtask."""
 
     def read(figures: Figures) -> Iterator[Sample]:
         for subtask in figures.subtasks:
@@ -76,7 +76,7 @@ def of_part(value: Callable[[Passed], float]) -> Read:
 
 
 def of_state(value: Callable[[Size], float]) -> Read:
-    """A figure of each state of each subtask."""
+    """Build a reader of a value of each state of each subtask."""
 
     def read(figures: Figures) -> Iterator[Sample]:
         for subtask in figures.subtasks:
@@ -88,19 +88,19 @@ def of_state(value: Callable[[Size], float]) -> Read:
 
 
 def status(figures: Figures) -> Iterator[Sample]:
-    """What the job is doing, of all that it might."""
+    """Yield 1 for the job's status, 0 for all others."""
     for each in STATUSES:
         yield (figures.name, each), float(figures.status == each)
 
 
 def outcomes(figures: Figures) -> Iterator[Sample]:
-    """Checkpoints by what became of them."""
+    """Yield the number of checkpoints by outcome."""
     yield (figures.name, "completed"), figures.history.completed
     yield (figures.name, "failed"), figures.history.failed
 
 
 def late(figures: Figures) -> Iterator[Sample]:
-    """Rows that were late, of the parts with windows."""
+    """Yield the late rows of parts with windows."""
     for part in figures.parts:
         count = figures.late(part)
         if count is not None:
@@ -108,7 +108,7 @@ def late(figures: Figures) -> Iterator[Sample]:
 
 
 def of_lookup(value: Callable[[Asking], int]) -> Read:
-    """A figure of each step that looks rows up."""
+    """Build a reader of a value of each step with a lookup."""
 
     def read(figures: Figures) -> Iterator[Sample]:
         for part, counts in figures.parts.items():
@@ -119,7 +119,7 @@ def of_lookup(value: Callable[[Asking], int]) -> Read:
 
 
 def splits(figures: Figures) -> Iterator[Sample]:
-    """The splits of sources by what they are doing."""
+    """Yield the number of splits of each source's subtask by status."""
     for subtask in figures.subtasks:
         if subtask.splits is not None:
             ended = sum(split.ended for split in subtask.splits)
@@ -131,7 +131,7 @@ def splits(figures: Figures) -> Iterator[Sample]:
 
 
 def behind(figures: Figures) -> Iterator[Sample]:
-    """Records that were not read, of the splits of which that is known."""
+    """Yield the number of unread records of each split, if it is known."""
     for subtask in figures.subtasks:
         source, at = next(iter(subtask.parts)), str(subtask.id.index)
         for split in subtask.splits or ():
@@ -140,5 +140,5 @@ def behind(figures: Figures) -> Iterator[Sample]:
 
 
 def watermark_s(subtask: SubtaskStatistics) -> float | None:
-    """When it is, unless time is at its end."""
+    """Return the watermark in seconds; None without event time, or at its end."""
     return None if subtask.lag_s is None else (subtask.watermark_us or 0) / 1e6

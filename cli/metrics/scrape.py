@@ -1,4 +1,4 @@
-"""A scrape: the figures of a job as the text that Prometheus reads."""
+"""Exposition of a job's metrics in Prometheus's text format."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ __all__ = ["CONTENT_TYPE", "Scrapes"]
 
 
 class Scrapes(Collector):
-    """Reads all figures when it is asked, and nothing before. `look` gives them."""
+    """A collector that reads all metrics at each scrape, from the sample that `look` returns."""
 
     def __init__(self, look: Callable[[], Figures]) -> None:
         self._look = look
         self._registry = CollectorRegistry()
-        # Not that of prometheus_client, which is of whoever else lives in this process.
+        # Not prometheus_client's default registry, which other code in this process may use.
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """All metrics now."""
+        """Return the text of all metrics now."""
         return generate_latest(self._registry)
 
     def describe(self) -> Iterator[Metric]:
-        """The names; nothing is read for that."""
+        """Yield the metrics without values."""
         return (_family(metric) for metric in table.METRICS)
 
     def collect(self) -> Iterator[Metric]:
-        """All that is in the table."""
+        """Yield all metrics of the table with their values."""
         figures = self._look()
         for metric in table.METRICS:
             family = _family(metric)

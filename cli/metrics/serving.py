@@ -1,6 +1,6 @@
-"""`--http PORT`: metrics and health of a job over TCP, for this machine only. It changes nothing.
+"""`--http PORT`: serves metrics and health of a job over TCP, read-only, to this machine only.
 
-It answers on the loop of the job: so `/live` tells also that the loop turns.
+The server runs on the loop of the job: so an answer of `/live` also shows that the loop is alive.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from headrace.core.job import Job
 
 HOST = "127.0.0.1"
 WAITING = 128
-"""Connections that the system holds while the loop is busy."""
+"""Connections that the system queues while the loop is busy."""
 
 
 class CannotListen(Exception):
-    """Nobody can be served there: why, and what to do."""
+    """The port cannot be used: the reason, and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class CannotListen(Exception):
 
 
 def listener(port: int) -> socket.socket:
-    """A socket that listens there; 0 is any port that is free. Raises CannotListen."""
+    """Open a socket that listens on the port; 0 is any free port. Raises PortUnavailable."""
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -44,25 +44,25 @@ def listener(port: int) -> socket.socket:
         why = (error.strerror or str(error)).lower()
         taken = error.errno == errno.EADDRINUSE
         whose = "another process listens there: " if taken else ""
-        hint = f"{whose}name another port, or 0 for any that is free"
+        hint = f"{whose}choose another port, or 0 for any free port"
         raise CannotListen(f"--http {port}: cannot listen on {HOST}:{port}: {why}", hint) from None
     return made
 
 
 def url(listening: socket.socket) -> str:
-    """Where it is served."""
+    """Return the URL of a listening socket."""
     _, port = listening.getsockname()
     return f"http://{HOST}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """The server of one job."""
+    """The monitoring server of one job."""
 
     listening: socket.socket
     version: str
     failed: Callable[[BaseException], None] = lambda error: None
-    """Told of a defect of ours."""
+    """Called with an exception that is a bug in headrace."""
 
     async def watch(self, job: Job) -> None:
         """Serve until cancelled."""
@@ -71,7 +71,7 @@ class Monitoring:
 
 
 def routes(job: Job, version: str) -> list[Route]:
-    """All that is answered over TCP."""
+    """Return the routes of monitoring."""
     from headrace.cli.metrics.scrape import CONTENT_TYPE, Scrapes
 
     scrapes = Scrapes(lambda: Figures.of(job, version))
@@ -93,5 +93,5 @@ def routes(job: Job, version: str) -> list[Route]:
 
 
 def is_dead(job: Job) -> bool:
-    """Whether it has failed for good, and its process is about to end."""
+    """Whether the job has failed for good, and its process is about to end."""
     return job.status == "over" and job.failure is not None

@@ -1,1 +1,1 @@
-"""`headrace state`: what is kept in checkpoints and savepoints, for people and programs."""
+"""`headrace state`: inspects checkpoints and savepoints, for people and programs."""

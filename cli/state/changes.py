@@ -1,4 +1,4 @@
-"""What has changed from one checkpoint or savepoint to another."""
+"""Differences between two checkpoints or savepoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROW = "__identity"
 
 
 def changes(before: Opened, now: Opened, limit: int) -> dict[str, Any]:
-    """All of it as plain data, with so many examples of each kind."""
+    """Compare two snapshots; return plain data, with up to `limit` examples of each kind."""
     steps = dict.fromkeys((*before.kept.steps, *now.kept.steps))
     return {
         "from": {"title": before.kept.title, "time": before.said["time"]},
@@ -27,7 +27,7 @@ def changes(before: Opened, now: Opened, limit: int) -> dict[str, Any]:
 
 
 def _positions(before: Any, now: Any) -> Iterator[dict[str, Any]]:
-    """Where sources were read on, or are read no more."""
+    """Yield the splits that are new, gone, or at another position."""
     for source in dict.fromkeys((*before, *now)):
         was = {split["split"]: split for split in before.get(source, ())}
         is_ = {split["split"]: split for split in now.get(source, ())}
@@ -57,7 +57,7 @@ def _step(step: str, before: Opened, now: Opened, limit: int) -> dict[str, Any]:
 
 
 def _state(name: str, was: ReadableStep, is_: ReadableStep, limit: int) -> dict[str, Any]:
-    """How many rows were added, removed and changed, and some of them."""
+    """Count the rows that were added, removed and changed, with examples."""
     import polars as pl
 
     raw = was.meaning is None or is_.meaning is None
@@ -105,8 +105,8 @@ def _examples(changed: pl.DataFrame, by: Sequence[str], both: Sequence[str]) -> 
 def _whole(step: ReadableStep, name: str, *, raw: bool) -> pl.DataFrame:
     import polars as pl
 
-    pieces = list(step.rows(name, as_kept=raw))
-    return pl.concat(pieces, how="diagonal") if pieces else pl.DataFrame()
+    frames = list(step.rows(name, as_kept=raw))
+    return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
 
 
 def _alike(a: pl.DataFrame, b: pl.DataFrame, by: Sequence[str]) -> bool:
@@ -114,26 +114,26 @@ def _alike(a: pl.DataFrame, b: pl.DataFrame, by: Sequence[str]) -> bool:
 
 
 def _identified(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """With one column that tells rows apart, in which also NaN is like itself."""
+    """Add a column that identifies rows, in which NaN equals NaN."""
     import polars as pl
 
     from headrace.core.keygroups import encoded
 
     if not by:
         return frame.with_columns(pl.lit("").alias(ROW))
-    told = [_as_text(pl.col(n)) if frame.schema[n].is_nested() else pl.col(n) for n in by]
-    return frame.with_columns(encoded(frame.select(told)).alias(ROW))
+    columns = [_as_text(pl.col(n)) if frame.schema[n].is_nested() else pl.col(n) for n in by]
+    return frame.with_columns(encoded(frame.select(columns)).alias(ROW))
 
 
 def _as_text(nested: pl.Expr) -> pl.Expr:
-    """Arrays and structs as text, which keys can be made of."""
+    """Convert arrays and structs to text, which can be part of a key."""
     import polars as pl
 
     return pl.struct(nested.alias("of")).struct.json_encode()
 
 
 def changes_said(found: dict[str, Any]) -> str:
-    """The same for people."""
+    """Format the differences for people."""
     a, b = found["from"], found["to"]
     lines = [f"from {a['title']} ({a['time']})", f"to {b['title']} ({b['time']})"]
     lines += [f"  {_position_said(each)}" for each in found["sources"]]
@@ -163,7 +163,7 @@ def _position_said(each: dict[str, Any]) -> str:
 def _state_said(name: str, change: dict[str, Any]) -> Iterator[str]:
     was, is_ = change["rows"]
     if not change["compared"]:
-        yield f"{name}: {was:,} rows, then {is_:,}; what they mean is not the same, or not known"
+        yield f"{name}: {was:,} rows, then {is_:,}; their meaning differs, or is unknown"
         return
     same = is_ - change["added"] - change["changed"]
     counts = ", ".join(f"{change[what]:,} {what}" for what in ("added", "removed", "changed"))

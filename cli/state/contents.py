@@ -1,4 +1,4 @@
-"""What is in a checkpoint or savepoint: positions, and how much is kept of each step."""
+"""Contents of a checkpoint or savepoint: positions of sources, and sizes of state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.core.readable.step import ReadableStep
 
 
 def contents(opened: Opened, *, groups: bool) -> dict[str, Any]:
-    """All of it as plain data."""
+    """Return the contents as plain data."""
     said = opened.said
     return {
         "title": opened.kept.title,
@@ -62,18 +62,18 @@ def _state(
     step: ReadableStep, name: str, documents: Sequence[Any], *, groups: bool
 ) -> dict[str, Any]:
     said: Any = step.document
-    told = told_rows(documents, name)
-    if told is not None and not groups:
-        found = told_size(name, step.frozen, told)
+    counted_rows = told_rows(documents, name)
+    if counted_rows is not None and not groups:
+        found = told_size(name, step.frozen, counted_rows)
     else:
         found = size(name, step.frozen, said["key_groups"])
     own = [document["states"].get(name) for document in documents]
-    counted = told is None or groups
+    is_counted = counted_rows is None or groups
     shown: dict[str, Any] = {
         "kind": found.kind,
         "rows": found.rows,
         "keys": found.keys,
-        "key_groups": len(found.groups) if counted else None,
+        "key_groups": len(found.groups) if is_counted else None,
         "bytes": bytes_in(own),
     }
     if groups:
@@ -84,7 +84,7 @@ def _state(
 
 
 def contents_said(opened: Opened, found: dict[str, Any]) -> str:
-    """The same for people."""
+    """Format the contents for people."""
     end = ", drained" if found["drained"] else ", at its end" if found["ended"] else ""
     lines = [
         found["title"],

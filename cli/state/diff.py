@@ -1,4 +1,4 @@
-"""`headrace state diff`: what has changed between two, or whether a pipeline goes on from one."""
+"""`headrace state diff`: compares two snapshots, or a snapshot with a pipeline."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from headrace.cli.pipelines import check, home_option, painted, set_option
 from headrace.cli.state.opened import Opened, json_option, opened, told
 
 NOT_FIT = 3
-"""The exit status where a pipeline cannot go on."""
+"""The exit status if a pipeline cannot resume from the snapshot."""
 
 
 @click.command()
 @click.argument("what", type=JobName())
 @click.argument("other", type=JobName())
 @click.option(
-    "--limit", type=WholeNumber(0), default=5, show_default=True, help="So many examples."
+    "--limit", type=WholeNumber(0), default=5, show_default=True, help="Number of examples."
 )
 @set_option
 @json_option
@@ -30,12 +30,12 @@ NOT_FIT = 3
 def diff(
     what: str, other: str, limit: int, overrides: Sequence[str], as_json: bool, home: str
 ) -> None:
-    """Compare two kept states, or one with a pipeline's file.
+    """Compare two snapshots, or a snapshot with a pipeline.
 
     WHAT and OTHER are jobs (their newest checkpoints), JOB@N for checkpoint N, or folders of
-    savepoints: then it is said what was added, removed and changed from the one to the other. Where
-    OTHER is a pipeline's file it is said whether that could go on from WHAT: exit status 0 if so,
-    3 if not.
+    savepoints: rows that were added, removed and changed are listed. If OTHER is a pipeline's file,
+    the command says whether the pipeline can resume from WHAT: the exit status is 0 if it can, 3 if
+    not.
     """
     with opened(what, home) as before:
         if os.path.isfile(other):

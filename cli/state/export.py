@@ -1,4 +1,4 @@
-"""`headrace state export`: a savepoint of a checkpoint, whether its job runs or not."""
+"""`headrace state export`: makes a savepoint of a checkpoint, whether its job runs or not."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from headrace.cli.state.opened import by_name, told
     "--to",
     type=click.Path(),
     metavar="DIR",
-    help="The savepoint's folder, which is not there yet.  [default: savepoints/JOB/TIME in HOME]",
+    help="The savepoint's folder, which must not exist.  [default: savepoints/JOB/TIME in HOME]",
 )
 @home_option
 @told
 def export(what: str, to: str | None, home: str) -> None:
-    """Make a savepoint of a checkpoint, and print where it is.
+    """Make a savepoint of a checkpoint, and print its path.
 
-    WHAT is JOB for the newest checkpoint of a job, or JOB@N for checkpoint N. The job need not run,
-    and goes on if it does: then JOB is the newest one of which all output is visible. One that runs
-    is better asked for a savepoint of now: headrace savepoint JOB.
+    WHAT is JOB for the newest checkpoint of a job, or JOB@N for checkpoint N. The job need not run.
+    If it runs, it continues, and JOB is its newest checkpoint with all output committed; for a
+    savepoint of the current state use headrace savepoint JOB.
 
-    A savepoint is a folder with everything that the job goes on from, in open formats. It may be
-    moved anywhere, is never removed by headrace, and headrace run --from-savepoint goes on from it.
+    A savepoint is a folder with everything that the job needs to resume, in open formats. It may be
+    moved anywhere, and headrace never removes it; headrace run --from-savepoint resumes from it.
     """
     from headrace.cli.control.naming import place
     from headrace.cli.version import installed_version
@@ -46,8 +46,8 @@ def export(what: str, to: str | None, home: str) -> None:
     kept, number = found
     is_held = kept.holder()[0]
     if number is None and is_held:
-        # Its newest may have been taken this instant. Of one that was killed, an older one is none
-        # to go on from: what came behind it may be visible, and would come again.
+        # The newest checkpoint of a running job may not be committed yet. For a killed job an older
+        # one is no choice: output after it may be committed, and would be written twice.
         number = newest_visible(kept)
     try:
         click.echo(take(kept, installed_version(), number, to))

@@ -1,4 +1,4 @@
-"""Whether a pipeline could go on from what is kept: what fits, what begins, what would be lost."""
+"""Compatibility of a pipeline with a snapshot: state that is restored, starts empty or is lost."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from headrace.core.snapshots import Manifest
 
 
 def fit(document: Manifest, plan: nodes.Plan) -> dict[str, Any]:
-    """What `run` would say, as plain data.
+    """Check the compatibility as `run` does; return plain data.
 
-    What is lost is known by what losing it allows.
+    Lost state is found by comparing the check with one that allows lost state.
     """
     said: Any = document
     strict, lenient = compared(document, plan), compared(document, plan, Wishes(lose=True))
@@ -32,12 +32,12 @@ def fit(document: Manifest, plan: nodes.Plan) -> dict[str, Any]:
 
 
 def fit_said(title: str, path: str, found: dict[str, Any]) -> str:
-    """The same for people."""
-    lines = [f"{path} {'can' if found['fits'] else 'cannot'} go on from {title}"]
+    """Format the result for people."""
+    lines = [f"{path} {'can' if found['fits'] else 'cannot'} resume from {title}"]
     if found["goes_on"]:
-        lines.append(f"  the state of {', '.join(found['goes_on'])} fits")
+        lines.append(f"  the state of {', '.join(found['goes_on'])} is compatible")
     lines += [f"  {note}" for note in found["notes"]]
-    for what, head in (("refused", "in the way"), ("lost", "would be lost")):
+    for what, head in (("refused", "not compatible"), ("lost", "would be lost")):
         if found[what]:
             lines.append(f"{head}:")
         for each in found[what]:

@@ -1,4 +1,4 @@
-"""`headrace state`: its commands, one module each."""
+"""The group of commands `headrace state`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from headrace.cli.state.show import show
 
 @click.group(cls=Commands)
 def state() -> None:
-    """What is kept in checkpoints and savepoints.
+    """Inspect checkpoints and savepoints.
 
-    WHAT is JOB for a job's newest checkpoint, JOB@N for checkpoint N of it, or the folder of a
-    savepoint. JOB is the name of a pipeline; its checkpoints are looked for in --home.
+    WHAT is JOB for a job's newest checkpoint, JOB@N for its checkpoint N, or the folder of a
+    savepoint. JOB is the name of a pipeline; --home is the folder of its checkpoints.
     """
 
 

@@ -1,4 +1,4 @@
-"""All checkpoints and savepoints of a home."""
+"""List of all checkpoints and savepoints of a home."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headrace.state.storage.remote.looking import cabinet_of
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A checkpoint or savepoint in a list; `what` is how commands want it called."""
+    """A checkpoint or savepoint in the list; `what` is its name in commands."""
 
     what: str
     kind: str
@@ -35,7 +35,7 @@ class Listed:
     damaged: str | None = None
 
     def document(self) -> dict[str, object]:
-        """The same as plain data."""
+        """Return the entry as plain data."""
         return {
             "what": self.what,
             "kind": self.kind,
@@ -51,7 +51,7 @@ class Listed:
 
 
 def listed(root: str) -> list[Listed]:
-    """The checkpoints of all jobs in that folder of homes, then their savepoints.
+    """List the checkpoints of all jobs in a folder of homes, then their savepoints.
 
     Raises Refusal.
     """
@@ -60,7 +60,7 @@ def listed(root: str) -> list[Listed]:
 
 
 def all_said(found: Sequence[Listed]) -> str:
-    """The list as a table."""
+    """Format the list as a table."""
     lines = [["what", "kind", "taken at", "headrace", "bytes", ""]]
     for one in found:
         note = one.damaged or ("drained" if one.drained else "")
@@ -70,7 +70,7 @@ def all_said(found: Sequence[Listed]) -> str:
 
 
 def _checkpoints(home: Home) -> Iterator[Listed]:
-    """Those of a job, the newest first."""
+    """Yield the checkpoints of a job, the newest first."""
     try:
         if not home.disk.names(home.checkpoints) and place_of(home) is None:
             return

@@ -1,4 +1,4 @@
-"""`headrace state ls`: which checkpoints and savepoints there are, and what is in one."""
+"""`headrace state ls`: lists checkpoints and savepoints, or the contents of one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from headrace.cli.state.opened import Opened, json_option, opened, told
 
 @click.command()
 @click.argument("what", type=JobName(), required=False)
-@click.option("--groups", is_flag=True, help="Also how much is in each key group.")
+@click.option("--groups", is_flag=True, help="Also show the size of each key group.")
 @json_option
 @home_option
 @told
 def ls(what: str | None, groups: bool, as_json: bool, home: str) -> None:
-    """List checkpoints and savepoints, or what is in one.
+    """List checkpoints and savepoints, or the contents of one.
 
-    WHAT is a job (its newest checkpoint), JOB@N for checkpoint N of it, or the folder of a
-    savepoint. Without it all jobs of the home are listed.
+    WHAT is a job (its newest checkpoint), JOB@N for its checkpoint N, or the folder of a
+    savepoint. Without WHAT all jobs of the home are listed.
     """
     if what is None:
         _list_all(home, as_json=as_json)
@@ -40,7 +40,7 @@ def _list_all(home: str, *, as_json: bool) -> None:
     elif found:
         click.echo(all_said(found))
     else:
-        click.echo(f"no job has kept anything in {home}", err=True)
+        click.echo(f"there are no checkpoints or savepoints in {home}", err=True)
 
 
 def _list_one(kept: Opened, *, groups: bool, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""What the commands have in common: what they look at, and what becomes of their mistakes."""
+"""Common parts of the commands: opening WHAT, the option --json, and errors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def json_option(command: F) -> F:
-    """`--json`: the same for programs."""
-    return click.option("--json", "as_json", is_flag=True, help="The same, for programs.")(command)
+    """Add `--json`, which prints the result for programs."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(
+        command
+    )
 
 
 def told(command: Callable[P, None]) -> Callable[P, None]:
-    """The command, whose refusals by a store are said with their exit status."""
+    """Wrap a command: a SnapshotError is reported with its hint and exit status."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -42,36 +44,36 @@ def told(command: Callable[P, None]) -> Callable[P, None]:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A checkpoint or a savepoint that is looked at."""
+    """An open checkpoint or savepoint."""
 
     kept: Kept
 
     @property
     def said(self) -> Any:
-        """What it says of itself."""
+        """The manifest."""
         return self.kept.document
 
     def step(self, name: str) -> ReadableStep:
-        """What is kept of a step. Raises Refusal."""
+        """Return the state of a step. Raises Refusal."""
         from headrace.core.problems import did_you_mean
         from headrace.core.readable.step import ReadableStep
 
         if name not in self.kept.steps:
             there = ", ".join(self.kept.steps) or "nothing"
             near = did_you_mean(name, self.kept.steps)
-            keeps = f"{self.kept.title} keeps {there}"
+            keeps = f"{self.kept.title} has the state of {there}"
             raise Refusal(f'{self.kept.title} has no state of "{name}"', near or keeps)
         return ReadableStep.of(name, self.kept.document, self.kept.frozen(name))
 
     def steps(self) -> Iterator[ReadableStep]:
-        """What is kept of all steps."""
+        """Yield the state of all steps."""
         for name in self.kept.steps:
             yield self.step(name)
 
 
 @contextmanager
 def opened(what: str, home: str) -> Iterator[Opened]:
-    """What a user names so; a pipeline's file stands for its job. Raises SnapshotError."""
+    """Open the snapshot of this name; a pipeline's file means its job. Raises SnapshotError."""
     from headrace.state.savepoints.kept import named
 
     with named(by_name(what, home), home) as kept:
@@ -79,7 +81,7 @@ def opened(what: str, home: str) -> Iterator[Opened]:
 
 
 def by_name(what: str, home: str) -> str:
-    """The same, with the name of the job for a pipeline's file, also before @N."""
+    """Replace a pipeline's file with the name of its job, also before @N."""
     import os
 
     from headrace.cli.control.naming import home_of

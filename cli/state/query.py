@@ -1,6 +1,6 @@
-"""`headrace state query`: SQL over what is kept.
+"""`headrace state query`: SQL over stored state.
 
-It is Polars' SQL (docs/decisions/0014 says why).
+The dialect is Polars' SQL (docs/decisions/0014 says why).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ FORMATS = ("table", "csv", "json", "parquet")
 @click.argument("what", type=JobName())
 @click.argument("sql")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.option("--to", metavar="FILE", type=click.Path(dir_okay=False), help="Write it there.")
+@click.option("--to", metavar="FILE", type=click.Path(dir_okay=False), help="Write to this file.")
 @json_option
 @home_option
 @told
 def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: str) -> None:
-    """Ask in SQL what is kept.
+    """Query stored state in SQL.
 
-    WHAT is a job (its newest checkpoint), JOB@N for checkpoint N of it, or the folder of a
-    savepoint. A table is named like its step, or STEP_STATE where it keeps several. Beside them
-    there are `sources`, how far each split was read, and `counts`, what went through each part.
-    SHOW TABLES names all.
+    WHAT is a job (its newest checkpoint), JOB@N for its checkpoint N, or the folder of a
+    savepoint. A table has the name of its step, or STEP_STATE if the step has several states. In
+    addition there are `sources`, the position of each split, and `counts`, the row counts of each
+    part. SHOW TABLES lists all tables.
     """
     form = "json" if as_json else form
     if form == "parquet" and to is None:
@@ -50,7 +50,7 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
 
 
 def _asked(sql: str, known: Mapping[str, Made]) -> pl.DataFrame:
-    """The answer. Only tables whose names the query has are read."""
+    """Run the query. Only tables named in it are read."""
     import re
 
     import polars as pl
@@ -74,7 +74,7 @@ def _asked(sql: str, known: Mapping[str, Made]) -> pl.DataFrame:
 def _refused(
     error: BaseException, asked: Mapping[str, pl.DataFrame], known: Mapping[str, Made]
 ) -> Refusal:
-    """What Polars says of a query, in our words."""
+    """Convert an error of Polars into headrace's message."""
     import re
 
     from headrace.core.problems import did_you_mean
@@ -95,11 +95,11 @@ def _refused(
     if (found := re.match(r"unsupported function '(.*)'", said)) and found[1] in columns:
         hint = f'SQL has a meaning of its own for {found[1]}: the column is "{found[1]}", in quotes'
     what = said.removeprefix("sql parser error: ").removesuffix(":")
-    return Refusal(f"the query is not understood: {what[:1].lower()}{what[1:200]}", hint)
+    return Refusal(f"the query is invalid: {what[:1].lower()}{what[1:200]}", hint)
 
 
 def _no_query() -> Refusal:
-    return Refusal("wanted a query, got another statement", "SELECT is what is understood")
+    return Refusal("wanted a query, got another statement", "only SELECT is supported")
 
 
 def _named(table: str) -> str:

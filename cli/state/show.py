@@ -1,4 +1,4 @@
-"""`headrace state show`: what a step keeps, of one key or of the first ones."""
+"""`headrace state show`: shows the state of a step, for one key or the first rows."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 @click.argument("step")
 @click.option(
     "--key",
-    help="Only this key: a value, or NAME=VALUE,NAME=VALUE. Quotes hold commas; null is none.",
+    help="Only this key: a value, or NAME=VALUE,NAME=VALUE. Quote commas, and a text null.",
 )
-@click.option("--limit", type=WholeNumber(1), default=20, show_default=True, help="So many rows.")
-@click.option("--raw", is_flag=True, help="The columns as they are kept.")
+@click.option("--limit", type=WholeNumber(1), default=20, show_default=True, help="Number of rows.")
+@click.option("--raw", is_flag=True, help="Show the columns as they are stored.")
 @json_option
 @home_option
 @told
 def show(
     what: str, step: str, key: str | None, limit: int, raw: bool, as_json: bool, home: str
 ) -> None:
-    """Show what a step keeps: windows, results, rows of a key.
+    """Show the state of a step: windows, results, rows of a key.
 
-    WHAT is a job (its newest checkpoint), JOB@N for checkpoint N of it, or the folder of a
-    savepoint. Results are those that would be put out if nothing more came.
+    WHAT is a job (its newest checkpoint), JOB@N for its checkpoint N, or the folder of a
+    savepoint. Results are those that would be emitted if no more rows arrived.
     """
     with opened(what, home) as kept:
         found = kept.step(step)
@@ -62,15 +62,15 @@ def _wanted(step: ReadableStep, key: str, kept: Opened) -> Wanted:
 def _first(
     step: ReadableStep, name: str, limit: int, wanted: Wanted | None, *, raw: bool
 ) -> pl.DataFrame | None:
-    """The first rows, one more than are shown if there are; None: there is nothing of it."""
+    """Return the first rows, up to one more than `limit`; None if there are none."""
     import polars as pl
 
-    pieces: list[pl.DataFrame] = []
-    for piece in step.rows(name, as_kept=raw, of=wanted):
-        pieces.append(piece.head(limit + 1 - sum(each.height for each in pieces)))
-        if sum(each.height for each in pieces) > limit:
+    frames: list[pl.DataFrame] = []
+    for frame in step.rows(name, as_kept=raw, of=wanted):
+        frames.append(frame.head(limit + 1 - sum(each.height for each in frames)))
+        if sum(each.height for each in frames) > limit:
             break
-    return pl.concat(pieces, how="diagonal") if pieces else None
+    return pl.concat(frames, how="diagonal") if frames else None
 
 
 def _print(
@@ -105,10 +105,10 @@ def _notes(step: ReadableStep, *, raw: bool) -> Iterator[str]:
     if raw:
         return
     if step.why_raw:
-        yield f"{step.step} is shown as it is kept: {step.why_raw}"
+        yield f"{step.step} is shown as it is stored: {step.why_raw}"
     elif step.meaning is not None and step.meaning.hidden:
         names = ", ".join(step.meaning.hidden)
-        yield f"{step.step} is shown without {names}, made with a secret: --raw has what is kept"
+        yield f"{step.step} is shown without {names}, made with a secret: --raw shows them"
 
 
 def _print_json(

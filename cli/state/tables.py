@@ -1,4 +1,4 @@
-"""What SQL is about: a table for each state, and what a checkpoint says beside them."""
+"""SQL tables of a snapshot: one for each state, and those of its manifest."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from headrace.core.readable.step import ReadableStep
 
 Made: TypeAlias = "Callable[[], pl.DataFrame]"
-"""Makes a table, when somebody asks for it."""
+"""Builds a table on demand."""
 
 COUNTED = ("rows_in", "rows_out", "bad", "late", "unfilled")
 
 
 def tables(opened: Opened) -> dict[str, Made]:
-    """All tables by name: `step` is what the step keeps in the first place."""
+    """Return all tables by name; the step's own name is its first state."""
     found: dict[str, Made] = {}
     for step in opened.steps():
         for number, name in enumerate(step.names):
@@ -37,12 +37,12 @@ def tables(opened: Opened) -> dict[str, Made]:
 def _of_state(step: ReadableStep, name: str) -> pl.DataFrame:
     import polars as pl
 
-    pieces = list(step.rows(name))
-    return pl.concat(pieces, how="diagonal") if pieces else pl.DataFrame()
+    frames = list(step.rows(name))
+    return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
 
 
 def _sources(said: Any) -> pl.DataFrame:
-    """How far each split was read."""
+    """Build the table of splits and their positions."""
     import json
 
     import polars as pl
@@ -68,7 +68,7 @@ def _sources(said: Any) -> pl.DataFrame:
 
 
 def _counts(said: Any) -> pl.DataFrame:
-    """What went through each part."""
+    """Build the table of row counts by part."""
     import polars as pl
 
     schema = {"part": pl.String(), **dict.fromkeys(COUNTED, pl.Int64())}

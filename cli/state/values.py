@@ -1,7 +1,7 @@
 """Rows as text: plain data for JSON, and tables for people.
 
-Timestamps are UTC in ISO 8601, binary is hex, decimals have all their digits. Numbers that JSON has
-no word for are the texts "NaN", "Infinity" and "-Infinity".
+Timestamps are UTC in ISO 8601, binary is hex, decimals have all their digits. Numbers that JSON
+cannot express are the texts "NaN", "Infinity" and "-Infinity".
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 LONG = 48
-"""So much of a text is shown on a terminal."""
+"""The most characters of a value that are shown on a terminal."""
 
 
 def plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows as JSON may have them."""
+    """Convert rows to values of JSON."""
     import polars as pl
 
     from headrace.core.far_times import OF_POLARS, near
@@ -35,7 +35,7 @@ def plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:
-    """Values as texts where JSON has none, at any depth."""
+    """Convert values that JSON does not have to text, at any depth."""
     import polars as pl
 
     match type:
@@ -60,7 +60,7 @@ def _plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl
 
 
 def _is_written(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
-    """Whether some of its values are no values of JSON."""
+    """Whether the type or a nested one has values that JSON does not have."""
     import polars as pl
 
     match type:
@@ -83,7 +83,7 @@ def _finite(value: Any) -> Any:
 
 
 def table(frame: pl.DataFrame, *, shorten: bool = False) -> str:
-    """The rows under the names of their columns, numbers to the right.
+    """Format rows as a table with a header, numbers right-aligned.
 
     >>> import polars as pl
     >>> print(table(pl.DataFrame({"name": ["a", None], "n": [1, 20]})))
@@ -97,7 +97,7 @@ def table(frame: pl.DataFrame, *, shorten: bool = False) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Columns beside each other, two blanks apart."""
+    """Align the cells of lines in columns, two blanks apart."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
@@ -128,7 +128,7 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def time_said(us: int | None) -> str | None:
-    """A time as text; None where there is none, and "the end" behind all of them.
+    """Format a timestamp; None if there is none, and "the end" after all timestamps.
 
     >>> time_said(0), time_said(1_500_000)
     ('1970-01-01T00:00:00Z', '1970-01-01T00:00:01.500Z')

@@ -1,5 +1,5 @@
-"""The second executor: a plan as Spark's DataFrames, and our operators inside of its executors.
+"""Batch execution on Spark: a plan as DataFrames, with headrace's operators inside executors.
 
-Nothing here is loaded before somebody asks for `--batch`, and pyspark is there only with the extra
-of that name.
+Nothing here is loaded before `--batch` is requested; pyspark is installed only with the extra of
+that name.
 """

@@ -1,18 +1,18 @@
-"""What `--batch` needs and is not there: told before anything is read."""
+"""Packages that `--batch` needs, checked before anything is read."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
-INSTALL = "pip install 'headrace[batch]' brings all that --batch needs"
+INSTALL = "pip install 'headrace[batch]' installs all that --batch needs"
 PACKAGES = ("pyspark", "py4j", "pandas", "numpy", "pyarrow")
 
 
 class NoSpark(Exception):
-    """Spark cannot be had as it is asked for: why, what to do, and the exit status that this has.
+    """Spark is not available as requested: the reason, a hint and the exit status.
 
-    It is 2 where something is to be installed or asked for in another way, 1 where the outside
-    world does not answer.
+    The exit status is 2 if the user must install something or change the request, and 1 if an
+    external system does not answer.
     """
 
     def __init__(self, message: str, hint: str = "", exit_status: int = 2) -> None:
@@ -23,7 +23,7 @@ class NoSpark(Exception):
 
 
 def check_installed() -> None:
-    """Whether the packages are there. Raises NoSpark."""
+    """Check that the packages are installed. Raises SparkUnavailable."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"

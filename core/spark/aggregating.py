@@ -1,4 +1,4 @@
-"""Aggregates by key and window as Spark runs them, where it gives what a stream ends as."""
+"""Aggregates by key and window as Spark runs them, if Spark gives a stream's final result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ALL = "__all"
-"""The column of the key where there is none: no rows then make no group."""
+"""The key column of an aggregate without a key: no rows then make no group."""
 
 
 def aggregated(rows: DataFrame, operation: nodes.Aggregate, wanted: Columns) -> DataFrame | None:
-    """The rows of an aggregate, with these columns; None if Spark gives others."""
+    """Return the rows of an aggregate with these columns; None if Spark's would differ."""
     window, timed = operation.window, EVENT_TIME in wanted
     results, passes = _texts(operation), _having(operation)
     if ORDER in wanted or not is_plain(window, operation.ttl):
@@ -42,7 +42,7 @@ def aggregated(rows: DataFrame, operation: nodes.Aggregate, wanted: Columns) -> 
 
 
 def _texts(operation: nodes.Aggregate) -> list[str] | None:
-    """What Spark runs for each aggregate; None if it cannot for one."""
+    """Return the SQL of each aggregate; None if Spark cannot compute one of them."""
     keys = {each.name: name for each, name in zip(operation.key, inside(operation), strict=True)}
     texts = [aggregate_sql(column, keys) for column in operation.columns]
     known = [text for text in texts if text is not None]
@@ -64,7 +64,10 @@ def _of_windows(windows: Windowed, keys: Sequence[str], results: Sequence[str]) 
 def _of_keys(
     rows: DataFrame, keys: Sequence[str], results: Sequence[str], timed: bool
 ) -> DataFrame:
-    """Without bounds the time of a key is the greatest of its rows. No rows make no group."""
+    """Group rows by key alone.
+
+    Without window bounds the time of a key is the greatest of its rows. No rows make no group.
+    """
     from pyspark.sql import functions as f
 
     time = [f.max(EVENT_TIME).alias(EVENT_TIME)] if timed else []
@@ -79,7 +82,7 @@ def _aliased(results: Sequence[str]) -> list[Column]:
 
 
 def _named(grouped: DataFrame, operation: nodes.Aggregate, times: Mapping[str, str]) -> DataFrame:
-    """The columns under the names that the user gave, with the times of their window."""
+    """Select the columns under the user's names, with the times of their window."""
     keys = {each.name: name for each, name in zip(operation.key, inside(operation), strict=True)}
     results = {each.name: f"__a{at}" for at, each in enumerate(operation.columns)}
     bounds = {name: time for name, time in times.items() if name != EVENT_TIME}

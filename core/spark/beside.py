@@ -1,7 +1,7 @@
-"""A loop in a thread of its own, which goes on while Spark makes the next rows.
+"""Event loop in a thread of its own, which keeps running while Spark computes the next rows.
 
-On a loop that only runs while somebody waits for it, an answer of a broker would lie there until
-rows come, and look as if it had not come.
+On a loop that runs only while a caller waits for it, a broker's answer would stay unread until the
+next rows arrive, and the request would seem to time out.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The loop, asked from another thread."""
+    """An event loop that other threads submit work to."""
 
     loop: asyncio.AbstractEventLoop
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work, for which this thread waits."""
+        """Run the coroutine on the loop, and wait for its result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
 
 @contextmanager
 def beside() -> Iterator[Beside]:
-    """A loop until the end of this; what is still at work then is cancelled."""
+    """Run a loop until the `with` ends; unfinished work is cancelled then."""
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         thread = threading.Thread(target=loop.run_forever, name="headrace-loop", daemon=True)

@@ -1,6 +1,7 @@
-"""A plan as DataFrames: one for each stream, from the sources down.
+"""Translation of a plan into DataFrames: one for each stream, from the sources to the sinks.
 
-What has a form as a DataFrame becomes that; everything else is our own operator in the executors.
+An operation that Spark can run becomes a DataFrame operation; every other one runs as headrace's
+operator inside the executors.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows between two operations: their columns, and whether some of them replace others."""
+    """Rows between two operations: their columns, and whether they are a changelog."""
 
     frame: DataFrame
     columns: Columns
     kind: nodes.Kind
     costly: bool = True
-    """Whether to make them again takes more than to read what is kept already."""
+    """Whether computing the rows a second time costs more than reading cached ones."""
 
 
 @dataclass(slots=True)
 class Building:
-    """One pass over a plan; `streams` has all that was built so far."""
+    """One pass over a plan; `streams` holds all streams built so far."""
 
     spark: SparkSession
     plan: nodes.Plan
-    inside: Inside
+    context: Inside
     found: Mapping[str, Found]
-    """What there is to read, by source."""
+    """The input of each source, by name."""
     streams: dict[str, Rows] = field(default_factory=dict)
     _readers: Counter[str] = field(init=False)
 
@@ -59,7 +60,7 @@ class Building:
         self._readers = Counter(edge.stream for edge in self.plan.edges)
 
     def build(self) -> dict[str, DataFrame]:
-        """The rows of each sink."""
+        """Return the rows of each sink, by name."""
         for part in self.plan:
             if isinstance(part, nodes.Source):
                 self._source(part)
@@ -69,7 +70,7 @@ class Building:
         return {sink.name: self.streams[sink.input].frame for sink in sinks}
 
     def _source(self, source: nodes.Source) -> None:
-        frames = read(self.spark, source, self.found[source.name], self.inside)
+        frames = read(self.spark, source, self.found[source.name], self.context)
         costly = not all(map(is_scanned, self.found[source.name].pieces))
         for stream in source.outputs:
             if stream.name in frames:
@@ -82,7 +83,7 @@ class Building:
         self._keep(stream.name, Rows(frame, there, stream.kind, costly))
 
     def _keep(self, name: str, rows: Rows) -> None:
-        """Have the rows of a stream, which are made once however many read them."""
+        """Store the rows of a stream; several readers share one computation."""
         self.streams[name] = _made_once(rows) if self._readers[name] > 1 else rows
 
     def _step(self, step: nodes.Step) -> None:
@@ -121,17 +122,17 @@ class Building:
         if frame is None:
             changes = kind if isinstance(kind, nodes.Upsert) else None
             alone = replace(step, operations=(join,))
-            beside = [s for s in _beside(step, join) if s.name in self.inside.read]
-            outputs = ((step.name, columns), *((s.name, of_stream(s)) for s in beside))
+            side_outputs = [s for s in _beside(step, join) if s.name in self.context.read]
+            outputs = ((step.name, columns), *((s.name, of_stream(s)) for s in side_outputs))
             if isinstance(join.matching, Connected) and join.matching.everywhere:
                 rules = gathered(right.frame)
-                of_rules = OperatedRuled(alone, outputs, changes, timed, self.inside, rules)
-                frames = of_rules.over(somewhere(_dealt(left, join.left.key, self.inside)))
+                of_rules = OperatedRuled(alone, outputs, changes, timed, self.context, rules)
+                frames = of_rules.over(somewhere(_dealt(left, join.left.key, self.context)))
             else:
-                work = OperatedJoin(alone, outputs, changes, timed, self.inside)
+                work = OperatedJoin(alone, outputs, changes, timed, self.context)
                 sides = (left.frame, left.columns), (right.frame, right.columns)
-                frames = work.over(dealt(join, sides, self.inside))
-            for stream in beside:
+                frames = work.over(dealt(join, sides, self.context))
+            for stream in side_outputs:
                 self._put(stream, frames[stream.name], of_stream(stream))
             frame = frames[step.name]
         return Rows(frame, columns, kind)
@@ -140,7 +141,7 @@ class Building:
         return self.spark.createDataFrame([], ddl(columns))
 
     def _after(self, step: nodes.Step, operation: nodes.Operation, rows: Rows) -> Rows:
-        """The rows behind an operation of a step."""
+        """Return the rows after an operation of a step."""
         ordered = any(stream.ordered for stream in step.rows)
         kind, columns = kind_after(operation, rows.kind), after(operation, rows.columns, ordered)
         frame = _native(operation, rows, columns)
@@ -154,13 +155,13 @@ class Building:
     def _looked_up(
         self, step: nodes.Step, lookup: nodes.Lookup, rows: Rows, columns: Columns
     ) -> DataFrame:
-        """What comes of a lookup; rows that miss, and those that fail, go to their streams."""
+        """Return the rows of a lookup; missed and failed rows go to their own streams."""
         asides = [s for s in step.outputs if s.name in (step.on_error, lookup.missed)]
-        wanted = [stream for stream in asides if stream.name in self.inside.read]
+        wanted = [stream for stream in asides if stream.name in self.context.read]
         of = {s.name: rows.columns if s.name == lookup.missed else of_stream(s) for s in wanted}
         alone = replace(step, operations=(lookup,))
         outputs = ((step.name, columns), *of.items())
-        frames = OperatedLookup(alone, lookup, outputs, self.inside).over(rows.frame)
+        frames = OperatedLookup(alone, lookup, outputs, self.context).over(rows.frame)
         for stream in wanted:
             self._put(stream, frames[stream.name], of[stream.name])
         return frames[step.name]
@@ -173,28 +174,28 @@ class Building:
         kind: nodes.Kind,
         columns: Columns,
     ) -> DataFrame:
-        """What our operator makes of rows."""
+        """Return the rows that headrace's operator makes in the executors."""
         alone = replace(step, operations=(operation,))
         outputs = [(step.name, columns)]
-        beside = [s for s in _beside(step, operation) if s.name in self.inside.read]
-        outputs += [(stream.name, of_stream(stream)) for stream in beside]
+        side_outputs = [s for s in _beside(step, operation) if s.name in self.context.read]
+        outputs += [(stream.name, of_stream(stream)) for stream in side_outputs]
         frame, changes, in_time = rows.frame, None, False
         if isinstance(operation, nodes.Keyed):
             changes = kind if isinstance(kind, nodes.Upsert) else None
             in_time = EVENT_TIME in rows.columns
-            frame = _dealt(rows, operation.key, self.inside)
-        frames = Operated(alone, tuple(outputs), changes, in_time, self.inside).over(frame)
-        for stream in beside:
+            frame = _dealt(rows, operation.key, self.context)
+        frames = Operated(alone, tuple(outputs), changes, in_time, self.context).over(frame)
+        for stream in side_outputs:
             self._put(stream, frames[stream.name], of_stream(stream))
         return frames[step.name]
 
     def _routed(self, step: nodes.Step, route: nodes.Route, rows: Rows) -> None:
-        wanted = [stream for stream in step.outputs if stream.name in self.inside.read]
+        wanted = [stream for stream in step.outputs if stream.name in self.context.read]
         frames = attempted(lambda: routed(rows.frame, route, step.outputs))
         if frames is None:
             outputs = tuple((stream.name, rows.columns) for stream in wanted)
             alone = replace(step, operations=(route,))
-            frames = Operated(alone, outputs, None, False, self.inside).over(rows.frame)
+            frames = Operated(alone, outputs, None, False, self.context).over(rows.frame)
         elif rows.costly and len(wanted) > 1:
             rows = _made_once(rows)
             frames = routed(rows.frame, route, step.outputs) or frames
@@ -203,7 +204,7 @@ class Building:
 
 
 def _beside(step: nodes.Step, operation: nodes.Operation) -> list[nodes.Stream]:
-    """The streams of an operation of a step beside its rows, but for what a batch never has."""
+    """List the side outputs of an operation, except those that a batch never has."""
     body = nodes.body_of(operation)
     names = [step.on_error] if body or isinstance(operation, nodes.Map) else []
     if body is not None:
@@ -212,21 +213,21 @@ def _beside(step: nodes.Step, operation: nodes.Operation) -> list[nodes.Stream]:
 
 
 def _made_once(rows: Rows) -> Rows:
-    """The rows, kept where they are made as far as there is memory, and on disks else."""
+    """Cache the rows in the executors: in memory as far as possible, else on disk."""
     if not rows.costly:
         return rows
     return replace(rows, frame=rows.frame.persist(), costly=False)
 
 
 def _native(operation: nodes.Operation, rows: Rows, wanted: Columns) -> DataFrame | None:
-    """What Spark makes of rows by itself, if it does what we do."""
+    """Return the rows that Spark computes by itself; None if they would differ from headrace's."""
     if isinstance(operation, nodes.Keyed):
         return attempted(lambda: by_key(rows.frame, operation, wanted))
     return attempted(lambda: row_by_row(rows.frame, operation, rows.columns, wanted))
 
 
-def _dealt(rows: Rows, key: tuple[nodes.Computed, ...], inside: Inside) -> DataFrame:
-    """The rows with those of a key in one partition, sorted as a stream would bring them."""
-    frame = grouped(rows.frame, rows.columns, key, inside)
+def _dealt(rows: Rows, key: tuple[nodes.Computed, ...], context: Inside) -> DataFrame:
+    """Put the rows of a key into one partition, sorted as a stream would deliver them."""
+    frame = grouped(rows.frame, rows.columns, key, context)
     order = [name for name in (EVENT_TIME, ORDER) if name in rows.columns]
     return frame.sortWithinPartitions(*map(quoted, order)) if order else frame

@@ -1,4 +1,4 @@
-"""Columns as Spark names and types them."""
+"""Column names and types as Spark has them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from headrace.core.plan.windowing import still_timed
 from headrace.core.types import INT, TIMESTAMP, Array, Type
 
 Columns: TypeAlias = Mapping[str, Type]
-"""The columns of rows, hidden ones among them, in order."""
+"""The columns of rows in order, including hidden ones."""
 
 
 def of_stream(stream: nodes.Stream) -> Columns:
-    """The columns of a stream."""
+    """Return the columns of a stream, including hidden ones."""
     return with_hidden({f.name: f.type for f in stream.schema}, stream.timed, stream.ordered)
 
 
 def with_hidden(columns: Columns, timed: bool, ordered: bool) -> Columns:
-    """The columns with those that travel with rows."""
+    """Add the hidden columns that travel with rows."""
     time = {EVENT_TIME: TIMESTAMP} if timed else {}
     return {**columns, **time, **({ORDER: ORDER_TYPE} if ordered else {})}
 
 
 def after(operation: nodes.Operation, columns: Columns, ordered: bool) -> Columns:
-    """The columns behind an operation, of those that come to it.
+    """Return the columns after an operation, from its input columns.
 
-    `ordered`: whether the rows of its step have to have their place.
+    `ordered`: whether the rows of its step need their position (ORDER).
     """
     if isinstance(operation, nodes.Keyed):
         timed = still_timed(operation, EVENT_TIME in columns)
@@ -55,7 +55,7 @@ def after(operation: nodes.Operation, columns: Columns, ordered: bool) -> Column
 
 
 def _of_keys(operation: nodes.Keyed, columns: Columns) -> Columns:
-    """The columns behind a keyed operation, but for the hidden ones."""
+    """Return the columns after a keyed operation, without hidden ones."""
     shown = {name: type for name, type in columns.items() if name not in HIDDEN}
     match operation:
         case nodes.Dedup():
@@ -74,7 +74,7 @@ def _of_keys(operation: nodes.Keyed, columns: Columns) -> Columns:
 
 
 def of_join(join: nodes.Join, timed: bool, ordered: bool) -> Columns:
-    """The columns behind a join; `timed`: rows of both sides have an event time."""
+    """Return the columns after a join; `timed`: rows of both sides have an event time."""
     if isinstance(join.matching, Connected):
         returned = {field.name: field.type for field in join.matching.body.returns}
         return with_hidden(returned, timed, ordered)
@@ -87,12 +87,12 @@ def of_join(join: nodes.Join, timed: bool, ordered: bool) -> Columns:
 
 
 def ddl(columns: Columns) -> str:
-    """The schema in Spark's words."""
+    """Format the columns as a Spark DDL schema."""
     return ", ".join(f"{quoted(name)} {type}" for name, type in columns.items())
 
 
 def quoted(name: str) -> str:
-    """A column by its very name.
+    """Quote a column's name for Spark SQL.
 
     >>> quoted("a.b"), quoted("a`b")
     ('`a.b`', '`a``b`')

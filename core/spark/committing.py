@@ -1,9 +1,10 @@
-"""What a batch has written becomes visible: all of it, or nothing, whenever somebody kills it.
+"""Atomic commit of a batch's output: all of it or nothing, even if the process is killed.
 
-All that writers prepared is put on record, which decides it; then it is committed, and that is
-marked. A run that finds a record, or the mark, only brings that to its end. What is prepared and on
-no record belongs to nobody, and goes when sinks look whether output can go there (`check`): before
-a run, and behind it as well, for tasks that were killed have left something, or done it twice.
+All handles that writers prepared are recorded first, which decides the batch; then they are
+committed, and a mark says so. A run that finds a record or the mark only completes that commit.
+Output that was prepared but not recorded has no owner, and is removed when sinks check their
+destination (`check`): before a run, and after it too, because killed tasks may have left output or
+produced it twice.
 """
 
 from __future__ import annotations
@@ -22,102 +23,102 @@ from headrace.core.messages import Handle
 from headrace.core.snapshots import RefusedSnapshot
 from headrace.core.state import Document
 
-FRESH = "--fresh begins anew, and gives up what is not committed"
+FRESH = "--fresh starts from scratch, and drops what is not committed"
 
 
 class Kept(Protocol):
-    """What of a batch outlives its process. Raises SnapshotError."""
+    """The part of a batch that outlives its process. Methods raise SnapshotError."""
 
     @property
     def job(self) -> str:
-        """Its id, which stays until it is forgotten."""
+        """The batch's id, which is stable until `forget`."""
         ...
 
     @property
     def notes(self) -> Notes:
-        """What sinks must not forget."""
+        """The durable notes of sinks."""
         ...
 
     def record(self, document: Document) -> None:
-        """Decide it: all of this is to be committed."""
+        """Record the output that must be committed; this decides the batch."""
         ...
 
     def recorded(self) -> Document | None:
-        """What was decided, if that is not over."""
+        """Return the record of a batch whose commit is not complete."""
         ...
 
     def revoke(self) -> None:
-        """Have it undecided: nothing of it was committed."""
+        """Remove the record; nothing of it was committed."""
         ...
 
     def finish(self) -> None:
-        """Mark that all is committed."""
+        """Mark the batch as committed."""
         ...
 
     def finished(self) -> bool:
-        """Whether it was."""
+        """Whether the batch is marked as committed."""
         ...
 
     def forget(self) -> None:
-        """Have no record, and no id, all at once."""
+        """Remove record, mark and id in one step."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """`Notes` of this process."""
+    """`Notes` in the memory of this process."""
 
     documents: dict[str, Document] = field(default_factory=dict)
 
     def read(self, name: str) -> Document | None:
-        """What was written last."""
+        """Return the last document of this name."""
         return self.documents.get(name)
 
     def write(self, name: str, document: Document) -> None:
-        """Remember it."""
+        """Store the document."""
         self.documents[name] = document
 
 
 @dataclass(slots=True)
 class NothingKept:
-    """Of a batch that nobody brings to its end if it is killed."""
+    """Commit log of a batch that no later run completes if the process is killed."""
 
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
     notes: Notes = field(default_factory=Remembered)
 
     def record(self, document: Document) -> None:
-        """Nobody reads it."""
+        """Do nothing: no later run reads a record."""
 
     def recorded(self) -> Document | None:
-        """Nothing."""
+        """Return None: nothing is recorded."""
         return None
 
     def revoke(self) -> None:
-        """There is nothing to revoke."""
+        """Do nothing."""
 
     def finish(self) -> None:
-        """Nobody asks."""
+        """Do nothing."""
 
     def finished(self) -> bool:
-        """Nobody said so."""
+        """Return False: a new batch has not finished."""
         return False
 
     def forget(self) -> None:
-        """There is nothing to forget."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a sink's writers have written: to be committed, and how many rows."""
+    """The output that a sink's writers prepared: handles to commit, and a row count."""
 
     handles: Sequence[Handle] = ()
     rows: int = 0
 
 
-async def commit(ends: Ends, kept: Kept, written: Mapping[str, Written]) -> None:
-    """Have all of it visible; or nothing, where already the first commit is refused for good."""
+async def commit(ends: Ends, log: Kept, written: Mapping[str, Written]) -> None:
+    """Commit all output, or none of it if the first commit is rejected for good."""
     faults.point("batch.prepared")
-    kept.record(_document(written))
+    log.record(_document(written))
     faults.point("batch.recorded")
     count = 0
     try:
@@ -126,34 +127,34 @@ async def commit(ends: Ends, kept: Kept, written: Mapping[str, Written]) -> None
             faults.point("batch.committed")
     except ConnectorError as error:
         if not count and (error.final or error.exit_status != 1):
-            kept.revoke()
+            log.revoke()
         raise
-    await end(ends, kept)
+    await end(ends, log)
 
 
-async def end(ends: Ends, kept: Kept) -> None:
-    """All is committed: mark it, and have nothing left over."""
-    kept.finish()
+async def end(ends: Ends, log: Kept) -> None:
+    """Mark the batch as committed, and remove leftovers."""
+    log.finish()
     faults.point("batch.finished")
     await sweep(ends)
-    kept.forget()
+    log.forget()
     faults.point("batch.forgotten")
 
 
 async def sweep(ends: Ends) -> None:
-    """Have nothing left of what is not committed; what cannot be reached now, the next run ends."""
+    """Remove uncommitted output; the next run removes what cannot be reached now."""
     for sink in ends.sinks.values():
         with suppress(ConnectorError):
             await sink.check()
 
 
 async def complete(ends: Ends, written: Mapping[str, Written]) -> None:
-    """Commit what a run before has decided; some of it may be committed already."""
+    """Commit the output that an earlier run recorded; some of it may be committed already."""
     for name in written:
         if name not in ends.sinks:
-            message = f'the run before has written sink "{name}", and not committed it yet'
+            message = f'the previous run has written sink "{name}" and not committed it yet'
             raise RefusedSnapshot(
-                f"{message}; now there is no such sink", f"run it as it was; or {FRESH}"
+                f"{message}; the pipeline has no such sink now", f"run the old pipeline; or {FRESH}"
             )
     try:
         async for _ in _committed(ends, written):
@@ -164,7 +165,7 @@ async def complete(ends: Ends, written: Mapping[str, Written]) -> None:
 
 
 async def _committed(ends: Ends, written: Mapping[str, Written]) -> AsyncIterator[None]:
-    """Gives something behind each commit."""
+    """Commit each handle, and yield after each commit."""
     for name, each in written.items():
         with blamed(name):
             for handle in each.handles:
@@ -180,7 +181,7 @@ def _document(written: Mapping[str, Written]) -> Document:
 
 
 def read(document: Document) -> dict[str, Written]:
-    """What was put on record."""
+    """Decode the recorded output."""
     sinks = cast("Mapping[str, Mapping[str, object]]", document["sinks"])
     return {
         name: Written(cast("Sequence[Handle]", each["handles"]), int(str(each["rows"])))

@@ -1,7 +1,8 @@
-"""How many rows each source gave, and how many records of it were bad.
+"""Counts of rows and bad records by source.
 
-Spark may read anything twice: a task that failed, a stage whose output was lost, a source for each
-sink. So what a group of pieces gave is counted under the group's number: it is the same each time.
+Spark may read anything twice: after a failed task, after a stage's output was lost, or once for
+each sink. So the counts of a group of splits are stored under the group's number: a second read
+stores the same counts again.
 """
 
 from __future__ import annotations
@@ -16,41 +17,41 @@ if TYPE_CHECKING:
 
 
 class Read(NamedTuple):
-    """What was read of a source."""
+    """Rows and bad records read from a source."""
 
     rows: int
     bad: int
 
 
 Counted: TypeAlias = "dict[tuple[str, int], Read]"
-"""By source and number of the group."""
+"""Counts by source and group number."""
 
 
 class Together:
-    """How pyspark adds counts up."""
+    """Parameters by which pyspark merges counts."""
 
     def zero(self, value: Counted) -> Counted:
-        """Nothing."""
+        """Return empty counts."""
         return {}
 
     def addInPlace(self, value1: Counted, value2: Counted) -> Counted:
-        """What was counted here and there."""
+        """Merge two sets of counts."""
         value1.update(value2)
         return value1
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of a run: executors add to them, the driver reads them; they can be pickled."""
+    """Counts of a run: executors add to them, the driver reads them. Can be pickled."""
 
     counted: Accumulator[Counted]
 
     def add(self, source: str, group: int, read: Read) -> None:
-        """A group was read to its end."""
+        """Add the counts of a group that was read to its end."""
         self.counted.add({(source, group): read})
 
     def by_source(self) -> Mapping[str, Read]:
-        """All that was counted."""
+        """Sum the counts of each source."""
         found: dict[str, Read] = {}
         for (source, _), read in self.counted.value.items():
             before = found.get(source, Read(0, 0))
@@ -59,5 +60,5 @@ class Counts:
 
 
 def counts(spark: SparkSession) -> Counts:
-    """Counts that begin with nothing."""
+    """Create empty counts."""
     return Counts(spark.sparkContext.accumulator({}, Together()))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Pieces dealt in groups to tasks: neither a task a file, nor one that all others wait for."""
+"""Packing of splits into tasks: not one task per file, nor one task that all others wait for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from headrace.core.contracts import Piece
 
 TASKS_A_CORE = 4
 LEAST, MOST = 4 << 20, 64 << 20
-"""How many bytes are worth a task, and how many are enough for one."""
+"""The least and the most bytes of a task."""
 OPENING = 64 << 10
-"""To begin with a piece takes as long as to read so many bytes."""
+"""Opening a split takes as long as reading this many bytes."""
 
 
 def dealt(pieces: Sequence[Piece], cores: int) -> list[tuple[Piece, ...]]:
-    """The pieces in their order, in groups of about the same size."""
+    """Pack splits, in their order, into groups of about the same size."""
     total = sum(map(_size, pieces))
     most = min(max(total / (cores * TASKS_A_CORE), LEAST), MOST)
     groups: list[list[Piece]] = []

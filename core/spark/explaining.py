@@ -1,6 +1,6 @@
-"""What Spark would do of a plan: its own words for it, sink by sink.
+"""Spark's own explanation of a plan, sink by sink.
 
-A `MapInArrow` in it is our code in an executor, called by the part of the pipeline that it is of.
+A `MapInArrow` in it is headrace's code in an executor, named after its part of the pipeline.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def explained(spark: SparkSession, plan: nodes.Plan, inside: Inside) -> dict[str, str]:
-    """Spark's physical plan of the rows of each sink. Raises ConnectorError.
+def explained(spark: SparkSession, plan: nodes.Plan, context: Inside) -> dict[str, str]:
+    """Return Spark's physical plan of the rows of each sink. Raises ConnectorError.
 
-    Sources are looked at, and not read: how a file is read depends on what it is.
+    Sources are inspected but not read: how a file is read depends on its format.
     """
     plan = of_batch(plan)
-    to_read = asyncio.run(found(spark, plan, inside, counts(spark)))
-    rows = Building(spark, plan, inside, to_read).build()
+    to_read = asyncio.run(found(spark, plan, context, counts(spark)))
+    rows = Building(spark, plan, context, to_read).build()
     return {name: _said(spark, frame) for name, frame in rows.items()}
 
 
 def _said(spark: SparkSession, rows: DataFrame) -> str:
-    """What `explain` of a DataFrame prints."""
+    """Return the text that `explain` of a DataFrame prints."""
     java = spark.sparkContext._jvm
     assert java is not None
     said: str = java.PythonSQLUtils.explainString(rows._jdf.queryExecution(), "simple")

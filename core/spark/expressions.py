@@ -1,9 +1,9 @@
-"""The expressions of a plan as Spark runs them: the user's own text, where it means there the same.
+"""Expressions of a plan as Spark runs them: the user's own text, if it means the same there.
 
-It does not where a function of it says so in the table (`Apply.spark`), and where it reads the
-processing time. Then the whole operation is done by our own operator inside the executors. What the
-text does not tell, the types do: Spark's analyser must give the very types of ours (`types_match`).
-No text holds a secret, which would be seen in Spark's plans: an expression with one is refused.
+It does not if the function table says so of one of its functions (`Apply.spark`), or if it reads
+the processing time. Then headrace's operator does the whole operation inside the executors. Types
+are a second check: Spark's analyser must give exactly headrace's types (`types_match`). No text
+contains a secret, which would be visible in Spark's plans: an expression with one is rejected.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 
 def column_sql(column: nodes.Computed) -> str | None:
-    """A computed column, or a key; None where Spark cannot compute it as we do."""
+    """Return the SQL of a computed column or key; None if Spark would compute another value."""
     return sql(column.text, column.value)
 
 
 def sql(text: str, *meanings: Typed) -> str | None:
-    """What Spark runs for a text of the plan with all that it was typed as; None where that is
-    nothing. The text of a column as it is, is empty."""
+    """Return the SQL that Spark runs for a text of the plan and all its typed expressions; None if
+    Spark cannot. An empty text stands for a plain column."""
     if not all(map(is_native, meanings)):
         return None
     if not text:
@@ -58,17 +58,17 @@ def sql(text: str, *meanings: Typed) -> str | None:
         return with_form(text, node, forms, rewritten)
 
     said = rewritten(parse(text)) if forms or tables else text
-    return f"{said}\n" if "--" in said else said  # so that more may stand behind a comment
+    return f"{said}\n" if "--" in said else said  # so that more may follow a comment
 
 
 def is_native(typed: Typed) -> bool:
-    """Whether Spark gives the same for it, whatever the rows."""
+    """Whether Spark gives the same value for any row."""
     ours = any(call.spark == OURS for call in _calls(typed))
     return not ours and not any(isinstance(node, ProcessingTime) for node in walk(typed))
 
 
 def _of_tables(typed: Typed) -> Iterator[Column]:
-    """Columns behind a join that are written with its name, and called so."""
+    """Find columns after a join that are qualified with a side's name."""
     return (n for n in walk(typed) if isinstance(n, Column) and "." in n.name)
 
 
@@ -79,7 +79,7 @@ def _calls(typed: Typed) -> Iterator[Apply]:
 def with_form(
     text: str, node: syntax.Node, forms: Mapping[Span, str], said: Callable[[syntax.Node], str]
 ) -> str:
-    """The text of a node, with what is `said` for those in it; a call that has a form in that."""
+    """Return the text of a node, its children rendered by `said`, and calls in their Spark form."""
     form = forms.get(node.span) if isinstance(node, syntax.Call) else None
     if form is not None:
         return form.format(*map(said, syntax.children(node)))
@@ -91,9 +91,9 @@ def with_form(
 
 
 def attempted(make: Callable[[], T | None]) -> T | None:
-    """What is made of Spark's rows; None where its analyser refuses a text that we understand.
+    """Return the result of `make`; None if Spark's analyser rejects a text that headrace accepts.
 
-    There are few: a comment inside of a comment, a bracket that it takes for that of a type.
+    Such texts are rare: a comment inside a comment, a bracket that Spark takes for that of a type.
     """
     from pyspark.errors import AnalysisException
 
@@ -105,7 +105,7 @@ def attempted(make: Callable[[], T | None]) -> T | None:
 
 
 def types_match(rows: DataFrame, columns: Mapping[str, Type]) -> bool:
-    """Whether Spark's rows have just these columns, in this order and of these types."""
+    """Whether Spark's rows have exactly these columns, in this order and of these types."""
     fields = rows.schema.fields
     if [field.name for field in fields] != list(columns):
         return False
@@ -114,7 +114,7 @@ def types_match(rows: DataFrame, columns: Mapping[str, Type]) -> bool:
 
 
 def as_ours(type: DataType) -> Type | None:
-    """Spark's type as one of ours, if it is one, of which anything may be null."""
+    """Convert Spark's type to headrace's, all nullable; None if there is no such type."""
     from pyspark.sql import types as spark
 
     match type:
@@ -131,7 +131,7 @@ def as_ours(type: DataType) -> Type | None:
 
 
 def _bare(type: Type) -> Type:
-    """The type without what is said of nulls inside of it."""
+    """Return the type without the nullability of nested values."""
     match type:
         case Array(element):
             return Array(_bare(element))

@@ -1,6 +1,7 @@
-"""What goes wrong in an executor, on its way to whoever is told.
+"""Transport of failures from executors to the driver.
 
-Spark hands on an exception of Python as text. So a failure is put into that text, and found there.
+Spark passes a Python exception on as text. So a failure is encoded in that text, and decoded from
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _FAILED = re.compile(re.escape(_MARK) + r"(\{.*\})")
 
 
 class FailedInside(Exception):
-    """A failure, in an executor."""
+    """A failure in an executor, encoded in the exception's text."""
 
     def __init__(self, failed: Failure) -> None:
         super().__init__(_MARK + orjson.dumps(asdict(failed)).decode())
@@ -28,7 +29,7 @@ class FailedInside(Exception):
 
 @contextmanager
 def told(part: str) -> Iterator[None]:
-    """What goes wrong inside is told as a failure: of that part, unless it is known of which."""
+    """Raise exceptions inside the `with` as failures: of this part, unless they name another."""
     try:
         yield
     except Exception as error:
@@ -36,6 +37,6 @@ def told(part: str) -> Iterator[None]:
 
 
 def failure_in(error: BaseException) -> Failure | None:
-    """The failure of an executor that an exception of Spark tells of, if it does."""
+    """Decode an executor's failure from an exception of Spark, if there is one."""
     found = _FAILED.search(str(error))
     return Failure(**orjson.loads(found[1])) if found else None

@@ -1,9 +1,9 @@
-"""The texts of aggregates as Spark runs them over the rows of a group.
+"""SQL of aggregates as Spark runs them over the rows of a group.
 
-An aggregate that means there what it means here stands as it was written. Others have a form in the
-table of aggregates (`AggregateCall.spark`): those that go by the order of rows name it, which Spark
-leaves open. Outside of calls stand the columns of the key, under the names that they have while
-rows are grouped: `key: {at: to_date(at)}` may call one like a column that an aggregate reads.
+An aggregate with the same meaning in Spark keeps the user's text. Others have a form in the
+table of aggregates (`AggregateCall.spark`): those that depend on the order of rows name the order,
+which Spark leaves open. Key columns outside of calls have the names used while rows are
+grouped: `key: {at: to_date(at)}` may name a key column like a column that an aggregate reads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.core.spark.expressions import is_native, with_form
 
 
 def aggregate_sql(column: nodes.Aggregated, keys: Mapping[str, str]) -> str | None:
-    """What Spark runs for an aggregate, where `keys` are called so; None if that is nothing."""
+    """Return the SQL of an aggregate, with key columns named by `keys`; None if Spark cannot."""
     expression = column.expression
     calls = {call.name: call for call in expression.calls}
     typed = [expression.finish, *(each.typed for call in expression.calls for each in call.read)]
@@ -37,16 +37,16 @@ def aggregate_sql(column: nodes.Aggregated, keys: Mapping[str, str]) -> str | No
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A text on its way to Spark."""
+    """The translation of one aggregate's text to Spark."""
 
     text: str
     calls: Mapping[str, AggregateCall]
     functions: Mapping[Span, str]
-    """What Spark runs for functions, by where they stand, if not what was written."""
+    """The Spark forms of functions that differ from the user's text, by their span."""
     keys: Mapping[str, str]
 
     def outside(self, node: syntax.Node) -> str:
-        """What is said for a node over calls and keys."""
+        """Return the SQL of a node over calls and keys."""
         match node:
             case syntax.Name(name=name):
                 return quoted(self.keys[name])
@@ -63,5 +63,5 @@ class _Said:
         return form.format(*map(self._inside, node.arguments), filter=where, distinct=distinct)
 
     def _inside(self, node: syntax.Node) -> str:
-        """What is said for a node over rows."""
+        """Return the SQL of a node over rows."""
         return with_form(self.text, node, self.functions, self._inside)

@@ -1,4 +1,4 @@
-"""The rows of a keyed operation with the columns of their key, as our operators group them."""
+"""Key columns of the rows of a keyed operation, grouped as headrace's operators group them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_WINDOWS = 64
-"""Spark copies a row for each window that it is in; our operators put panes together."""
+"""Spark copies a row for each of its windows; headrace's operators merge panes instead."""
 
 
 def is_plain(window: Window | None, ttl: Ttl | None) -> bool:
-    """Whether Spark groups rows so: by what they are, not by how many came before, or when."""
+    """Whether Spark can group the rows: by their values, not by their number or arrival time."""
     if window is None or ttl is not None:
         return ttl is None
     parts = window.trigger is not None and not window.accumulate
@@ -33,12 +33,12 @@ def _is_plain_shape(shape: Shape) -> bool:
 
 
 def inside(operation: nodes.Keyed) -> tuple[str, ...]:
-    """What the columns of the key are called while rows are grouped."""
+    """Return the names of the key columns while rows are grouped."""
     return tuple(f"__k{at}" for at in range(len(operation.key)))
 
 
 def with_key(rows: DataFrame, key: Sequence[nodes.Computed]) -> DataFrame | None:
-    """The rows with the columns of their key."""
+    """Add the key columns to the rows; None if Spark cannot compute one of them."""
     from pyspark.sql import functions as f
 
     texts = {f"__k{at}": column_sql(each) for at, each in enumerate(key)}

@@ -1,4 +1,4 @@
-"""What work inside of an executor is made with; it is sent there, so it can be pickled."""
+"""Context of the work inside an executor. Sent there with the work, so it can be pickled."""
 
 from __future__ import annotations
 
@@ -22,65 +22,65 @@ from headrace.core.types import Schema
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """`Notes` that the driver has written: an executor has nowhere to write any."""
+    """`Notes` that the driver has written. Read-only: an executor has no place to write them."""
 
     documents: Mapping[str, Document]
 
     def read(self, name: str) -> Document | None:
-        """What the driver wrote."""
+        """Return the driver's document of this name."""
         return self.documents.get(name)
 
     def write(self, name: str, document: Document) -> None:
-        """That cannot be."""
-        raise StoreError("nothing can be noted in an executor", "run it again")
+        """Raise StoreError."""
+        raise StoreError("an executor cannot write notes", "run it again")
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """How sources, operators and sinks are made in an executor."""
+    """Factories of sources, operators and sinks in an executor."""
 
     pipeline: str
     folder: Path
     """The pipeline's folder."""
     job: str
-    """The run's id."""
+    """The id of the run."""
     connectors: Connectors
     backend: Callable[[str], StateBackend]
-    """Where operators keep state; what that has on disk is in a folder."""
+    """The state backend of operators, given a folder for its files."""
     key_groups: int
     read: frozenset[str]
-    """The streams that somebody reads."""
+    """The streams that have a reader."""
     noted: Mapping[str, Document] = field(default_factory=dict)
-    """What sinks have noted before there was anything to write."""
+    """The notes that sinks made before any row was written."""
 
     @contextmanager
     def surroundings(self) -> Iterator[Surroundings]:
-        """What a source or sink is told."""
+        """Open the run context of a source or sink."""
         with ThreadPoolExecutor(2, thread_name_prefix="headrace") as executor:
             bench, notes = Bench(executor), Noted(self.noted)
             yield Surroundings(self.folder, self.job, bench, pipeline=self.pipeline, notes=notes)
 
     @contextmanager
     def setting(self) -> Iterator[Setting]:
-        """What operators are made with."""
+        """Open the context that operators are built with."""
         with TemporaryDirectory(prefix="headrace-") as folder:
             backend = self.backend(folder)
             yield Setting(lambda: time.time_ns() // 1000, self.folder, self.read, backend)
 
     def pieces(self, source: nodes.Source, surroundings: Surroundings) -> PieceReader:
-        """What finds the pieces of a source, and reads them."""
+        """Open the reader that finds and reads the splits of a source."""
         side = self.connectors[source.connector].source
         assert side is not None and side.pieces is not None, source.connector
         return side.pieces(source, surroundings)
 
     def table(self, lookup: nodes.Lookup, surroundings: Surroundings) -> Table:
-        """The table that a lookup asks, opened."""
+        """Open the table of a lookup."""
         side = self.connectors[lookup.connector].lookup
         assert side is not None, lookup.connector
         return side.open(lookup, surroundings)
 
     def sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
-        """The sink, opened."""
+        """Open the sink."""
         side = self.connectors[sink.connector].sink
         assert side is not None and side.open is not None, sink.connector
         return side.open(sink, schema, surroundings)

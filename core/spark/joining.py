@@ -1,7 +1,7 @@
-"""Joins: Spark's own where a text says which rows meet, and our operator over both sides else.
+"""Joins: Spark's own if one condition says which rows match, else headrace's operator.
 
-For our operator the rows of both sides go into one partition by their key, in the order of their
-event time, each in the struct of its side.
+For the operator, rows of both sides are partitioned by key and sorted by event time, each in the
+struct of its side.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SIDE = "__side"
-"""Which side a row is of."""
+"""The number of a row's side."""
 SIDES = ("__left", "__right")
-"""The columns with the rows of the sides; null in rows of the other."""
+"""The struct columns of the two sides; each is null in rows of the other side."""
 
 UNTIL = "__until"
-"""From when on a row of a small input holds no more."""
+"""The end of a broadcast row's validity."""
 
 AS_SPARK = {"semi": "left_semi", "anti": "left_anti"}
 
@@ -38,7 +38,7 @@ AS_SPARK = {"semi": "left_semi", "anti": "left_anti"}
 def native_join(
     join: nodes.Join, left: DataFrame, right: DataFrame, wanted: Columns
 ) -> DataFrame | None:
-    """What Spark makes of both sides; None where it is not what we make of them."""
+    """Join both sides in Spark; None if the result would differ from headrace's."""
     condition = None if isinstance(join.matching, Connected) else _condition(join)
     if condition is None:
         return None
@@ -46,7 +46,7 @@ def native_join(
 
 
 def _condition(join: nodes.Join) -> str | None:
-    """What is true of the rows that meet, in Spark's words."""
+    """Return the SQL condition of matching rows; None if there is none."""
     meanings = [each.value for key in join.keys for each in key]
     said = sql(join.text, *meanings, *([join.only.condition] if join.only else []))
     if said is None:
@@ -102,7 +102,7 @@ def _joined(
 
 
 def _versions(matching: Everywhere, rows: DataFrame) -> DataFrame | None:
-    """Rows of a small input with the time until which each of them holds."""
+    """Add the end of validity to the rows of a broadcast input."""
     from pyspark.sql.functions import expr
 
     if ORDER not in rows.columns:
@@ -122,7 +122,7 @@ def _versions(matching: Everywhere, rows: DataFrame) -> DataFrame | None:
 
 @dataclass(frozen=True, slots=True)
 class OperatedJoin(Operated):
-    """Our operator of a join inside of executors."""
+    """headrace's join operator over the partitions of both sides."""
 
     def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
         for frame in frames:
@@ -138,9 +138,9 @@ class OperatedJoin(Operated):
 def dealt(
     join: nodes.Join,
     sides: tuple[tuple[DataFrame, Columns], tuple[DataFrame, Columns]],
-    inside: Inside,
+    context: Inside,
 ) -> DataFrame:
-    """The rows of both sides in one frame, those of a key together, in the order of their time."""
+    """Put both sides into one frame, partitioned by key and sorted by event time."""
     everywhere = isinstance(join.matching, Everywhere)
     keys = ((), ()) if everywhere else join.keys
     plain = all(isinstance(e.value, Column) and not e.text for key in keys for e in key)
@@ -151,7 +151,7 @@ def dealt(
     ]
     packed = []
     for at, ((rows, columns), key) in enumerate(zip(sides, keys, strict=True)):
-        grouped = _hashed(rows, key) if plain else numbered(rows, columns, key, inside)
+        grouped = _hashed(rows, key) if plain else numbered(rows, columns, key, context)
         row = f"named_struct({', '.join(f'{_text(n)}, {quoted(n)}' for n in columns)})"
         values = [f"cast(null as {struct})" for struct in structs]
         values[at] = f"cast({row} as {structs[at]})"
@@ -163,7 +163,7 @@ def dealt(
 
 
 def _hashed(rows: DataFrame, key: tuple[nodes.Computed, ...]) -> DataFrame:
-    """The rows with a number that rows of one key share, whichever side they are of."""
+    """Add a hash of the key, equal for equal keys of both sides."""
     from pyspark.sql.functions import hash as hashed
     from pyspark.sql.functions import lit
 

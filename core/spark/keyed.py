@@ -1,8 +1,8 @@
-"""Keyed operations as Spark runs them, where it gives the rows that a stream ends as.
+"""Keyed operations as Spark runs them, if Spark gives a stream's final result.
 
-None where it does not: then our own operator does the work inside of the executors. That is so for
-windows of rows by their number, evictors, whatever goes by the wall clock or forgets, and for rows
-that must have their place among all, which we number ourselves.
+Functions return None if it does not: then headrace's operator does the work inside the executors.
+That holds for count windows, evictors, everything by processing time or with a ttl, and for rows
+that need their position among all, which headrace numbers itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def by_key(rows: DataFrame, operation: nodes.Keyed, wanted: Columns) -> DataFrame | None:
-    """What a keyed operation makes of rows, with these columns; None if Spark gives others."""
+    """Apply a keyed operation, with these columns as result; None if Spark's would differ."""
     match operation:
         case nodes.Aggregate():
             return aggregated(rows, operation, wanted)

@@ -1,4 +1,4 @@
-"""Lookups inside of executors: each partition asks the table for its rows, as a subtask does."""
+"""Lookups inside executors: each partition looks up its own rows, as a subtask does."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OperatedLookup:
-    """The lookup of a step, as a step of its own; `outputs` are the streams that are wanted."""
+    """The lookup of a step, as a step of its own; `outputs` are the streams that have a reader."""
 
     step: nodes.Step
     lookup: nodes.Lookup
     outputs: tuple[tuple[str, Columns], ...]
-    inside: Inside
+    context: Inside
 
     def over(self, rows: DataFrame) -> dict[str, DataFrame]:
-        """What comes of rows."""
+        """Return the output streams of these rows, by name."""
         names, columns = zip(*self.outputs, strict=True)
         return dict(zip(names, staged(rows, self.step.name, self, columns), strict=True))
 
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """`Work` over the rows of a partition."""
+        """Look up the rows of a partition (a `PartitionFunction`)."""
         numbers = {name: at for at, (name, _) in enumerate(self.outputs)}
-        with self.inside.setting() as setting, self.inside.surroundings() as surroundings:
-            compiled = compile_steps((self.step,), setting, Seat(0, 1, self.inside.key_groups))
+        with self.context.setting() as setting, self.context.surroundings() as surroundings:
+            compiled = compile_steps((self.step,), setting, Seat(0, 1, self.context.key_groups))
             stage = compiled.lookup
             assert stage is not None, self.step.name
             with blamed(self.step.name), asyncio.Runner() as runner:
-                asked = Asked(self.lookup, self.inside.table(self.lookup, surroundings))
+                asked = Asked(self.lookup, self.context.table(self.lookup, surroundings))
                 try:
                     runner.run(asked.table.check())
                     for frame in frames:

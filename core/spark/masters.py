@@ -1,4 +1,4 @@
-"""Whether a master answers: Spark itself asks for a minute, and then tells of something else."""
+"""Check that a master answers: Spark itself retries for a minute and then reports another error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PORTS = {"spark": 7077, "k8s": 443}
 
 
 def check_reached(master: str) -> None:
-    """Whether anybody listens there, if it has an address. Raises NoSpark."""
+    """Check that the master accepts connections, if it has an address. Raises SparkUnavailable."""
     refused = ""
     for host, port in addresses(master):
         try:
@@ -29,7 +29,7 @@ def check_reached(master: str) -> None:
 
 
 def addresses(master: str) -> Iterator[tuple[str, int]]:
-    """Where a master may be: one of them is enough.
+    """Yield the addresses of a master; one that answers is enough.
 
     >>> list(addresses("spark://one:7077,two:7078")), list(addresses("k8s://https://api:6443"))
     ([('one', 7077), ('two', 7078)], [('api', 6443)])

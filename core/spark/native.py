@@ -1,6 +1,6 @@
-"""What Spark does of a step by itself: conditions, projections, exploded arrays, routes.
+"""Stateless operations as Spark runs them: conditions, projections, exploded arrays, routes.
 
-Each takes rows with their columns, and gives None where Spark would not do just what we do.
+Each function returns None if Spark's result would differ from headrace's.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 NUMBER = "__number"
-"""Which element of its array a row has."""
+"""The index of a row's element in its array."""
 
 
 def row_by_row(
     rows: DataFrame, operation: nodes.Operation, columns: Columns, wanted: Columns
 ) -> DataFrame | None:
-    """What an operation without state makes of rows of these columns; others are wanted of it."""
+    """Apply a stateless operation to rows with `columns`; the result has the columns `wanted`."""
     match operation:
         case nodes.Filter():
             condition = sql(operation.text, operation.condition)
@@ -73,7 +73,7 @@ def _exploded(rows: DataFrame, operation: nodes.Explode, columns: Columns) -> Da
 def routed(
     rows: DataFrame, route: nodes.Route, outputs: Sequence[nodes.Stream]
 ) -> dict[str, DataFrame] | None:
-    """The rows of each of these outputs of a route."""
+    """Return the rows of each output of a route, by name."""
     conditions = [sql(text, condition) for _, condition, text in route.branches]
     if None in conditions:
         return None

@@ -1,7 +1,7 @@
-"""Our own operators inside of executors: what has no form as a DataFrame means there what it means.
+"""headrace's operators inside executors, for operations that Spark cannot run as DataFrames.
 
-Rows of a key come to one partition, in the order of event time, so time goes on as they come, and
-state is what is open at a time. A stream of changes ends as the last row of each key.
+Rows of a key are in one partition, in the order of event time. So time advances with the rows, and
+state stays as small as in a stream. A changelog becomes the last row of each key.
 """
 
 from __future__ import annotations
@@ -28,35 +28,34 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 GROUP = "__group"
-"""The key group of a row."""
+"""The column of a row's key group."""
 MOST_CHANGES = 200_000
-"""So many changes are put together to the last of each key at once."""
+"""Changelog rows are compacted to the last row of each key after this many rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operated:
-    """An operation of a step, as a step of its own: what goes in has one name, and what comes out
-    has those of the step's outputs."""
+    """An operation of a step, as a step of its own: it has one input, and the step's outputs."""
 
     step: nodes.Step
     outputs: tuple[tuple[str, Columns], ...]
-    """The streams that are wanted of it, with their columns."""
+    """The output streams that have a reader, with their columns."""
     changes: nodes.Upsert | None
-    """How its rows replace each other, if they do."""
+    """The key by which output rows replace each other; None if they do not."""
     in_time: bool
-    """Whether rows come in the order of their event time."""
-    inside: Inside
+    """Whether rows arrive in the order of their event time."""
+    context: Inside
 
     def over(self, rows: DataFrame) -> dict[str, DataFrame]:
-        """What it makes of rows that were dealt and sorted as it needs them."""
+        """Return the output streams of rows that are partitioned and sorted as needed."""
         names, columns = zip(*self.outputs, strict=True)
         return dict(zip(names, staged(rows, self.step.name, self, columns), strict=True))
 
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """`Work` over the rows of a partition."""
-        with self.inside.setting() as setting:
+        """Process the rows of a partition (a `PartitionFunction`)."""
+        with self.context.setting() as setting:
             compiled = compile_steps((self.step,), setting, self._seat(partition))
             assert compiled.chain is not None
             try:
@@ -65,8 +64,8 @@ class Operated:
                 compiled.close()
 
     def _seat(self, partition: int) -> Seat:
-        """Who the operator is: a partition goes by itself."""
-        return Seat(0, 1, self.inside.key_groups)
+        """Return the operator's subtask slice: a partition runs as a single subtask."""
+        return Seat(0, 1, self.context.key_groups)
 
     def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
         for frame in frames:
@@ -90,7 +89,7 @@ class Operated:
 
 
 class _Last:
-    """The last row of each key of changes; no row of a key that was deleted."""
+    """The last row of each key of a changelog; a deleted key has no row."""
 
     def __init__(self, key: tuple[str, ...]) -> None:
         self._key = key
@@ -99,7 +98,7 @@ class _Last:
         self._most = MOST_CHANGES
 
     def put(self, frame: pl.DataFrame) -> None:
-        """Changes, in their order."""
+        """Add changelog rows, in their order."""
         self._frames.append(frame)
         self._rows += frame.height
         if self._rows > self._most:
@@ -108,7 +107,7 @@ class _Last:
             self._most = max(MOST_CHANGES, 2 * self._rows)
 
     def rows(self) -> pl.DataFrame | None:
-        """The rows that are left; None where there were no changes."""
+        """Return the remaining rows; None if there were no changelog rows."""
         import polars as pl
 
         if not self._frames:
@@ -125,9 +124,9 @@ class _Last:
 
 
 def grouped(
-    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], inside: Inside
+    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], context: Inside
 ) -> DataFrame:
-    """The rows, with those of a key in one partition."""
+    """Partition the rows by key."""
     if not key:
         return rows.repartition(1)
     texts = [text for each in key if (text := column_sql(each)) is not None]
@@ -135,20 +134,20 @@ def grouped(
         dealt = attempted(lambda: rows.repartition(*map(normal, texts, key)))
         if dealt is not None:
             return dealt
-    return numbered(rows, columns, key, inside).repartition(GROUP).drop(GROUP)
+    return numbered(rows, columns, key, context).repartition(GROUP).drop(GROUP)
 
 
 def numbered(
-    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], inside: Inside
+    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], context: Inside
 ) -> DataFrame:
-    """The rows with the key group of each."""
-    work = _Grouping(key, inside.key_groups)
+    """Add the key group of each row."""
+    work = _Grouping(key, context.key_groups)
     (rows,) = staged(rows, "key", work, [{**columns, GROUP: INT}])
     return rows
 
 
 def normal(text: str, column: nodes.Computed) -> Column:
-    """A key as it is hashed: zero has no sign."""
+    """Return the column of a key as it is hashed: zero has no sign."""
     from pyspark.sql.functions import expr
 
     floats = column.value.type in (FLOAT, DOUBLE)
@@ -157,7 +156,7 @@ def normal(text: str, column: nodes.Computed) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class _Grouping:
-    """`Work` that tells the key group of each row."""
+    """A `PartitionFunction` that adds the key group of each row."""
 
     key: tuple[nodes.Computed, ...]
     key_groups: int
@@ -165,7 +164,7 @@ class _Grouping:
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """The rows with their key group."""
+        """Add the key group of each row."""
         import polars as pl
 
         grouping = Grouping(self.key)

@@ -1,7 +1,7 @@
-"""Files of Parquet that Spark reads by itself, with all that it knows of leaving columns away.
+"""Parquet files that Spark reads by itself, with its pruning of unused columns.
 
-Only such come here of which it makes the very rows that our reader does: that is for the source's
-connector to say.
+Only files for which Spark gives the same rows as headrace's reader come here; the source's
+connector decides that.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 ROW = "__row"
-"""The column of rows of which no column is wanted: without any, nobody knows how many there are."""
+"""The column of rows of which no column is read: without any column their number would be lost."""
 FILE, FIRST, PLACE, NUMBER = "__file", "__first", "__place", "__number"
-"""A file as Spark calls it, the number of its first row; where a row is, and its number."""
+"""Columns: a file's path in Spark, the number of its first row, a row's location, its number."""
 OF_SPARK = "_metadata"
-"""The column in which Spark says where a row is from: a column of the file hides it."""
+"""Spark's column with a row's origin; a column of that name in the file hides it."""
 _OTHER = set("*?[]{}\\:")
 
 
 def is_scannable(path: str) -> bool:
-    """Whether Spark takes the path for what it is: no pattern or URI, no file that it passes over.
+    """Whether Spark takes the path literally: not as a pattern or URI, nor as a file to skip.
 
     >>> is_scannable("/in/a b.parquet"), is_scannable("/in/_a.parquet"), is_scannable("/in/[a]")
     (True, False, False)
@@ -44,7 +44,7 @@ def scanned(
     pieces: Sequence[Piece],
     columns: Columns,
 ) -> DataFrame:
-    """The rows of files, of the source of that number, with these columns."""
+    """Read the files of a source with these columns; `number` is the source's."""
     files = {piece.split.number: piece.parquet for piece in pieces if piece.parquet is not None}
     reader = spark.read.schema(ddl({field.name: field.type for field in source.schema}))
     reader = reader.option("recursiveFileLookup", True).option("datetimeRebaseMode", "CORRECTED")
@@ -56,7 +56,7 @@ def scanned(
 
 
 def _uri(spark: SparkSession, path: str) -> str:
-    """The file as Spark calls it in its rows, behind the scheme."""
+    """Return a file's path as Spark has it in rows, without the scheme."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     found = jvm.org.apache.spark.paths.SparkPath.fromPathString(f"file://{path}").urlEncoded()
@@ -64,10 +64,10 @@ def _uri(spark: SparkSession, path: str) -> str:
 
 
 def _numbered(spark: SparkSession, rows: DataFrame, firsts: Mapping[str, int]) -> DataFrame:
-    """The rows, each with its number among all."""
+    """Add the number of each row among all rows of the source."""
     from pyspark.sql.functions import broadcast, expr, lit
 
-    # It says file:/ of some files, and file:/// of others.
+    # Spark writes file:/ for some files and file:/// for others.
     file = f"regexp_replace({OF_SPARK}.file_path, '^file:/+', '/')"
     known = f"{file} AS file", f"{OF_SPARK}.row_index AS row"
     rows = rows.select("*", expr(f"struct({', '.join(known)}) AS {PLACE}"))
@@ -77,7 +77,7 @@ def _numbered(spark: SparkSession, rows: DataFrame, firsts: Mapping[str, int]) -
     table = [(_uri(spark, path), first) for path, first in firsts.items()]
     files = spark.createDataFrame(table, f"{FILE} string, {FIRST} bigint")
     found = rows.join(broadcast(files), expr(f"{PLACE}.file = {FILE}"), "left")
-    # A row of a file that Spark calls otherwise than we think is not to be lost.
+    # A row of a file whose path Spark writes in an unexpected way must not be lost.
     known_first = f"coalesce({FIRST}, bigint(raise_error(concat('unknown file ', {PLACE}.file))))"
     return found.withColumn(NUMBER, expr(f"{known_first} + {PLACE}.row"))
 

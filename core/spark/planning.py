@@ -1,8 +1,8 @@
-"""The plan as a batch runs it: what only matters while rows still come is left away.
+"""The plan as a batch runs it, without the parts that matter only while rows still arrive.
 
-No row is late, so lateness changes nothing. A window that fires early is put out again, so only the
-last time counts; and what depends on the order in which rows come takes them in the order of their
-event time, and of their places among all.
+No row is late, so lateness has no effect. A window that fires early is emitted again later, so only
+its last firing counts. Operations that depend on the order of arrival take rows in the order of
+their event time, then of their position among all rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.core.plan.windows import Count, Window
 
 
 def of_batch(plan: nodes.Plan) -> nodes.Plan:
-    """The same plan over all rows at once."""
+    """Convert the plan of a stream to that of a batch."""
     parts = (_at_once(part) if isinstance(part, nodes.Step) else part for part in plan)
     return replace(plan, parts=with_order(parts, _is_in_order))
 
@@ -30,7 +30,7 @@ def _fired_once(operation: nodes.Operation) -> nodes.Operation:
     if isinstance(operation, nodes.Apply):
         return replace(operation, window=_once(operation.window))
     window = None if operation.window is None else _once(operation.window)
-    # A stream of changes is the table that it ends as, and its rows are facts.
+    # A changelog becomes its final table, whose rows are never retracted.
     return replace(operation, window=window, changes=None)
 
 
@@ -40,7 +40,7 @@ def _once(window: Window) -> Window:
 
 
 def _is_in_order(operation: nodes.Operation) -> bool:
-    """Whether it takes rows in an order: here also where a stream takes them as they come."""
+    """Whether the operation needs sorted rows; also if a stream would take the order of arrival."""
     if isinstance(operation, nodes.Dedup):
         return True
     if isinstance(operation, nodes.Aggregate | nodes.Apply) and operation.window is not None:

@@ -1,7 +1,7 @@
-"""Sinks that print: their rows come to the driver, in the order of their partitions.
+"""Sinks that print: the driver prints their rows, in the order of their partitions.
 
-Executors have no terminal, and what is printed cannot be taken back. So rows are kept in the
-executors until all other sinks are written, and are then fetched, some at a time, and printed.
+Executors have no terminal, and printed rows cannot be taken back. So rows stay cached in the
+executors until all other sinks are written, and are then fetched in batches and printed.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 PACKED: Columns = {"part": INT, "at": BIGINT, "rows": BIGINT, "data": BINARY}
 ROWS = 20_000
-"""So many rows are packed as one."""
+"""Rows that are packed into one."""
 FETCHED = 64 << 20
-"""About so many bytes come to the driver at once."""
+"""Bytes that are fetched to the driver at a time, approximately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printable:
-    """All rows that a sink is to print, made and kept."""
+    """All rows of a printing sink, computed and cached in the executors."""
 
     packed: DataFrame
     rows: int
     bytes: int
 
     def frames(self) -> Iterator[pl.DataFrame]:
-        """The rows, in order."""
+        """Fetch the rows, in order."""
         import polars as pl
 
         many = 1 + self.bytes // FETCHED
@@ -45,7 +45,7 @@ class Printable:
 
 
 def printable(rows: DataFrame, sink: str) -> Printable:
-    """Have the rows made."""
+    """Compute the rows of a sink, and cache them."""
     (packed,) = staged(rows, sink, _packing, [PACKED])
     packed = packed.persist()
     (made,) = packed.selectExpr("sum(rows) AS rows", "sum(octet_length(data)) AS bytes").collect()
@@ -53,7 +53,7 @@ def printable(rows: DataFrame, sink: str) -> Printable:
 
 
 def _packing(partition: int, frames: Iterator[pl.DataFrame]) -> Iterator[tuple[int, pl.DataFrame]]:
-    """`Work` that packs rows so that they travel as a few."""
+    """Pack many rows into one (a `PartitionFunction`)."""
     at = 0
     for frame in frames:
         for some in frame.iter_slices(ROWS):

@@ -1,7 +1,7 @@
-"""How far Spark has come with its stages, read off from beside its jobs.
+"""Progress of Spark's stages, read while its jobs run.
 
-The status tracker of pyspark knows neither what a job is for nor how many rows went through. What
-Spark's own pages are made of knows both, and is there whether they are served or not.
+The status tracker of pyspark knows neither a job's description nor its number of rows. The store
+behind Spark's own web pages knows both, and exists whether the pages are served or not.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A part of a job whose tasks run beside each other."""
+    """A stage of a Spark job: tasks that run in parallel."""
 
     number: int
     job: str
-    """What it is done for."""
+    """The job's description."""
     tasks: int
     done: int
     running: int
     failed: int
     rows_in: int
-    """Of the stages before it."""
+    """Rows read from earlier stages."""
     rows_out: int
-    """For the stages behind it."""
+    """Rows written for later stages."""
     ended: bool = False
 
     def document(self) -> dict[str, object]:
@@ -48,14 +48,14 @@ class Stage:
 
 
 class Stages:
-    """Those that were seen at work, in their order."""
+    """All stages seen running so far, in their order."""
 
     def __init__(self, context: SparkContext) -> None:
         self._store = context._jsc.sc().statusStore()
         self._seen: dict[int, Stage] = {}
 
     def look(self) -> tuple[Stage, ...]:
-        """All that were seen until now; as it was before, if Spark does not answer any more."""
+        """Poll Spark, and return all stages seen so far; the last known ones if Spark is gone."""
         from py4j.protocol import Py4JError
 
         with suppress(Py4JError, OSError):

@@ -1,8 +1,7 @@
-"""What Spark says beside its answers: of Java it is kept for a while, and nobody is shown it.
+"""Log output of Spark, which is not shown to users; the last lines of Java's are retained.
 
-Java complains before any of Spark's settings is read, and the workers in Python say what they like.
-None of it is for whoever runs a pipeline, unless Spark does not come up: then the last of it tells
-why.
+Java logs warnings before any of Spark's settings is read, and Python workers write freely. Users
+need none of it, unless Spark does not start: then the last lines give the reason.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from contextlib import contextmanager
 
 KEPT = 200
 CONTEXTS = "SQLQueryContextLogger", "DataFrameQueryContextLogger"
-"""By these pyspark writes to standard error whatever Java has raised of a query."""
+"""The loggers by which pyspark writes Java's exceptions of queries to standard error."""
 
 
 @contextmanager
 def unwritten() -> Iterator[None]:
-    """Within this, pyspark raises what it raises, and does not write it as well."""
+    """Keep pyspark from logging the exceptions that it raises."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in CONTEXTS]
@@ -35,7 +34,7 @@ def unwritten() -> Iterator[None]:
 
 
 class Said:
-    """A pipe to be given to a process; `lines` are the last that came."""
+    """A pipe for a process's output; `lines` returns the last lines."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=KEPT)
@@ -44,11 +43,11 @@ class Said:
         self._thread.start()
 
     def started(self) -> None:
-        """The process has the pipe: it ends when the last of those that have it is gone."""
+        """Close our writing end, once the process has it: the pipe ends with its last writer."""
         os.close(self.writing)
 
     def lines(self) -> Sequence[str]:
-        """What was said last; of a process that is gone, to its end."""
+        """Return the last lines; all remaining output if the process has ended."""
         self._thread.join(1.0)
         return tuple(self._lines)
 

@@ -1,6 +1,6 @@
-"""`top` and `dedup` as Spark runs them: rows of a key are numbered, and the first ones stay.
+"""`top` and `dedup` as Spark runs them: rows of a key are numbered, and the first ones remain.
 
-Rows that are alike go by their place among all, which is why there must be one.
+Ties are broken by the position of rows among all rows (ORDER), so that column is required.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 NUMBER = "__number"
-"""The place of a row among those of its key, from 1."""
+"""The rank of a row among those of its key, from 1."""
 
 
 def ranked(rows: DataFrame, operation: nodes.Top, wanted: Columns) -> DataFrame | None:
-    """The rows of a `top`, with these columns; None if Spark gives others."""
+    """Return the rows of a `top` with these columns; None if Spark's would differ."""
     window = operation.window
     by = _ranking(operation)
     keyed = with_key(rows, operation.key)
-    # Rows of windows are placed anew, by a number that we make of their key.
+    # Rows of windows get a new position, from a number that headrace derives from their key.
     placed_anew = window is not None and ORDER in wanted
     if by is None or keyed is None or placed_anew or not is_plain(window, operation.ttl):
         return None
@@ -49,7 +49,7 @@ def ranked(rows: DataFrame, operation: nodes.Top, wanted: Columns) -> DataFrame 
 
 
 def deduplicated(rows: DataFrame, operation: nodes.Dedup, wanted: Columns) -> DataFrame | None:
-    """The first row of each key, or the last, with these columns; None if Spark gives others."""
+    """Return the first or last row of each key with these columns; None if Spark's would differ."""
     keyed = with_key(rows, operation.key)
     if keyed is None or operation.ttl is not None or ORDER not in rows.columns:
         return None
@@ -59,7 +59,7 @@ def deduplicated(rows: DataFrame, operation: nodes.Dedup, wanted: Columns) -> Da
 
 
 def _ranking(operation: nodes.Top) -> list[Column] | None:
-    """What Spark sorts by; None if it cannot."""
+    """Return the sort columns of a `top`; None if Spark cannot compute one of them."""
     from pyspark.sql import functions as f
 
     by = []
@@ -104,6 +104,6 @@ def _with_greatest(rows: DataFrame, last: str, keys: Sequence[str]) -> DataFrame
 
 
 def _shown(rows: DataFrame, wanted: Columns, others: dict[str, str]) -> DataFrame:
-    """The columns that are wanted, some of them made of others."""
+    """Select the wanted columns, some of them from other columns."""
     columns = ((others.get(name, quoted(name)), quoted(name)) for name in wanted)
     return rows.selectExpr(*(f"{text} as {name}" for text, name in columns))

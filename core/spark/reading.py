@@ -1,8 +1,8 @@
-"""Sources inside of executors: what there is to read is found by the driver, and read there.
+"""Sources of a batch: the driver finds the splits, executors read them.
 
-The driver settles the pieces before anything is read, so that whoever reads one, and however often,
-gets the same. Pieces are dealt in groups to a bounded number of tasks; each row of a range is the
-number of a group. What comes out does not depend on how they are dealt.
+The driver fixes the splits before anything is read, so that every read of a split gives the same
+rows. Splits are packed in groups into a bounded number of tasks; each row of a Spark range is the
+number of a group. The result does not depend on the grouping.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is to read of a source."""
+    """The input of a source: its splits, fixed by the driver."""
 
     number: int
-    """Of the source, in the plan."""
+    """The source's number in the plan."""
     pieces: tuple[Piece, ...]
     counts: Counts
     now_us: int
-    """When bad records are said to have come: at the same time, whoever reads them again."""
+    """The arrival time of bad records (microseconds), the same for every read."""
 
 
 async def found(
-    spark: SparkSession, plan: nodes.Plan, inside: Inside, counts: Counts
+    spark: SparkSession, plan: nodes.Plan, context: Inside, counts: Counts
 ) -> dict[str, Found]:
-    """What there is to read of each source now. Raises ConnectorError."""
+    """Find the current input of each source. Raises ConnectorError."""
     sources = [part for part in plan if isinstance(part, nodes.Source)]
     now_us, many = time.time_ns() // 1000, spark.sparkContext.defaultParallelism
     there = {}
-    with inside.surroundings() as surroundings:
+    with context.surroundings() as surroundings:
         for number, source in enumerate(sources):
             with blamed(source.name):
-                pieces = await inside.pieces(source, surroundings).pieces(many)
+                pieces = await context.pieces(source, surroundings).pieces(many)
             there[source.name] = Found(number, tuple(_numbered(pieces)), counts, now_us)
     return there
 
 
 def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """The pieces, of splits that have their number."""
+    """Number the splits within their source."""
     numbers: dict[str, int] = {}
     for piece in pieces:
         number = numbers.setdefault(piece.split.name, len(numbers))
@@ -65,18 +65,18 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def read(
-    spark: SparkSession, source: nodes.Source, there: Found, inside: Inside
+    spark: SparkSession, source: nodes.Source, there: Found, context: Inside
 ) -> dict[str, DataFrame]:
-    """The streams of a source that somebody reads."""
-    wanted = {s.name: _columns(source, s) for s in source.outputs if s.name in inside.read}
+    """Return the streams of a source that have a reader, by name."""
+    wanted = {s.name: _columns(source, s) for s in source.outputs if s.name in context.read}
     by_spark = OF_SPARK not in source.schema
     files = [piece for piece in there.pieces if by_spark and is_scanned(piece)]
     others = [piece for piece in there.pieces if not (by_spark and is_scanned(piece))]
     if not files:
-        return _read(spark, source, there, others, wanted, inside)
+        return _read(spark, source, there, others, wanted, context)
     there.counts.add(source.name, -1, Read(sum(f.parquet.rows for f in files if f.parquet), 0))
     empty = {name: spark.createDataFrame([], ddl(columns)) for name, columns in wanted.items()}
-    streams = _read(spark, source, there, others, wanted, inside) if others else empty
+    streams = _read(spark, source, there, others, wanted, context) if others else empty
     if source.name in wanted:
         frame = scanned(spark, source, there.number, files, wanted[source.name])
         streams[source.name] = frame.union(streams[source.name]) if others else frame
@@ -84,12 +84,12 @@ def read(
 
 
 def is_scanned(piece: Piece) -> bool:
-    """Whether it is a file that Spark reads by itself."""
+    """Whether the split is a file that Spark reads by itself."""
     return piece.parquet is not None and is_scannable(piece.parquet.path)
 
 
 def _columns(source: nodes.Source, stream: nodes.Stream) -> Columns:
-    """The columns of a stream, of those that are read."""
+    """Return the columns of a stream that are read."""
     if stream.name != source.name:
         return of_stream(stream)
     types = {field.name: field.type for field in source.schema}
@@ -103,10 +103,10 @@ def _read(
     there: Found,
     pieces: Sequence[Piece],
     wanted: dict[str, Columns],
-    inside: Inside,
+    context: Inside,
 ) -> dict[str, DataFrame]:
     groups = dealt(pieces, spark.sparkContext.defaultParallelism)
-    work = _Reading(source, replace(there, pieces=()), tuple(groups), inside, tuple(wanted))
+    work = _Reading(source, replace(there, pieces=()), tuple(groups), context, tuple(wanted))
     numbers = spark.range(0, len(groups), 1, max(len(groups), 1))
     frames = staged(numbers, source.name, work, list(wanted.values()))
     return dict(zip(wanted, frames, strict=True))
@@ -114,20 +114,20 @@ def _read(
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What an executor is sent: `Work` over the numbers of groups."""
+    """A `PartitionFunction` that reads the groups whose numbers it gets."""
 
     source: nodes.Source
     there: Found
     groups: tuple[tuple[Piece, ...], ...]
-    inside: Inside
+    context: Inside
     wanted: tuple[str, ...]
 
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """The rows of the pieces, and the records that could not be read."""
-        with self.inside.surroundings() as surroundings:
-            reader = self.inside.pieces(self.source, surroundings)
+        """Read the rows of the splits, and their bad records."""
+        with self.context.surroundings() as surroundings:
+            reader = self.context.pieces(self.source, surroundings)
             for frame in frames:
                 for group in frame["id"]:
                     rows = bad = 0
@@ -157,7 +157,7 @@ class _Reading:
 
 
 def _counted(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows, which have a column at least."""
+    """Return the rows with at least one column."""
     import polars as pl
 
     return frame if frame.width else pl.DataFrame({ROW: pl.repeat(True, frame.height, eager=True)})

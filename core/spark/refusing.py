@@ -1,7 +1,8 @@
-"""What a batch does not do: said of a pipeline before anything starts, at its places in the file.
+"""Checks that a batch can run a pipeline, reported before anything starts, with file positions.
 
-A batch reads all there is, once or again, and in no order of its own; so it cannot do what has no
-end, what cannot be read a second time, or what depends on when rows come.
+A batch reads all existing rows, possibly more than once and in no particular order. So it rejects
+sources without an end, sources that cannot be read a second time, and operations that depend on the
+time of arrival.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from headrace.core.plan.windows import Ttl, Window
 from headrace.core.problems import Problem, sort_problems
 
 ONCE = "it cannot be read twice, which a batch may have to do"
-FILED = "put it into a file, and read that: files: {path: rows.jsonl}"
-WALL = "which depends on when it runs"
-EVENT = "leave out time: processing, and say event_time of the source"
-ACCUMULATE = "leave out accumulate: false: then the last time that a window fires counts"
+FILED = "save it as a file, and read that: files: {path: rows.jsonl}"
+WALL = "the result would depend on when the batch runs"
+EVENT = "leave out time: processing, and set event_time in the source"
+ACCUMULATE = "leave out accumulate: false: then only the last firing of a window counts"
 
 
 def problems(pipeline: Pipeline, plan: nodes.Plan, connectors: Connectors) -> tuple[Problem, ...]:
-    """All that stands in the way of running a plan as a batch."""
+    """List all problems of running a plan as a batch."""
     found: list[Problem] = []
     for part in plan:
         if isinstance(part, nodes.Source):
@@ -44,7 +45,7 @@ def _of_source(
         message = f"--batch cannot read {source.connector}: {ONCE}"
         yield Problem(message, place, FILED, subject)
     elif not side.bounded(source.options):
-        yield Problem("it has no end, and --batch reads all there is", place, side.to_end, subject)
+        yield Problem("it has no end, but --batch reads to the end", place, side.to_end, subject)
 
 
 def _of_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
@@ -64,33 +65,33 @@ def _of_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
 
 def _of_body(body: nodes.Body) -> Iterator[tuple[str, str]]:
     if not body.in_time:
-        message = "process in the order of arrival, which a batch has not, is not for --batch"
-        yield message, "leave out order: arrival, and say event_time of the source"
+        message = "--batch has no order of arrival for process to follow"
+        yield message, "leave out order: arrival, and set event_time in the source"
     clocked = [name for name, said in body.states if said.processing]
     if clocked:
-        message = f'"{clocked[0]}" goes by processing time, {WALL}, and is not for --batch'
+        message = f'--batch has no processing time, which "{clocked[0]}" uses: {WALL}'
         yield message, 'leave out time="processing" where the class declares it'
 
 
 def _of_join(matching: Matching) -> tuple[str, str] | None:
-    """Why a join is refused, and what to do."""
+    """Return why a batch rejects a join, and a hint; None if it does not."""
     match matching:
         case Within(processing=True) | Changing(ttl=Ttl(processing=True)):
-            return f"a join by processing time, {WALL}, is not for --batch", EVENT
+            return f"--batch has no joins by processing time: {WALL}", EVENT
         case Everywhere(in_time=False):
-            message = "broadcast in the order of arrival, which a batch has not, is not for --batch"
-            return message, "leave out order: arrival, and say event_time of both sources"
+            message = "--batch has no order of arrival for broadcast to follow"
+            return message, "leave out order: arrival, and set event_time in both sources"
     return None
 
 
 def _why(asked: object) -> tuple[str, str] | None:
-    """Why a window or ttl is refused, and what to do."""
+    """Return why a batch rejects a window or ttl, and a hint; None if it does not."""
     match asked:
         case Window(processing=True):
-            return f"a window of processing time, {WALL}, is not for --batch", EVENT
+            return f"--batch has no windows of processing time: {WALL}", EVENT
         case Window(accumulate=False, trigger=trigger) if trigger is not None:
-            message = "windows that fire early without their earlier rows are not for --batch"
-            return f"{message}: what each of them has depends on when rows come", ACCUMULATE
+            message = "--batch has no early firings without accumulated rows"
+            return f"{message}: their rows would depend on when rows arrive", ACCUMULATE
         case Ttl(processing=True):
-            return f"a ttl of processing time, {WALL}, is not for --batch", EVENT
+            return f"--batch has no ttl by processing time: {WALL}", EVENT
     return None

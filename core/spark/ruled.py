@@ -1,7 +1,6 @@
-"""`process` beside a `broadcast`: every partition of the rows is handed all of the rules first.
+"""`process` with a `broadcast`: every partition gets all broadcast rules before its rows.
 
-They wait in the operator until time has come to them, so the order in which they are handed over is
-no matter.
+The operator holds each rule until event time reaches it, so the order of the rules does not matter.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ RIGHT = 1
 
 @dataclass(frozen=True, slots=True)
 class OperatedRuled(Operated):
-    """Our operator inside of executors."""
+    """headrace's operator of a process with broadcast rules, over partitions of the rows."""
 
     rules: bytes
     """The rows of the right input, as an Arrow file."""
 
     def _seat(self, partition: int) -> Seat:
-        # One of them tells of the rules that failed.
-        groups = self.inside.key_groups
+        # Exactly one partition reports the rules that failed.
+        groups = self.context.key_groups
         return Seat(min(partition, groups - 1), groups, groups)
 
     def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
@@ -43,7 +42,7 @@ class OperatedRuled(Operated):
 
 
 def gathered(rules: DataFrame) -> bytes:
-    """All rows of a small input, here."""
+    """Collect all rules in the driver, as an Arrow file."""
     import polars as pl
 
     frame = pl.from_arrow(rules.toArrow())
@@ -54,12 +53,12 @@ def gathered(rules: DataFrame) -> bytes:
 
 
 def somewhere(rows: DataFrame) -> DataFrame:
-    """The rows, with a partition where there is none: a rule fails whether rows come or not."""
+    """Ensure that there is a partition: a rule fails even if there are no rows."""
     alone = rows.sparkSession.range(0, 1, 1, 1)
     return rows.union(alone.mapInArrow(_nothing, rows.schema))
 
 
 def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """No rows, which Spark does not know before."""
+    """Return no rows, a fact that Spark's planner cannot know."""
     for _ in batches:
         yield from ()

@@ -1,4 +1,4 @@
-"""A batch: what there is to read is settled, sinks are written one by one, and all is committed."""
+"""A batch run: its input is fixed, sinks are written one by one, and all output is committed."""
 
 from __future__ import annotations
 
@@ -35,57 +35,57 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a batch has done."""
+    """The result of a batch."""
 
     rows: Mapping[str, int]
-    """How many rows each sink was given."""
+    """Rows written to each sink."""
     read: Mapping[str, Read] = field(default_factory=dict)
-    """What each source gave."""
+    """Rows and bad records of each source."""
 
 
 def _silent(line: str) -> None:
-    """Nobody listens."""
+    """Ignore the line."""
 
 
 def completed(
-    plan: nodes.Plan, inside: Inside, kept: Kept, tell: Tell = _silent, *, fresh: bool = False
+    plan: nodes.Plan, context: Inside, log: Kept, tell: Tell = _silent, *, fresh: bool = False
 ) -> Outcome | None:
-    """Bring a run to its end that had written everything; None if there was none.
+    """Complete the commit of a previous run that had written everything; None if there is none.
 
-    What it has not committed yet is given up if this one begins `fresh`. Raises ConnectorError.
+    If `fresh`, its uncommitted output is dropped instead. Raises ConnectorError.
     """
-    if not (is_over := kept.finished()) and kept.recorded() is None:
+    if not (is_over := log.finished()) and log.recorded() is None:
         return None
-    written = {} if (said := kept.recorded()) is None else committing.read(said)
-    with _opened(plan, inside, kept, tell) as (runner, ends, _):
+    written = {} if (said := log.recorded()) is None else committing.read(said)
+    with _opened(plan, context, log, tell) as (runner, ends, _):
         if fresh and not is_over:
             runner.run(committing.sweep(ends))
-            kept.forget()
+            log.forget()
             return None
         if not is_over:
             runner.run(committing.complete(ends, written))
-        runner.run(committing.end(ends, kept))
+        runner.run(committing.end(ends, log))
     return Outcome({name: each.rows for name, each in written.items()})
 
 
 def run_batch(
     spark: SparkSession,
     plan: nodes.Plan,
-    inside: Inside,
+    context: Inside,
     tell: Tell = _silent,
-    kept: Kept | None = None,
+    log: Kept | None = None,
 ) -> Outcome:
-    """Run a plan once over all there is. Raises ConnectorError before anything is read.
+    """Run a plan once over all existing rows. Raises ConnectorError before anything is read.
 
-    However it ends, no task of it is left then, and nothing that is half written.
+    However it ends, no task is left running, and no partial output remains.
     """
-    kept = kept or NothingKept()
-    plan = _counted(of_batch(plan), inside, writers(spark.sparkContext))
-    with _opened(plan, inside, kept, tell) as (runner, ends, seen):
+    log = log or NothingKept()
+    plan = _counted(of_batch(plan), context, writers(spark.sparkContext))
+    with _opened(plan, context, log, tell) as (runner, ends, seen):
         counted = counts(spark)
-        to_read = runner.run(_begun(ends, spark, plan, inside, counted))
-        noted = {name: note for name in ends.sinks if (note := kept.notes.read(name)) is not None}
-        there = replace(inside, job=kept.job, noted=noted)
+        to_read = runner.run(_begun(ends, spark, plan, context, counted))
+        noted = {name: note for name in ends.sinks if (note := log.notes.read(name)) is not None}
+        there = replace(context, job=log.job, noted=noted)
         try:
             written = _Writing(spark, plan, there, runner, ends, seen).all(to_read)
         except BaseException:
@@ -96,13 +96,13 @@ def run_batch(
             with suppress(Exception):  # Spark itself may have ended
                 spark.catalog.clearCache()
         quiet(spark.sparkContext)
-        runner.run(committing.commit(ends, kept, written))
+        runner.run(committing.commit(ends, log, written))
     sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
     return Outcome({name: written[name].rows for name in sinks}, _read(plan, counted))
 
 
 def _read(plan: nodes.Plan, counted: Counts) -> dict[str, Read]:
-    """What each source gave, also one that had nothing, in the order of the file."""
+    """Return the counts of each source in the order of the file, including empty sources."""
     given = counted.by_source()
     sources = (part.name for part in plan if isinstance(part, nodes.Source))
     return {name: given.get(name, Read(0, 0)) for name in sources}
@@ -110,50 +110,50 @@ def _read(plan: nodes.Plan, counted: Counts) -> dict[str, Read]:
 
 @dataclass(slots=True)
 class _Seen:
-    """Whether somebody still reads what is printed."""
+    """Whether the reader of printed rows has gone away."""
 
     over: bool = False
 
     def stop(self) -> None:
-        """Nobody does."""
+        """Stop printing: the reader has gone away."""
         self.over = True
 
 
 @contextmanager
 def _opened(
-    plan: nodes.Plan, inside: Inside, kept: Kept, tell: Tell
+    plan: nodes.Plan, context: Inside, log: Kept, tell: Tell
 ) -> Iterator[tuple[asyncio.Runner, Ends, _Seen]]:
-    """The sources and sinks of the driver."""
+    """Open the driver's sources and sinks."""
     seen = _Seen()
     with asyncio.Runner() as runner, ThreadPoolExecutor(2) as threads:
         surroundings = Surroundings(
-            inside.folder,
-            kept.job,
+            context.folder,
+            log.job,
             Bench(threads),
             stop=seen.stop,
-            pipeline=inside.pipeline,
-            notes=kept.notes,
+            pipeline=context.pipeline,
+            notes=log.notes,
             tell=tell,
         )
-        ends = open_ends(plan, inside.connectors, surroundings)
+        ends = open_ends(plan, context.connectors, surroundings)
         try:
             yield runner, ends, seen
         finally:
             runner.run(ends.close())
 
 
-def side_of(sink: nodes.Sink, inside: Inside) -> SinkSide:
-    """How its connector writes."""
-    side = inside.connectors[sink.connector].sink
+def side_of(sink: nodes.Sink, context: Inside) -> SinkSide:
+    """Return the sink side of the sink's connector."""
+    side = context.connectors[sink.connector].sink
     assert side is not None
     return side
 
 
-def _counted(plan: nodes.Plan, inside: Inside, counted: Writers) -> nodes.Plan:
-    """The plan with as many subtasks of a sink as there may be writers, where that matters."""
+def _counted(plan: nodes.Plan, context: Inside, counted: Writers) -> nodes.Plan:
+    """Set the parallelism of sinks that count writers to the number of possible writers."""
     parts = (
         replace(part, parallelism=counted.all)
-        if isinstance(part, nodes.Sink) and side_of(part, inside).counts_writers
+        if isinstance(part, nodes.Sink) and side_of(part, context).counts_writers
         else part
         for part in plan
     )
@@ -161,52 +161,52 @@ def _counted(plan: nodes.Plan, inside: Inside, counted: Writers) -> nodes.Plan:
 
 
 async def _begun(
-    ends: Ends, spark: SparkSession, plan: nodes.Plan, inside: Inside, counted: Counts
+    ends: Ends, spark: SparkSession, plan: nodes.Plan, context: Inside, counted: Counts
 ) -> dict[str, Found]:
-    """What there is to read, once it is known that output can be written."""
+    """Check that output can be written, then find the input."""
     await ends.check_sinks()
-    return await found(spark, plan, inside, counted)
+    return await found(spark, plan, context, counted)
 
 
 @dataclass(slots=True)
 class _Writing:
-    """One pass over the sinks of a plan: all are written, and what is to be printed is printed."""
+    """One pass over the sinks of a plan: write all rows, then print those of printing sinks."""
 
     spark: SparkSession
     plan: nodes.Plan
-    inside: Inside
+    context: Inside
     runner: asyncio.Runner
     ends: Ends
     seen: _Seen
 
     def all(self, to_read: Mapping[str, Found]) -> dict[str, Written]:
-        """What is to be committed of each, in that order."""
-        rows = Building(self.spark, self.plan, self.inside, to_read).build()
+        """Write all sinks; return the output to commit, in commit order."""
+        rows = Building(self.spark, self.plan, self.context, to_read).build()
         printables: dict[str, Printable] = {}
         written: dict[str, Written] = {}
         for sink in self._in_turn():
             self.spark.sparkContext.setJobDescription(f"sink {sink.name}")
-            if side_of(sink, self.inside).prints:
+            if side_of(sink, self.context).prints:
                 printables[sink.name] = printable(rows[sink.name], sink.name)
             else:
                 written[sink.name] = self._written(sink, rows[sink.name])
         check_unchanged(to_read)
         for name, each in printables.items():
             self._print(name, each)
-        # Who may refuse it for good is asked first, when nothing is committed yet.
+        # Sinks that may reject a commit for good come first, while nothing is committed yet.
         return dict(reversed(written.items())) | {
             name: Written((), each.rows) for name, each in printables.items()
         }
 
     def _in_turn(self) -> list[nodes.Sink]:
-        """What is open elsewhere while all is written, or seen as it is written, comes last."""
+        """Order the sinks: those with open transactions or directly visible output come last."""
         sinks = [part for part in self.plan if isinstance(part, nodes.Sink)]
-        return sorted(sinks, key=lambda sink: side_of(sink, self.inside).counts_writers)
+        return sorted(sinks, key=lambda sink: side_of(sink, self.context).counts_writers)
 
     def _written(self, sink: nodes.Sink, rows: DataFrame) -> Written:
-        side, schema = side_of(sink, self.inside), self.plan.streams[sink.input].written
+        side, schema = side_of(sink, self.context), self.plan.streams[sink.input].written
         counted = writers(self.spark.sparkContext) if side.counts_writers else None
-        done = write(rows, sink, schema, self.inside, counted)
+        done = write(rows, sink, schema, self.context, counted)
         return replace(done, handles=side.together(done.handles))
 
     def _print(self, name: str, rows: Printable) -> None:

@@ -1,7 +1,7 @@
-"""A session of Spark, from its start to its end, quietly.
+"""Lifetime of a Spark session, without Spark's output.
 
-Java is started here and not by pyspark, which would give it our own streams and our terminal's
-signals: Ctrl-C is a request to us, and what Spark then does about its jobs we ask of it.
+Java is started here and not by pyspark, which would pass on our standard streams and the terminal's
+signals: Ctrl-C is a request to headrace, which then cancels Spark's jobs itself.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
 _THROWN = re.compile(r'^(Exception in thread "[^"]*" )?([\w$]+\.)+\w+(Exception|Error): ')
-SHOW_LOG = f"--conf {LOG_LEVEL}=INFO shows what Spark says"
+SHOW_LOG = f"--conf {LOG_LEVEL}=INFO shows Spark's log"
 
 
 @contextmanager
 def session(
     name: str, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Spark, ready to run a batch; it ends with the `with`. Raises NoSpark.
+    """Open a Spark session for a batch; it ends with the `with`. Raises SparkUnavailable.
 
-    Where this process has a session already, it is one beside that, and what holds for the process
-    is as it was.
+    If this process already has a Spark context, the session shares it, and process-wide settings
+    stay as they were.
     """
     check_installed()
     from pyspark import SparkContext
@@ -61,7 +61,7 @@ def session(
         try:
             yield spark
         finally:
-            with suppress(Exception):  # it may be Java that has ended, and that is told already
+            with suppress(Exception):  # Java itself may have ended, which was reported already
                 spark.stop()
             _let_go()
 
@@ -94,12 +94,12 @@ def _started(wanted: Mapping[str, str]) -> SparkSession:
 
 
 def _gateway(conf: object, said: Said, *, shown: bool) -> JavaGateway:
-    """Java, and the way to it."""
+    """Start Java, and return the gateway to it."""
     from pyspark.java_gateway import launch_gateway
 
     stream = sys.__stderr__.fileno() if shown and sys.__stderr__ else said.writing
     try:
-        # Out of the terminal's group: it is not for Java to hear Ctrl-C, or that a terminal closes.
+        # Outside the terminal's process group: Java must not receive Ctrl-C or a hang-up.
         how = {"stdout": stream, "stderr": stream, "start_new_session": True}
         return launch_gateway(conf, how)  # type: ignore[no-untyped-call]
     finally:
@@ -107,7 +107,7 @@ def _gateway(conf: object, said: Said, *, shown: bool) -> JavaGateway:
 
 
 def _let_go() -> None:
-    """Have Java end, if it runs: it does when its standard input is closed."""
+    """Shut Java down, if it runs: it ends when its standard input is closed."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -124,13 +124,13 @@ def _let_go() -> None:
 
 
 def _for_spark(wanted: Mapping[str, str]) -> dict[str, str | None]:
-    """The environment that it starts in, beside what is there; None: not at all."""
+    """Return the environment variables to set for Spark; None removes a variable."""
     import pyspark
 
     master = wanted["spark.master"]
     here: dict[str, str | None] = {
         "JAVA_HOME": str(java_home()),
-        # Whatever Spark is installed beside it, the jars are those of the package.
+        # Use the package's jars even if another Spark is installed.
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "PYSPARK_SUBMIT_ARGS": None,
         "SPARK_REMOTE": None,
@@ -140,7 +140,7 @@ def _for_spark(wanted: Mapping[str, str]) -> dict[str, str | None]:
     if is_local(master):
         here["SPARK_LOCAL_IP"] = "127.0.0.1"
     if "utf" not in "".join(os.environ.get(name, "") for name in LOCALE).lower():
-        # Java takes names of files for what the locale says.
+        # Java decodes file names by the locale.
         here["LC_ALL"] = "C.UTF-8"
     if PYTHON in wanted:
         here["PYSPARK_PYTHON"] = wanted[PYTHON]
@@ -168,9 +168,9 @@ def _change(changes: Mapping[str, str | None]) -> None:
 
 
 def _not_started(master: str, error: Exception, lines: Sequence[str]) -> NoSpark:
-    """Why it did not come up: what Java said last, or what Spark's exception says first."""
-    told = [line for line in lines if "rror" in line or "xception" in line] or list(lines)[-1:]
+    """Say why Spark did not start: by Java's last error line, or the exception's first line."""
+    errors = [line for line in lines if "rror" in line or "xception" in line] or list(lines)[-1:]
     first = str(getattr(error, "java_exception", "") or error).strip().splitlines()
-    why = (told or first or [type(error).__name__])[0].strip()
+    why = (errors or first or [type(error).__name__])[0].strip()
     message = f"Spark did not start with --master {master}: {_THROWN.sub('', why)}"
     return NoSpark(message, SHOW_LOG, exit_status=1)

@@ -1,7 +1,7 @@
-"""Spark's settings for a batch: ours, those of the command line, and those that nobody may change.
+"""Spark's settings for a batch: fixed ones, defaults, and those of the command line.
 
-What says what rows mean is the same wherever a pipeline runs. What only says how fast they come is
-a default, and where the master is not on this machine we have no opinion on most of it.
+Settings that affect the result are fixed, and the same wherever a pipeline runs. Settings that
+affect only speed are defaults; for a master on another machine most of them are left alone.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ MEANING = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
-    # By these a float keeps digits that it has not, lower(upper(x)) is lower(x), and sums are put
-    # in another order without asking which of them are tried; all of it across steps, too.
+    # These rules keep digits that a float does not have, reduce lower(upper(x)) to lower(x), and
+    # reorder sums although try_ functions are among them; all of it across steps, too.
     "spark.sql.optimizer.excludedRules": (
         f"{_RULES}.SimplifyCasts,{_RULES}.SimplifyCaseConversionExpressions,"
         f"{_RULES}.ReorderAssociativeOperator"
     ),
-    # By these a file that is damaged or gone is a few rows less, which nobody is told.
+    # These would silently drop the rows of a damaged or missing file.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoredPathSegmentRegex": "^[._]",
-    # By these times of old files are others, and columns are found by numbers and not by names.
+    # These would change timestamps of old files, and find columns by number, not by name.
     "spark.sql.parquet.int96TimestampConversion": "false",
     "spark.sql.parquet.fieldId.read.enabled": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }
-"""By these the same text means the same rows on both executors."""
+"""Settings under which a pipeline gives the same rows with and without Spark."""
 LEGACY = "spark.sql.legacy."
-"""What begins so brings back what an expression meant in an older Spark."""
+"""The prefix of settings that restore the behaviour of an older Spark."""
 
 SPEED = {
     # Batches of this size were 1.4 times as fast as Spark's own.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # As many tasks run beside each other as there are cores.
+    # As many tasks run in parallel as there are cores.
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -61,10 +61,10 @@ HERE = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # A module of the working directory must not stand in for one of Python's.
+    # A module of the working directory must not shadow one of Python's.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
-"""Of a master within this process."""
+"""Settings of a master within this process."""
 
 _LOCAL = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?")
 _ON_THIS_MACHINE = re.compile(r"spark://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
@@ -73,7 +73,7 @@ _OWN_OPTION = {"spark.master": "--master", "spark.remote": "--master"}
 
 
 def settings(name: str, master: str, wanted: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a session. Raises NoSpark."""
+    """Return all settings of a session. Raises SparkUnavailable."""
     check_master(master)
     check(wanted)
     ours = {"spark.app.name": name, "spark.master": master, **MEANING, **SPEED}
@@ -84,7 +84,7 @@ def settings(name: str, master: str, wanted: Mapping[str, str]) -> dict[str, str
 
 
 def is_local(master: str) -> bool:
-    """Whether executors are threads of a process that we start.
+    """Whether executors are threads of a process that headrace starts.
 
     >>> is_local("local[2]"), is_local("local-cluster[2,1,512]"), is_local("yarn")
     (True, False, False)
@@ -93,12 +93,12 @@ def is_local(master: str) -> bool:
 
 
 def on_this_machine(master: str) -> bool:
-    """Whether executors find what is on this machine's disk, Python as well."""
+    """Whether executors can use this machine's disk and Python."""
     return is_local(master) or _ON_THIS_MACHINE.fullmatch(master) is not None
 
 
 def local_cores(master: str) -> int:
-    """How many tasks run beside each other.
+    """Return how many tasks run in parallel.
 
     >>> local_cores("local[3]"), local_cores("local")
     (3, 1)
@@ -109,7 +109,7 @@ def local_cores(master: str) -> int:
 
 
 def parsed(arguments: Sequence[str]) -> dict[str, str]:
-    """What `--conf` says. Raises NoSpark.
+    """Parse the arguments of `--conf`. Raises SparkUnavailable.
 
     >>> parsed(["spark.driver.memory=4g"])
     {'spark.driver.memory': '4g'}
@@ -119,28 +119,28 @@ def parsed(arguments: Sequence[str]) -> dict[str, str]:
         key, equals, value = argument.partition("=")
         key = key.strip()
         if not equals or not key.startswith("spark."):
-            raise NoSpark(f'--conf: wanted a setting of Spark as spark.x=value, got "{argument}"')
+            raise NoSpark(f'--conf: wanted a Spark setting as spark.x=value, got "{argument}"')
         found[key] = value.strip()
     return found
 
 
 def check(wanted: Mapping[str, str]) -> None:
-    """Whether rows mean the same with these. Raises NoSpark."""
+    """Check that the settings do not change the result. Raises SparkUnavailable."""
     for key, value in wanted.items():
         if option := _OWN_OPTION.get(key):
-            raise NoSpark(f"--conf {key}: {option} says where Spark is")
+            raise NoSpark(f"--conf {key}: use {option} to say where Spark is")
         if key == "spark.submit.deployMode" and value != "client":
-            raise NoSpark(f"--conf {key}: the driver is headrace itself, where it was started")
+            raise NoSpark(f"--conf {key}: the driver is always headrace's own process")
         ours = MEANING.get(key)
         changes = key.startswith(LEGACY) or (ours is not None and value.lower() != ours.lower())
         if changes:
-            always = f"; it is {ours}" if ours else ""
-            why = "it changes what rows mean, which is the same on Spark and without it"
+            always = f"; it is always {ours}" if ours else ""
+            why = "it would change rows, which are the same with and without Spark"
             raise NoSpark(f"--conf {key}={value}: {why}{always}")
 
 
 def check_master(master: str) -> None:
-    """Whether it is a master that a batch can run on. Raises NoSpark."""
+    """Check that a batch can run on this kind of master. Raises SparkUnavailable."""
     if is_local(master) or _KNOWN.fullmatch(master):
         return
     wanted = "local[*], local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT"
@@ -148,9 +148,9 @@ def check_master(master: str) -> None:
 
 
 def _memory() -> str:
-    """For the process that is driver and executors in one: a third of what there is.
+    """Return the memory of a process that is driver and executors in one: a third of the machine's.
 
-    The workers in Python need as much again, each its part. Spark's default is 1 GB on any machine.
+    The Python workers together need about as much again. Spark's default is 1 GB on any machine.
     """
     bytes_ = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = Path("/sys/fs/cgroup/memory.max")

@@ -1,7 +1,7 @@
-"""What executors on other machines are sent: headrace itself, and the user's Python files.
+"""Code archives for executors on other machines: headrace itself and the user's Python files.
 
-Both are Python alone, so that they run from archives. What they import beside that, Polars above
-all, has to be installed there: it is made for a machine, which may be of another kind than ours.
+Both are pure Python, so they run from archives. Packages that they import, above all Polars, must
+be installed there: they are built for a platform, which may differ from the driver's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ PACKAGES = ("core", "connectors", "state", "cli")
 
 @contextmanager
 def shipped(context: SparkContext, plan: nodes.Plan, folder: Path) -> Iterator[None]:
-    """Within this, executors anywhere import what is here; `folder` is the pipeline's."""
+    """Ship the code, so that executors can import it within the `with`.
+
+    `folder` is the pipeline's.
+    """
     with tempfile.TemporaryDirectory(prefix="headrace-ship-") as made:
         own, users = Path(made, "headrace.zip"), Path(made, f"{SHIPPED}.zip")
         pack(own, own_files())
@@ -39,9 +42,9 @@ def shipped(context: SparkContext, plan: nodes.Plan, folder: Path) -> Iterator[N
 
 
 def user_files(plan: nodes.Plan, folder: Path) -> Iterator[tuple[str, Path]]:
-    """The Python files that the plan names, and all that they can import from beside them."""
-    for beside in {(folder / file).resolve().parent for file in _named(plan)}:
-        yield from _modules(beside, os.path.relpath(os.path.abspath(beside), "/"))
+    """Yield the Python files that the plan names, and all modules in their folders."""
+    for parent in {(folder / file).resolve().parent for file in _named(plan)}:
+        yield from _modules(parent, os.path.relpath(os.path.abspath(parent), "/"))
     for file in _named(plan):
         path = Path(os.path.abspath(folder / file))
         yield str(path.relative_to("/")), path
@@ -56,14 +59,14 @@ def _named(plan: nodes.Plan) -> set[str]:
 
 
 def own_files() -> Iterator[tuple[str, Path]]:
-    """All of headrace, and where it stands in an archive."""
+    """Yield all files of headrace, with their names in an archive."""
     for name in PACKAGES:
         package = importlib.import_module(f"headrace.{name}")
         yield from _package(Path(str(package.__file__)).parent, f"headrace/{name}")
 
 
 def _modules(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
-    """The modules and packages of a folder: no more, for anything may be beside them."""
+    """Yield the modules and packages of a folder, and none of its other files."""
     for path in sorted(folder.iterdir()):
         if path.suffix == ".py" and path.is_file():
             yield f"{name}/{path.name}", path
@@ -78,9 +81,9 @@ def _package(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
 
 
 def pack(archive: Path, files: Iterable[tuple[str, Path]]) -> None:
-    """Make an archive that Python imports from."""
+    """Write an archive that Python can import from."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
-        # A package without a file of its own is found in an archive only by its folder.
+        # A package without an __init__.py is found in an archive only by its folder's entry.
         packed.writestr("headrace/", "")
         for name, path in files:
             packed.write(path, name)

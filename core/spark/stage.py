@@ -1,7 +1,7 @@
-"""Our own work inside of Spark's executors: frames of a partition go in, frames come out.
+"""headrace's functions over partitions in Spark's executors: frames in, frames out.
 
-Work may have several outputs, of different columns. They leave an executor as rows of one kind: the
-number of the output, and a struct for each, of which all are null but that one.
+A function may have several outputs with different columns. They leave an executor as rows of one
+schema: the number of the output, and a struct for each output; all structs but that one are null.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Work: TypeAlias = "Callable[[int, Iterator[pl.DataFrame]], Iterator[tuple[int, pl.DataFrame]]]"
-"""From the number of a partition and its frames to frames, each with the number of its output."""
+"""A function from a partition's number and frames to frames, each with its output's number."""
 
 OUTPUT = "__output"
 UNNAMED = frozenset(".`*")
-"""What a column cannot have in its name where pyspark looks it up by that."""
+"""Characters that pyspark cannot look up in a column's name."""
 
 
 def staged(rows: DataFrame, part: str, work: Work, outputs: Sequence[Columns]) -> list[DataFrame]:
-    """What the work of a part makes of these rows, by output; it is done once for all of them."""
+    """Apply the function of a part to rows; return its outputs, which share one computation."""
     names = tuple(rows.columns)
     if any(UNNAMED.intersection(name) for name in names):
         rows = rows.toDF(*(f"c{at}" for at in range(len(names))))
@@ -46,17 +46,17 @@ def _fields(columns: Columns) -> str:
 
 @dataclass(frozen=True)
 class _Inside:
-    """What an executor is sent."""
+    """The function that an executor is sent, over Arrow batches."""
 
     part: str
     work: Work
     names: tuple[str, ...]
-    """What the columns are called that go in."""
+    """The names of the input columns."""
     outputs: tuple[Columns, ...]
 
     @property
     def __name__(self) -> str:
-        """What Spark calls it in its plans."""
+        """The name that Spark shows in its plans."""
         return self.part
 
     def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -81,13 +81,13 @@ class _Inside:
         yield from table.to_batches()
 
     def _typed(self, output: int, frame: pl.DataFrame) -> pl.DataFrame:
-        """The columns that were promised, in their order and of just their types."""
+        """Select the declared columns in their order, cast to exactly their types."""
         types = {name: to_polars(type) for name, type in self.outputs[output].items()}
         return frame[list(types)].cast(types)  # type: ignore[arg-type]
 
 
 class _Plain(_Inside):
-    """Rows of the one output."""
+    """A function with a single output."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of a partition to batches."""
@@ -97,7 +97,7 @@ class _Plain(_Inside):
 
 
 class _Packed(_Inside):
-    """Rows of all outputs, each in its struct."""
+    """A function with several outputs, each in its struct."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of a partition to batches."""
@@ -114,12 +114,12 @@ class _Packed(_Inside):
 
 
 def _has_arrays(columns: Columns) -> bool:
-    """Whether there are arrays among the columns, or inside of them."""
+    """Whether there are arrays among the columns, or nested in them."""
     return any("array<" in str(type) for type in columns.values())
 
 
 def _with_small_lists(schema: pa.Schema) -> pa.Schema:
-    """The same columns with lists of the size that Spark reads."""
+    """Return the schema with Arrow's small lists, which Spark requires."""
     import pyarrow as pa
 
     return pa.schema([pa.field(field.name, _small(field.type)) for field in schema])

@@ -1,8 +1,8 @@
-"""The end of a batch before its end, because somebody asked for it.
+"""Cancellation of a batch on request.
 
-Spark cancels the jobs that run, and knows nothing of those that come. So they are cancelled again
-and again, until whoever began them has given up. What has no job any more, the commit of what was
-written, is let finish.
+Spark cancels only the jobs that run at that time, not later ones. So jobs are cancelled repeatedly
+until the batch has given up. The commit of written output has no Spark job, and is allowed to
+finish.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOKS_EVERY_S = 0.2
 
 
 class Stopping:
-    """Whether somebody has asked; from any thread."""
+    """A request to stop, from any thread."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -27,16 +27,16 @@ class Stopping:
 
     @property
     def asked(self) -> bool:
-        """Whether the batch is to end."""
+        """Whether the batch must stop."""
         return self._asked.is_set()
 
     def ask(self) -> None:
-        """Have it end."""
+        """Request the batch to stop."""
         self._asked.set()
 
     @contextmanager
     def heard(self, context: SparkContext) -> Iterator[None]:
-        """Within this, jobs are cancelled once somebody has asked."""
+        """Cancel Spark's jobs within the `with`, once a stop is requested."""
         thread = threading.Thread(target=self._cancel, args=(context,), daemon=True)
         thread.start()
         try:

@@ -1,4 +1,4 @@
-"""How many tasks write at once, how often Spark tries each, and when none of them is left."""
+"""Limits of concurrent writers and task attempts, and waiting for the last tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 A_CORE = 2
-"""So many writers there are for each core, where they are counted."""
+"""Writers per core, for sinks that count writers."""
 LONGEST_S = 10.0
 LOOK_S = 0.05
 
@@ -21,13 +21,13 @@ _LOCAL = re.compile(r"local(?:\[[^,\]]*(?:, *(\d+))?\])?")
 
 
 def writers(context: SparkContext) -> Writers:
-    """Of a sink that has to know them."""
+    """Return the writer limits of a sink that counts writers."""
     failures = int(context.getConf().get("spark.task.maxFailures") or 4)
     return Writers(A_CORE * context.defaultParallelism, tries(str(context.master), failures))
 
 
 def tries(master: str, failures: int) -> int:
-    """How often a task may be begun: on a cluster, each of those that fail may have a double.
+    """Return the most attempts of a task: on a cluster, each may also have a speculative copy.
 
     >>> tries("local[2]", 4), tries("local[2,3]", 4), tries("spark://here:7077", 4)
     (1, 3, 8)
@@ -37,7 +37,7 @@ def tries(master: str, failures: int) -> int:
 
 
 def quiet(context: SparkContext) -> None:
-    """Wait until no task is left of jobs that have ended: one that was cancelled still writes."""
+    """Wait until no task of an ended job is running: a cancelled task may still write."""
     until_s = time.monotonic() + LONGEST_S
     with suppress(Exception):  # Spark itself may have ended
         tracker = context._jsc.sc().statusTracker()

@@ -1,4 +1,4 @@
-"""What a user is told of a batch that could not go on."""
+"""Conversion of exceptions of a running batch into failures for the user."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _OTHER_PYTHON = re.compile(
     r" than that in driver: (?P<here>[\d.]+)"
 )
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
-_ON_WORKERS = "or name another one there with --conf spark.pyspark.python=PATH"
+_ON_WORKERS = "or name another Python there with --conf spark.pyspark.python=PATH"
 _HINTS = {
     "OutOfMemoryError": "--conf spark.driver.memory=8g gives more to Spark here, "
     "spark.executor.memory on a cluster",
-    "No space left on device": "--conf spark.local.dir=DIR names another place for what Spark "
-    "keeps meanwhile",
+    "No space left on device": "--conf spark.local.dir=DIR names another place for Spark's "
+    "temporary files",
 }
 _UNREAD = re.compile(r"\[FAILED_READ_FILE\S*\] .*?reading file (?:file:/*(?=/))?(\S+)\.\s")
-DAMAGED = "it may be damaged, still being written, or have been removed meanwhile"
+DAMAGED = "it may be damaged, still being written, or removed since"
 _CAUSE = re.compile(r"^Caused by: [\w.$]+: (?!Traceback)(.+)", re.MULTILINE)
-"""What Java says of an exception within another: the last is where it began."""
+"""Java's lines for nested exceptions; the last one is the root cause."""
 _TAIL = re.compile(r"most recent failure: (?:Lost task \S+ in stage \S+ \([^)]*\)[^:]*: )?(.+)")
 
 
 def trouble(error: BaseException) -> Failure:
-    """The failure that an exception of a running batch is."""
-    if (told := failure_in(error)) is not None:
-        # Our own code lacks nothing here: what it has not found is missing over there.
-        return (_of_worker(told.message) if told.defect else None) or told
+    """Convert an exception of a running batch into a failure."""
+    if (failed := failure_in(error)) is not None:
+        # headrace's code is complete here: a missing module is missing on the worker.
+        return (_of_worker(failed.message) if failed.defect else None) or failed
     if not _is_of_spark(error):
         return failure(error, SPARK)
     return _of_worker(str(error)) or _of_spark(error)
@@ -46,13 +46,13 @@ def _is_of_spark(error: BaseException) -> bool:
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, ParseException, PySparkException
 
-    # What cannot be analysed is of our making.
+    # Spark's SQL comes from headrace: an analysis error is a bug in headrace.
     ours = isinstance(error, AnalysisException | ParseException)
     return isinstance(error, PySparkException | Py4JError | OSError) and not ours
 
 
 def _of_worker(said: str) -> Failure | None:
-    """What is missing on a worker's machine."""
+    """Return the failure for missing software on a worker's machine, if that is the cause."""
     if found := _MISSING.search(said):
         name = found[1].partition(".")[0]
         hint = f"{INSTALL}, on each machine of the cluster; {_ON_WORKERS}"
@@ -67,11 +67,11 @@ def _of_worker(said: str) -> Failure | None:
 
 
 def _of_spark(error: BaseException) -> Failure:
-    """Anything else: what Spark says of it in a line."""
+    """Return the failure for any other error of Spark, in one line."""
     said = str(error)
     causes = _CAUSE.findall(said)
     if file := _UNREAD.search(said):
-        path, why = unquote(file[1]), causes[-1].strip() if causes else "Spark does not say why"
+        path, why = unquote(file[1]), causes[-1].strip() if causes else "Spark gives no reason"
         return Failure(f"the file cannot be read: {why}", SPARK, path, hint=DAMAGED)
     hint = next((hint for sign, hint in _HINTS.items() if sign in said), SHOW_LOG)
     tail = _TAIL.search(said)

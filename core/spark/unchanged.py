@@ -1,6 +1,6 @@
-"""Files that Spark has read by itself are still what was looked at when the batch began.
+"""Check that files read by Spark itself did not change since the batch started.
 
-Our own readers notice while they read that a file is changed; Spark does not look.
+headrace's own readers notice a change while they read; Spark does not check.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from headrace.core.blame import blamed
 from headrace.core.contracts import ConnectorError, Piece
 from headrace.core.spark.reading import Found, is_scanned
 
-STAYS = "files stay as they are while they are read: write new ones beside them"
+STAYS = "files must not change while they are read: add new files instead"
 
 
 def check_unchanged(read: Mapping[str, Found]) -> None:
-    """What was read of these sources is what there was to read. Raises ConnectorError."""
+    """Check that the files of these sources are unchanged. Raises ConnectorError."""
     for source, found in read.items():
         with blamed(source):
             for piece in filter(is_scanned, found.pieces):

@@ -1,8 +1,8 @@
-"""Windows of time as columns: arithmetic on microseconds, on the grid that streams have.
+"""Time windows as columns: arithmetic on microseconds, on the same grid as in streams.
 
-Each row gets the number of each window that it is in, a row for each; rows of one key and number
-are the rows of a window. Spark's own `window` and `session_window` would do for some: they know no
-windows with gaps between them and none that cumulate, and are no faster.
+A row is copied for each of its windows, with the window's number; rows of one key and number are
+the rows of a window. Spark's own `window` and `session_window` support neither windows with gaps
+between them nor cumulating windows, and are no faster.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SLOT = "__slot"
-"""The number of a window: when it starts (microseconds), or when it ends if it cumulates."""
+"""The number of a window: its start (microseconds), or its end if it cumulates."""
 LAST = "__last"
-"""The greatest time in a window."""
+"""The greatest event time in a window."""
 AT = f"unix_micros({EVENT_TIME})"
 
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """Rows with the number of their window, and what is known of it as SQL over SLOT and LAST."""
+    """Rows with their window's number, and its bounds as SQL over WINDOW_NUMBER and LAST_TIME."""
 
     rows: DataFrame
     start: str
     end: str
     last: str | None = None
-    """The aggregate that LAST is, where the end is told by the rows of a window."""
+    """The aggregate for LAST_TIME, if a window's end depends on its rows."""
 
     @property
     def bounds(self) -> dict[str, str]:
-        """The columns of its bounds."""
+        """The SQL of the window's bounds, by column name."""
         times = (f"timestamp_micros({us})" for us in (self.start, self.end))
         return dict(zip(BOUNDS, times, strict=True))
 
     @property
     def time(self) -> str:
-        """The event time of its rows: the last instant in it."""
+        """The SQL of the event time of its results: the last instant in the window."""
         return f"timestamp_micros({self.end} - 1L)"
 
 
 def windowed(rows: DataFrame, shape: Shape, keys: Sequence[str]) -> Windowed | None:
-    """The rows in the windows of their key; None for windows that have no bounds."""
+    """Assign rows to windows; None for windows that have no bounds."""
     match shape:
         case Tumble(size, offset):
             slotted = _with_slot(rows, _start(AT, size, offset))
@@ -66,7 +66,7 @@ def windowed(rows: DataFrame, shape: Shape, keys: Sequence[str]) -> Windowed | N
 
 
 def _slid(rows: DataFrame, shape: Slide) -> DataFrame:
-    """The last window that begins before a row, and those before it that still hold it."""
+    """Assign a row to the last window that starts before it, and to earlier ones containing it."""
     size, every = shape.size_us, shape.every_us
     last = _start(AT, every, shape.offset_us)
     if every >= size:
@@ -75,7 +75,7 @@ def _slid(rows: DataFrame, shape: Slide) -> DataFrame:
 
 
 def _sessions(rows: DataFrame, gap_us: int, keys: Sequence[str]) -> DataFrame:
-    """A session is named by the last row that came more than the gap behind the one before it."""
+    """Number sessions by the time of their first row, which follows a gap."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -90,7 +90,7 @@ def _sessions(rows: DataFrame, gap_us: int, keys: Sequence[str]) -> DataFrame:
 
 
 def _start(time: str, length_us: int, offset_us: int) -> str:
-    """The start of the stretch of that length that a time is in."""
+    """Return the SQL for the start of the interval of that length that contains a time."""
     return f"({time} - pmod({time} - {offset_us % length_us}L, {length_us}L))"
 
 

@@ -1,8 +1,8 @@
-"""Sinks inside of executors: each partition is written by a writer of the connector's own.
+"""Sinks inside executors: one writer of the connector writes each partition.
 
-What writers prepared is not seen before the driver commits it, when all sinks are written. A task
-may be tried again, while the one before it still lives: so each try is another writer, and only
-what comes of the try that Spark takes is committed.
+Prepared output is not visible before the driver commits it, after all sinks are written. Spark may
+retry a task while an earlier attempt still runs: so each attempt has its own writer, and only the
+output of the attempt that Spark accepts is committed.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ HANDLES: Columns = {"handle": STRING, "rows": BIGINT}
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """How many there may be of a sink whose writers are counted."""
+    """The possible writers of a sink that counts writers."""
 
     beside: int
-    """So many at most write beside each other."""
+    """The most writers at a time."""
     tries: int
-    """So often may each be tried."""
+    """The most attempts of each."""
 
     @property
     def all(self) -> int:
-        """Of all tries."""
+        """The number of writers over all attempts."""
         return self.beside * self.tries
 
 
 def write(
-    rows: DataFrame, sink: nodes.Sink, schema: Schema, inside: Inside, writers: Writers | None
+    rows: DataFrame, sink: nodes.Sink, schema: Schema, context: Inside, writers: Writers | None
 ) -> Written:
-    """Have the rows written; it returns when all of them are prepared."""
+    """Write the rows in the executors; return when all output is prepared."""
     if writers is not None:
         rows = rows.coalesce(writers.beside)
-    (done,) = staged(rows, sink.name, _Writing(sink, schema, inside, writers), [HANDLES])
+    (done,) = staged(rows, sink.name, _Writing(sink, schema, context, writers), [HANDLES])
     said = done.collect()
     handles = tuple(orjson.loads(row.handle) for row in said if row.handle is not None)
     return Written(handles, sum(row.rows for row in said))
 
 
 def complete(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """What is written of changes says that nothing is deleted: only last rows are here."""
+    """Add the delete flag of a changelog, always false: a batch has only final rows."""
     import polars as pl
 
     if DELETE in schema and DELETE not in frame.columns:
@@ -69,11 +69,11 @@ def complete(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """What an executor is sent: `Work` that ends in what is to be committed."""
+    """A `PartitionFunction` that writes rows and returns a handle to commit."""
 
     sink: nodes.Sink
     schema: Schema
-    inside: Inside
+    context: Inside
     writers: Writers | None
 
     def __call__(
@@ -95,9 +95,9 @@ class _Writing:
 
     @contextmanager
     def _writer(self, loop: Beside, number: int) -> Iterator[Writer]:
-        """What it has not prepared is dropped."""
-        with self.inside.surroundings() as surroundings:
-            opened = self.inside.sink(self.sink, self.schema, surroundings)
+        """Open a writer; unprepared output is dropped at the end."""
+        with self.context.surroundings() as surroundings:
+            opened = self.context.sink(self.sink, self.schema, surroundings)
             try:
                 writer = opened.writer(number)
                 try:
@@ -108,7 +108,7 @@ class _Writing:
                 loop.run(opened.close())
 
     def _number(self, partition: int) -> int:
-        """Of the writer: no two tries have the same one."""
+        """Return the writer's number, unique for each attempt."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -117,5 +117,5 @@ class _Writing:
             return context.taskAttemptId()
         tried = context.attemptNumber()
         if tried >= self.writers.tries:
-            raise ConnectorError(f"a task was tried {tried} times", "run it again")
+            raise ConnectorError(f"a task was already tried {tried} times", "run it again")
         return partition + self.writers.beside * tried

@@ -47,7 +47,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """What it still prints, both streams, when it has ended."""
+    """Return the remaining output of both streams, after the process has ended."""
     assert process.stdout is not None and process.stderr is not None
     with process:
         printed = process.stdout.read(), process.stderr.read()

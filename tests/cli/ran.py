@@ -1,4 +1,4 @@
-"""What a command line did."""
+"""The result of a command line."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

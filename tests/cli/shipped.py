@@ -1,4 +1,4 @@
-"""The pipelines that ship: what is set for a test, and the rows that one has put out."""
+"""The shipped pipelines: their settings in tests, and the rows that one has emitted."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ EVENTS = dict.fromkeys((*OF_BIDS, "broadcast.yaml"), BIDS) | {
         f"sources.{stream}.nexmark.events={{}}" for stream in ("bids", "auctions", "persons")
     )
 }
-"""How many rows a pipeline reads, where that is more than a test needs."""
+"""The number of rows to read, for pipelines that read more than a test needs."""
 CHANGES = {
     "changes/totals": ("channel",),
     "changes/busiest": ("rank",),
@@ -28,10 +28,10 @@ CHANGES = {
     "demo/totals": ("channel",),
     "user_windows/highest": ("auction", "window_start"),
 }
-"""Folders of changes, with the key that tells them apart: the last row of a key counts."""
+"""Folders of changelogs, with their key: the last row of a key counts."""
 NOT_STEADY = {"late.yaml": "which rows are late depends on how watermarks and rows interleave"}
 ORDERS = 5000
-"""So many rows late.yaml reads."""
+"""The number of rows that late.yaml reads."""
 STEADY = [name for name in CONFIGS if name not in NOT_STEADY]
 
 Row = tuple[object, ...]
@@ -39,7 +39,7 @@ Rows = Counter[Row]
 
 
 def overrides(name: str, events: str, parallelism: int) -> tuple[str, ...]:
-    """What is set otherwise than the file says."""
+    """Return the settings that override the file's."""
     fewer = (value.format(events) for value in EVENTS.get(name, ()))
     return (*fewer, f"settings.parallelism={parallelism}")
 
@@ -65,7 +65,7 @@ def files(config: Path) -> Rows:
 
 
 def in_order(part: Path) -> tuple[int, str]:
-    """The parts in the order in which the changes of a key were written, whoever wrote them."""
+    """Sort the parts so that the changes of a key are in the order of writing, by any writer."""
     _, _, subtask, sequence = part.name.partition(".")[0].split("-")
     return int(sequence), subtask
 
@@ -104,7 +104,7 @@ def written(path: Path) -> Iterator[tuple[object, ...]]:
 
 
 def accounted(config: Path) -> int:
-    """How many orders are in a window of late.yaml, or came too late for theirs."""
+    """Count the orders in windows of late.yaml, including those too late for theirs."""
     build = config.parent.parent / "build" / "late"
     days = ended(
         (row for path in sorted(build.glob("days/part-*"), key=in_order) for row in written(path)),

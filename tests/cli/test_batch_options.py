@@ -1,4 +1,4 @@
-"""`headrace run --batch`: what is refused before Spark is started, and how a batch is told."""
+"""`headrace run --batch`: rejections before Spark is started, and the reports of a batch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_says_nothing_to_a_batch_is_refused_with_the_reason(
     value = [] if name in FLAGS else ["1"]
     ran = headrace("run", pipeline, "--batch", option, *value)
     assert ran.status == 2
-    assert f"{option} does not go with --batch: {NOT_OF_A_BATCH[name]}" in ran.err
+    assert f"{option} cannot be combined with --batch: {NOT_OF_A_BATCH[name]}" in ran.err
 
 
 FLAGS = {"allow_lost_state", "resume_drained", "take_over"}
@@ -54,7 +54,7 @@ def test_what_is_for_spark_wants_batch(
 ) -> None:
     ran = headrace("run", pipeline, *arguments)
     assert ran.status == 2
-    assert f"{arguments[0]} is for Spark: it wants --batch" in ran.err
+    assert f"{arguments[0]} is for Spark: it needs --batch" in ran.err
 
 
 def test_what_is_missing_is_named_with_the_way_to_install_it(
@@ -70,7 +70,7 @@ def test_what_is_missing_is_named_with_the_way_to_install_it(
 def test_a_master_that_does_not_answer_is_a_failure(
     headrace: Headrace, pipeline: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Beside a session of this process, which tests may have left, no master is asked.
+    # With a session in this process, which tests may have left, no master is contacted.
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     ran = headrace("run", pipeline, "--batch", "--master", "spark://127.0.0.1:1", "--log", "json")
     assert ran.status == 1
@@ -87,7 +87,7 @@ def test_a_line_tells_of_the_stages_at_work() -> None:
 def test_a_cluster_that_takes_no_task_is_told_of_after_a_while() -> None:
     stage = Stage(0, "sink out", 4, 0, 0, 0, 0, 0)
     assert batch_line(BatchLook(10, (stage,))) == "10 s  sink out, stage 0: 0 of 4 tasks"
-    assert "has the cluster cores and memory free?" in batch_line(BatchLook(40, (stage,)))
+    assert "does the cluster have free cores and memory?" in batch_line(BatchLook(40, (stage,)))
 
 
 def test_a_table_tells_of_all_stages() -> None:

@@ -1,4 +1,4 @@
-"""`headrace run --batch` as a process: with no Java to be found, and when somebody ends it."""
+"""`headrace run --batch` as a process: without Java, and stopped by a signal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def mapped(row):
         open("never", "r")
     return row
 """
-# So many of a machine's programs Spark is started with.
+# The programs of a machine that Spark is started with.
 NEEDED = ("bash", "dirname", "env", "sh", "cat", "ps", "uname", "hostname")
 LONGEST_S = 600.0
 

@@ -1,4 +1,4 @@
-"""What a batch cannot do is refused with its place and the line to add, before Spark is started."""
+"""Batches reject what they cannot do, with its position and a hint, before Spark is started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ sinks:
 WATCHED = f"files: {{path: in/*, watch: 10s}}, {LINES}"
 TOPIC = f"kafka: {{brokers: 'localhost:9092', topic: bids}}, {LINES}"
 BOUNDED = f"files: {{path: in/*}}, {LINES}"
-NO_END = 'source "s": it has no end, and --batch reads all there is'
+NO_END = 'source "s": it has no end, but --batch reads to the end'
 TWICE = 'source "s": --batch cannot read stdin: it cannot be read twice'
 COUNT = "key: id, aggregate: {n: count(*)}"
 
@@ -34,7 +34,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(headrace: Headrace, folder: Path, source: str, step: str) -> str:
-    """What is said of a pipeline that is refused."""
+    """Return the message for a rejected pipeline."""
     text = TEXT.replace("SOURCE", source).replace("STEP", step)
     (folder / "p.yaml").write_text(text, "utf-8")
     ran = headrace("run", "p.yaml", "--batch", "--quiet")
@@ -58,7 +58,7 @@ def test_a_source_that_cannot_be_read_whole_is_refused_at_its_connector(
 ) -> None:
     err = refused(headrace, tmp_path, source, "where: id > 1")
     assert f"p.yaml:3:7: {said}" in err
-    assert f"^ {add}" in err or f"^ put it into a file, and {add}" in err
+    assert f"^ {add}" in err or f"^ save it as a file, and {add}" in err
 
 
 @pytest.mark.parametrize(
@@ -67,25 +67,25 @@ def test_a_source_that_cannot_be_read_whole_is_refused_at_its_connector(
         (
             f"{COUNT}, window: {{tumble: 1m, time: processing}}",
             "window:",
-            "a window of processing time",
+            "--batch has no windows of processing time",
             "leave out time: processing",
         ),
         (
             f"{COUNT}, window: {{tumble: 1m, trigger: {{count: 2}}, accumulate: false}}",
             "window:",
-            "windows that fire early without their earlier rows",
+            "--batch has no early firings without accumulated rows",
             "leave out accumulate: false",
         ),
         (
             f"{COUNT}, ttl: {{after: 1h, time: processing}}",
             "ttl:",
-            "a ttl of processing time",
+            "--batch has no ttl by processing time",
             "leave out time: processing",
         ),
         (
             "dedup: {key: id, ttl: 1h, time: processing}",
             "dedup:",
-            "a ttl of processing time",
+            "--batch has no ttl by processing time",
             "leave out time: processing",
         ),
     ],

@@ -112,7 +112,7 @@ def test_a_command_without_standard_output_is_no_defect(closed: str) -> None:
 
 
 def on_a_terminal(*arguments: str, **environment: str) -> str:
-    """What headrace writes to a terminal."""
+    """Return headrace's output on a terminal."""
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     subprocess.run([*HEADRACE, *arguments], stdout=theirs, stderr=theirs, env=kept | environment)
@@ -142,7 +142,7 @@ def test_a_defect_is_one_line_that_names_the_file_with_the_traceback(
     said = capsys.readouterr().err
     (kept,) = tmp_path.iterdir()
     assert said.count("\n") == 1
-    assert said.startswith("headrace: a defect of ours, not of your files")
+    assert said.startswith("headrace: a bug in headrace, not in your files")
     assert said.endswith(f"please report it with {kept}\n")
     assert "ZeroDivisionError: division by zero" in kept.read_text("utf-8")
     assert exit_status(error) == 1

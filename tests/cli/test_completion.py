@@ -1,4 +1,4 @@
-"""What a shell is told when someone presses tab."""
+"""Completions that a shell gets for the tab key."""
 
 import shutil
 import subprocess

@@ -1,7 +1,7 @@
 """Every pipeline that ships runs, and gives the same rows at any parallelism.
 
 Each runs as users run it, and again on the simulated loop: the same connectors, in an order of
-tasks drawn from a seed, with what is read cut anew.
+tasks drawn from a seed, and input cut into other chunks.
 """
 
 import shutil
@@ -27,14 +27,14 @@ from tests.runtime.running import run_simulated
 
 @pytest.fixture
 def configs(tmp_path: Path) -> Path:
-    """A copy of the folder, because pipelines write beside it."""
+    """A copy of the folder, because pipelines write next to it."""
     copied = tmp_path / "site" / "configs"
     shutil.copytree(ROOT / "configs", copied)
     return copied
 
 
 def run(headrace: Headrace, config: Path, *values: str) -> Rows:
-    """What a pipeline prints and writes when it is run as users run it."""
+    """The printed and written output of a pipeline run by its command."""
     ran = headrace("run", str(config), *(word for value in values for word in ("--set", value)))
     assert ran.status == 0, ran.err
     return output(config, ran.out)

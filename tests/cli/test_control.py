@@ -61,7 +61,7 @@ def test_a_rescale_says_how_long_the_job_stood_still(headrace: Headrace, tmp_pat
     with running(tmp_path) as job:
         ran = headrace("rescale", "test", "--parallelism", "3", "--step", "out=1", "--home", "home")
         assert (ran.status, ran.err) == (0, "")
-        assert re.fullmatch(r"test stood still for \d+\.\d\d s\n", ran.out)
+        assert re.fullmatch(r"test paused for \d+\.\d\d s\n", ran.out)
         assert job.client.job()["parallelism"] == {"rows": 3, "totals": 3, "out": 1}
         again = headrace("rescale", "test", "--step", "out=1", "--home", "home")
         assert (again.status, again.out) == (0, "test has that parallelism already\n")
@@ -92,7 +92,10 @@ def test_a_stop_waits_for_the_end(headrace: Headrace, tmp_path: Path) -> None:
         ran = headrace("stop", "test", "--home", "home")
         assert (ran.status, ran.out) == (0, "")
         checkpoint = job.over().checkpoint
-        assert ran.err == f"test has stopped; it goes on from checkpoint {checkpoint}\n"
+        assert (
+            ran.err
+            == f"test has stopped at checkpoint {checkpoint}; the next run resumes from it\n"
+        )
         again = headrace("stop", "test", "--home", "home")
         assert (again.status, again.out) == (3, "")
         assert again.err.startswith("headrace: test is not running\n")
@@ -118,8 +121,8 @@ def test_a_stop_whose_savepoint_fails_says_what_there_is(
         checkpoint = job.over().checkpoint
     assert (ran.status, ran.out) == (3, "")
     assert ran.err.startswith("headrace: test: ")
-    left = f"test has stopped with checkpoint {checkpoint}; "
-    assert ran.err.endswith(f"\n      {left}headrace state export test makes the savepoint\n")
+    left = f"test has stopped at checkpoint {checkpoint}; "
+    assert ran.err.endswith(f"\n      {left}make the savepoint with: headrace state export test\n")
     export = headrace("state", "export", "test", "--home", "home")
     assert open_savepoint(export.out.strip()).number == checkpoint
 
@@ -177,7 +180,7 @@ def test_who_interrupts_before_anything_was_asked_is_told_so(
         ran = headrace(*command, "test", "--home", "home")
         answered.set()
         thread.join(LONGEST_S)
-    assert (ran.status, ran.out, ran.err) == (130, "", "headrace: nothing was asked of test\n")
+    assert (ran.status, ran.out, ran.err) == (130, "", "headrace: no request was sent to test\n")
 
 
 @pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["rescale", "--parallelism", "2"]])
@@ -193,9 +196,7 @@ def test_what_does_not_run_cannot_be_asked(
     with home.held(NOW):
         starting = headrace(*command, "test", "--home", "home")
     assert starting.status == 3
-    assert starting.err.startswith(
-        "headrace: test is starting, or about to end: it cannot be asked"
-    )
+    assert starting.err.startswith("headrace: test is starting or ending, and takes no requests")
     assert 'did you mean "test"?' in headrace(*command, "tset", "--home", "home").err
     stopped = headrace(*command, "test", "--home", "home")
     assert stopped.status == 3

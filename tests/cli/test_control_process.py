@@ -1,4 +1,4 @@
-"""Jobs and those who control them as processes of their own."""
+"""Jobs and the commands that control them, each in its own process."""
 
 import json
 import os
@@ -69,14 +69,14 @@ def asking(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def answered(process: subprocess.Popen[str]) -> str:
-    """What it printed; it has ended well, and said nothing else."""
+    """Return the output of a process that ended without errors or other output."""
     out, err = ended(process)
     assert (process.returncode, err) == (0, "")
     return out.removesuffix("\n")
 
 
 def until_events(process: subprocess.Popen[str], event: str, count: int = 1) -> None:
-    """Read standard error up to so many of these."""
+    """Read standard error until this number of events."""
     assert process.stderr is not None
     while count:
         line = process.stderr.readline()
@@ -112,7 +112,7 @@ def test_a_job_is_saved_rescaled_and_stopped_by_others_and_no_row_is_lost(tmp_pa
     both = [asking(tmp_path, "savepoint", "counted", "--to", name) for name in ("a", "b")]
     assert [answered(each) for each in both] == [str(tmp_path / "a"), str(tmp_path / "b")]
     stood = answered(asking(tmp_path, "rescale", "p.yaml", "--parallelism", "3"))
-    assert stood.startswith("counted stood still for ")
+    assert stood.startswith("counted paused for ")
     assert client(tmp_path, "counted").job()["parallelism"]["totals"] == 3
     stops = [asking(tmp_path, "stop", "counted", "--savepoint") for _ in range(2)]
     paths = {answered(each) for each in stops}
@@ -125,7 +125,7 @@ def test_a_job_is_saved_rescaled_and_stopped_by_others_and_no_row_is_lost(tmp_pa
     assert not list((tmp_path / ".headrace" / "counted").glob("control*"))
 
 
-def test_whoever_goes_away_ends_nothing_but_the_waiting(tmp_path: Path) -> None:
+def test_a_client_that_disconnects_ends_only_the_waiting(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(STUCK)
     (tmp_path / "stuck.py").write_text(FUNCTION)
     for name in ("begun", "release"):
@@ -142,7 +142,7 @@ def test_whoever_goes_away_ends_nothing_but_the_waiting(tmp_path: Path) -> None:
     out, err = ended(first)
     assert (first.returncode, out) == (130, "")
     # On a busy machine it is asked to go before it has heard which operation that is.
-    assert "the savepoint goes on, as operation " in err or "nobody knows whether stuck" in err
+    assert "the savepoint continues as operation " in err or "it is unknown whether stuck" in err
     second.kill()
     ended(second)
     met(tmp_path / "release", "w").close()
@@ -151,7 +151,7 @@ def test_whoever_goes_away_ends_nothing_but_the_waiting(tmp_path: Path) -> None:
         open_savepoint(str(tmp_path / name))
     stop = asking(tmp_path, "stop", "stuck", "--drain")
     _, err = ended(stop)
-    assert (stop.returncode, "has stopped, drained; " in err) == (0, True)
+    assert (stop.returncode, ", drained; run --resume-drained" in err) == (0, True)
     ended(job)
     assert job.returncode == 0
 

@@ -1,4 +1,4 @@
-"""What expressions can call, as the command line tells it."""
+"""The functions of expressions, as the command line lists them."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_a_misspelt_function_is_answered_with_the_near_one(headrace: Headrace) -
 
 def test_a_function_of_spark_s_that_is_to_come_says_so(headrace: Headrace) -> None:
     ran = headrace("functions", "XPATH")
-    assert (ran.status, ran.err) == (2, "xpath is a function of Spark's that is not built yet\n")
+    assert (ran.status, ran.err) == (2, "xpath is a function of Spark that is not built yet\n")
 
 
 def test_json_has_all_of_it(headrace: Headrace) -> None:

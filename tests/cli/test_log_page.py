@@ -42,7 +42,7 @@ def fields(value: object) -> Iterator[str]:
 
 
 def known() -> set[str]:
-    """What the page says between backquotes."""
+    """Return the words of the page between backquotes."""
     section = page("cli.md").partition("### For programs")[2].partition("##")[0]
     return set(re.findall(r"`(\w+)`", section))
 

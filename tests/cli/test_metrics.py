@@ -1,4 +1,4 @@
-"""What a scrape says of a job, read by prometheus_client's own parser. On virtual time."""
+"""Scrapes of a job, read by prometheus_client's own parser. On virtual time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read(text: bytes) -> Samples:
 
 
 def scraped(job: Job, *at_s: float) -> list[Samples]:
-    """What is scraped at these times."""
+    """Scrape at these times."""
 
     async def main() -> list[Samples]:
         scrapes, found = Scrapes(lambda: Figures.of(job, "1.0")), []
@@ -122,7 +122,7 @@ def samples_of(figures: Figures) -> Samples:
 
 @pytest.fixture
 def figures(tmp_path: Path) -> Figures:
-    """Those of a job that has not begun."""
+    """The metrics of a job that has not started."""
     return Figures.of(job_of(tmp_path, PAUSING, Memory({"in": {}}), Bench(), Bounds()), "1.0")
 
 
@@ -174,7 +174,7 @@ def failing(tmp_path: Path) -> Job:
 
 
 def health(job: Job, at_s: float) -> dict[str, tuple[int, bytes]]:
-    """What a job's health is at a time."""
+    """Return a job's health at a time."""
 
     async def main() -> dict[str, tuple[int, bytes]]:
         answers = {route.path: route.handler for route in routes(job, "1.0")}

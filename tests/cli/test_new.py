@@ -43,7 +43,7 @@ def test_the_function_comes_along_beside_the_pipeline(headrace: Headrace) -> Non
 def test_nothing_is_overwritten(headrace: Headrace, there: str) -> None:
     Path(there).write_text("mine")
     ran = headrace("new", "python")
-    assert (ran.status, ran.err) == (2, f"{there} exists already, and is left as it is\n")
+    assert (ran.status, ran.err) == (2, f"{there} already exists, and is left unchanged\n")
     assert [path.name for path in Path().iterdir()] == [there]
     assert Path(there).read_text() == "mine"
 

@@ -20,7 +20,7 @@ sinks:
 """
 
 ROUTED = TEN.replace("where: x > 6", "route: {big: x > 6}").replace("from: some", "from: some.big")
-"""One of its outputs is read by nothing, of which there is a warning."""
+"""One of its outputs has no reader, which gives a warning."""
 
 ORDERS = """\
 name: orders
@@ -122,8 +122,8 @@ def test_an_input_that_matches_nothing_is_refused_with_2(headrace: Headrace) -> 
     assert (ran.status, ran.out) == (2, "")
     assert ran.err.startswith("p.yaml: orders: ")
     assert "in/*.jsonl" in ran.err
-    anew = headrace("run", "p.yaml", "--fresh")  # looks before it forgets anything
-    assert (anew.status, anew.err) == (2, ran.err)
+    fresh = headrace("run", "p.yaml", "--fresh")  # looks before it forgets anything
+    assert (fresh.status, fresh.err) == (2, ran.err)
     assert not Path("out").exists()
 
 
@@ -153,9 +153,9 @@ def test_a_bad_record_is_told_with_its_place_and_when_it_is_no_use_once_more(
     told, hint, again, twice, *last = ran.err.splitlines()
     assert re.match(r"p\.yaml: orders.*: .*in/a\.jsonl at 9: bad record", told)
     assert "on_error: skip" in hint
-    assert again == "it begins again in 0.0 s"
-    assert twice == "the same failure again: it begins again in 0.0 s"
-    assert last == ["the same failure again, and that is final"]
+    assert again == "restarting in 0.0 s"
+    assert twice == "the same failure again: restarting in 0.0 s"
+    assert last == ["the same failure again: giving up"]
     assert not list(Path("out").glob("*"))
 
 
@@ -182,7 +182,7 @@ def test_an_older_checkpoint_is_not_asked_for_and_forgotten_at_once(headrace: He
     assert headrace("run", write("p.yaml", ORDERS + ONCE)).status == 1
     kept = sorted(Path(".headrace").rglob("*"))
     ran = headrace("run", "p.yaml", "--fresh", "--from-checkpoint", "1")
-    assert (ran.status, ran.err.count("--fresh forgets")) == (2, 1)
+    assert (ran.status, ran.err.count("--fresh removes")) == (2, 1)
     assert sorted(Path(".headrace").rglob("*")) == kept
 
 

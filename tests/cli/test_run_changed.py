@@ -26,14 +26,14 @@ sinks:
 
 @pytest.fixture
 def stopped(tmp_path: Path) -> Path:
-    """A folder with a job that was stopped when it had put out a row."""
+    """A folder with a job that was stopped after it had emitted a row."""
     (tmp_path / "p.yaml").write_text(PIPELINE)
     process = start(tmp_path, "p.yaml")
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     _, err = ended(process)
-    assert (process.returncode, "goes on from checkpoint" in err) == (0, True)
+    assert (process.returncode, "resumes from checkpoint" in err) == (0, True)
     return tmp_path
 
 
@@ -94,7 +94,7 @@ def test_what_keeps_nothing_cannot_be_reset(headrace: Headrace) -> None:
     Path("p.yaml").write_text(PIPELINE)
     ran = headrace("run", "p.yaml", "--reset-state", "all")
     assert ran.status == 2
-    wanted = 'wanted a source or a step that keeps state, got "all": there are numbers, counts'
+    wanted = 'wanted a source or a step with state, got "all": there are numbers, counts'
     assert wanted in ran.err
     assert 'did you mean "counts"?' in headrace("run", "p.yaml", "--reset-state", "count").err
 
@@ -104,4 +104,4 @@ def test_where_nothing_is_kept_there_is_nothing_to_reset(headrace: Headrace) -> 
     for option in (["--reset-state", "counts"], ["--allow-lost-state"], ["--take-over"]):
         ran = headrace("run", "p.yaml", "--limit", "1", *option)
         assert ran.status == 2
-        assert "nothing is kept of a run with --limit" in ran.err
+        assert "a run with --limit or of standard input takes no checkpoints" in ran.err

@@ -36,7 +36,7 @@ def opened(rows):
 
 
 def get(url: str, path: str, method: str = "GET") -> tuple[int, str]:
-    """What is answered."""
+    """Return the answer."""
     connection = HTTPConnection(urlsplit(url).netloc, timeout=LONGEST_S)
     connection.request(method, path)
     response = connection.getresponse()
@@ -87,7 +87,7 @@ def test_a_port_that_is_taken_ends_a_run_before_it_begins(
     assert (ran.status, ran.out) == (2, "")
     assert ran.err == (
         f"p.yaml: --http {port}: cannot listen on 127.0.0.1:{port}: address already in use\n"
-        "      another process listens there: name another port, or 0 for any that is free\n"
+        "      another process listens there: choose another port, or 0 for any free port\n"
     )
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / ".headrace").exists()

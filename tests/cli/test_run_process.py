@@ -113,7 +113,7 @@ def starting(folder: Path) -> subprocess.Popen[str]:
 
 
 def numbers(folder: Path) -> list[int]:
-    """What was kept, in the order in which it was written."""
+    """Return the stored rows, in the order of writing."""
     parts = sorted((folder / "kept").glob("part-*"), key=lambda path: int(path.stem.split("-")[3]))
     lines = [line for part in parts for line in part.read_text().splitlines()]
     return [json.loads(line)["x"] for line in lines]
@@ -138,12 +138,12 @@ def test_behind_the_first_signal_the_same_command_goes_on(tmp_path: Path) -> Non
         printed += out
         rows = len(printed.splitlines())
         assert numbers(tmp_path) == list(range(rows))
-        resumed = re.search(r"^goes on from checkpoint (\d+) of ", err, re.MULTILINE)
+        resumed = re.search(r"^resumed from checkpoint (\d+) of ", err, re.MULTILINE)
         assert bool(resumed) == bool(life)
         assert "\nstopping; " in f"\n{err}"
         assert re.search(r"^stopped after [\d.]+ s: ", err, re.MULTILINE)
         assert re.search(
-            r"^the same command goes on from checkpoint \d+, .*--fresh", err, re.MULTILINE
+            r"^the same command resumes from checkpoint \d+; .*--fresh", err, re.MULTILINE
         )
 
 
@@ -213,7 +213,7 @@ def test_the_second_signal_ends_it_at_once_and_leaves_no_output(stuck: Path) -> 
     met(stuck / "release", "w").close()
     _, err = ended(process)
     assert process.returncode == 130
-    assert err == "stopped at once: the same command begins anew\n"
+    assert err == "stopped at once: the same command starts from scratch\n"
     assert not list((stuck / "out").glob("part-*"))
 
 
@@ -328,7 +328,7 @@ def test_on_a_terminal_rows_stand_above_the_table_as_they_are(tmp_path: Path) ->
     assert not any("backpressure" in line for line in lines)
     assert len([line for line in lines if line.startswith("stopping; ")]) == 1
     assert lines[-2].startswith("stopped after ")
-    assert lines[-1].startswith("the same command goes on from checkpoint ")
+    assert lines[-1].startswith("the same command resumes from checkpoint ")
 
 
 def test_nothing_is_drawn_for_a_dumb_terminal(

@@ -1,4 +1,4 @@
-"""What is said of a run: literal counts in, literal words out."""
+"""Reports of a run: literal counts in, literal words out."""
 
 from pathlib import Path
 
@@ -111,7 +111,7 @@ def test_a_defect_is_told_in_a_line_and_its_traceback_kept(
     assert "Traceback: where it was" in kept.read_text()
     said = capsys.readouterr().err
     assert said == (
-        "headrace: a defect of ours, not of your files (KeyError: 'x' in some); "
+        "headrace: a bug in headrace, not in your files (KeyError: 'x' in some); "
         f"please report it with {kept}\n"
     )
 

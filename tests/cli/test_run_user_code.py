@@ -1,4 +1,4 @@
-"""What becomes of a run whose user's code fails, or prints."""
+"""Runs whose user code fails, or prints."""
 
 from __future__ import annotations
 

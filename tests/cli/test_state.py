@@ -46,7 +46,7 @@ def job(headrace: Headrace, shared: Path) -> str:
 
 
 def answer(ran: Ran) -> Any:
-    """What a command says to programs."""
+    """Return a command's output for programs."""
     assert (ran.status, ran.err) == (0, "")
     return json.loads(ran.out)
 
@@ -97,9 +97,8 @@ def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: str)
     store.prepare()
     store.commit(newest + 1, {n: s for n, s in old.items() if n not in ("job", "number", "format")})
     ran = headrace("state", "show", "test", "step")
-    assert ran.err == (
-        "step is shown as it is kept: it was written by a version that did not say how to read it\n"
-    )
+    why = "it was written by a version that did not say how to read it"
+    assert ran.err == f"step is shown as it is stored: {why}\n"
     assert "__k0" in ran.out
 
 
@@ -112,16 +111,16 @@ def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: str)
             ["show", "test", "stpe"],
             ' of test has no state of "stpe"\n      did you mean "step"?',
         ),
-        (["show", "test", "rows"], " of test keeps step"),
+        (["show", "test", "rows"], " of test has the state of step"),
         (["show", "test", "step", "--key", "a"], "step: wanted shop and odd of its key as well"),
         (["show", "test", "step", "--key", "odd=x,shop=a"], 'step: odd: wanted bigint, got "x"'),
         (["show", "test", "step", "--limit", "0"], 'wanted a whole number from 1 on, got "0"'),
         (["query", "test", "select * from setp"], 'there is no table "setp"\n      did you mean'),
         (["query", "test", "select * from nope"], "the tables are step, step_windows, sources,"),
         (["query", "test", "select m from step"], 'there is no column "m"'),
-        (["query", "test", "selec n"], "the query is not understood: expected: an SQL statement"),
+        (["query", "test", "selec n"], "the query is invalid: expected: an SQL statement"),
         (["query", "test", "drop table step"], "wanted a query, got another statement"),
-        (["query", "test", "select n + shop from step"], "the query is not understood: "),
+        (["query", "test", "select n + shop from step"], "the query is invalid: "),
         (["query", "test", "select 1", "--format", "parquet"], "wanted a file for parquet"),
         (["ls", "test@1", "--home", "nowhere"], 'there is no job "test@1" in nowhere'),
         (["list"], 'no such command "list", did you mean "ls"?'),
@@ -147,7 +146,10 @@ def test_ls_of_a_home(headrace: Headrace, job: str) -> None:
     assert [line.split()[1] for line in lines[1:]] == [one["kind"] for one in said]
     Path("empty").mkdir()
     assert answer(headrace("state", "ls", "--json", "--home", "empty")) == []
-    assert headrace("state", "ls", "--home", "empty").err == "no job has kept anything in empty\n"
+    assert (
+        headrace("state", "ls", "--home", "empty").err
+        == "there are no checkpoints or savepoints in empty\n"
+    )
     ran = headrace("state", "ls", "--home", "nowhere")
     assert (ran.status, ran.err.splitlines()[0]) == (2, "headrace: there is no folder nowhere")
 
@@ -165,7 +167,7 @@ def test_what_is_no_job_is_in_no_list(headrace: Headrace, job: str) -> None:
 
 
 def commit_invisible(home: Home) -> int:
-    """A checkpoint behind the newest, whose output may not be visible; its number."""
+    """Add a checkpoint after the newest whose output may not be committed; return its number."""
     store = home.looked_at()
     assert store is not None
     newest = store.manifests()[-1]
@@ -196,7 +198,7 @@ def test_export_of_a_job_that_runs_takes_what_is_visible(headrace: Headrace, job
 def test_export_of_a_job_that_was_killed_takes_the_newest_or_none(
     headrace: Headrace, job: str
 ) -> None:
-    """Of an older one the rows that came behind it may be visible, and would come again."""
+    """The rows after an older checkpoint may be committed, and would be written again."""
     invisible = commit_invisible(Home(LocalDisk(), ".headrace", "test"))
     ran = headrace("state", "export", "test")
     assert (ran.status, ran.out) == (3, "")
@@ -338,7 +340,7 @@ def test_diff_with_a_pipeline_that_fits(files: Headrace) -> None:
     ran = files("state", "diff", "test", "q.yaml")
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == (
-        "q.yaml can go on from checkpoint 1 of test\n  the state of best, sums fits\n"
+        "q.yaml can resume from checkpoint 1 of test\n  the state of best, sums is compatible\n"
     )
 
 
@@ -349,10 +351,10 @@ def test_diff_with_a_pipeline_that_does_not_fit(files: Headrace) -> None:
     ran = files("state", "diff", "test", "q.yaml")
     assert (ran.status, ran.err) == (3, "")
     assert ran.out.startswith(
-        "q.yaml cannot go on from checkpoint 1 of test\n"
-        "  the state of sums fits\n"
+        "q.yaml cannot resume from checkpoint 1 of test\n"
+        "  the state of sums is compatible\n"
         "  sums has max(v) of bigint only for new rows\n"
-        "in the way:\n"
+        "not compatible:\n"
         "  the state of best belongs to another operation\n"
     )
     assert "would be lost:\n  it has count(*) in the state of sums, which it no longer" in ran.out

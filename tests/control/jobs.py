@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from headrace.cli.control.api import routes
 from headrace.cli.control.client import Client, NotThere
 from headrace.cli.control.control import Control
 from headrace.cli.control.figures import About, Figures
@@ -38,7 +39,7 @@ from headrace.state.storage.local_disk import LocalDisk
 NOW = "2026-01-31T08:00:00Z"
 LONGEST_S = 30.0
 FOREVER: tuple[Happening, ...] = (3600.0, pl.DataFrame({"key": [0], "x": [0]}))
-"""What comes next will never come."""
+"""The next element never arrives."""
 
 TOTALS = """
 name: test
@@ -79,7 +80,7 @@ class Pressed(Signals):
 
 @dataclass(slots=True)
 class Running:
-    """A job that runs in a thread, and who may ask it."""
+    """A job that runs in a thread, and its clients."""
 
     home: Home
     memory: Memory
@@ -108,11 +109,11 @@ class Running:
         return status, said["error"]["code"]
 
     def now(self, operation: Mapping[str, Any]) -> dict[str, Any]:
-        """How far it has come."""
+        """Return its progress."""
         return self.client.ask("GET", f"/v1/operations/{operation['id']}")[1]
 
     def ended(self, operation: Mapping[str, Any]) -> dict[str, Any]:
-        """How it has ended."""
+        """Return its end."""
         path = f"/v1/operations/{operation['id']}?wait_s={LONGEST_S}"
         said = self.client.ask("GET", path, timeout_s=2 * LONGEST_S)[1]
         assert said["state"] in ("done", "failed"), said
@@ -129,7 +130,7 @@ class Running:
                 assert self.thread.is_alive(), self.error
 
     def until_read(self, rows: int) -> None:
-        """Wait until so many rows have been counted."""
+        """Wait until this number of rows has been counted."""
         self.until(lambda said: said["parts"]["totals"]["rows_in"] >= rows)
 
     def until(self, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -140,7 +141,7 @@ class Running:
         return said
 
     def over(self) -> Outcome:
-        """How the job has ended; waits for it."""
+        """Wait for the end of the job, and return its outcome."""
         self.thread.join(LONGEST_S)
         assert not self.thread.is_alive()
         assert self.outcome is not None, self.error
@@ -164,7 +165,7 @@ def running(
     text: str = TOTALS,
     restart: Restart | None = None,
 ) -> Iterator[Running]:
-    """Run it; at the end it is stopped, if it still runs. By default it waits behind ten rows."""
+    """Run a job; stop it at the end if it still runs. By default it waits after ten rows."""
     memory = Memory({"rows": {"s": [frame(0, 10), *FOREVER] if rows is None else rows}})
     connectors = {"memory": memory.connector()}
     (folder / "p.yaml").write_text(text)
@@ -181,7 +182,7 @@ def running(
 
     defects: list[BaseException] = []
     control = Control(
-        home.folder, figures, Plans(loaded), Saving(export(home)), tell, defects.append
+        home.folder, figures, Plans(loaded), Saving(export(home)), tell, defects.append, routes
     )
     job = Running(home, memory, control, news=news, defects=defects)
 

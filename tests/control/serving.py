@@ -20,7 +20,7 @@ LONGEST_S = 30.0
 def served(
     folder: Path, routes: Sequence[Route], limits: Limits | None = None
 ) -> Iterator[list[BaseException]]:
-    """Serve in a home until the end; gives the defects that were told."""
+    """Serve in a home until the end; yields the reported bugs."""
     defects: list[BaseException] = []
     ready = threading.Event()
     over: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
@@ -55,7 +55,7 @@ def said(folder: Path, data: bytes, *, close: bool = False) -> bytes:
 
 
 def rest(connection: socket.socket) -> bytes:
-    """What still comes."""
+    """Return the remaining data."""
     pieces = []
     while piece := connection.recv(65536):
         pieces.append(piece)

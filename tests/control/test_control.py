@@ -37,7 +37,7 @@ from tests.runtime.running import job_of
 
 
 class Gate:
-    """Savepoints that are written when somebody lets them."""
+    """Savepoints that are written when a test releases them."""
 
     def __init__(self) -> None:
         self.writing = threading.Semaphore(0)
@@ -183,8 +183,8 @@ def test_many_clients_ask_at_once_and_each_has_an_answer(tmp_path: Path) -> None
 
 
 def test_a_rescale_changes_the_plan_and_loses_nothing(tmp_path: Path) -> None:
-    before, behind = frame(0, 1000), frame(1000, 1300)
-    with running(tmp_path, [before, 0.2, behind, *FOREVER]) as job:
+    before, rest = frame(0, 1000), frame(1000, 1300)
+    with running(tmp_path, [before, 0.2, rest, *FOREVER]) as job:
         job.until_read(1000)
         done = job.ended(job.asked("/v1/rescale", parallelism=3))
         assert done["result"]["parallelism"] == {"rows": 3, "totals": 3, "out": 3}
@@ -201,7 +201,7 @@ def test_a_rescale_changes_the_plan_and_loses_nothing(tmp_path: Path) -> None:
         stopped = job.ended(job.asked("/v1/stop"))
         assert stopped["state"] == "done"
         assert job.over().stopped
-        assert totals(job) == expected(pl.concat([before, behind]))
+        assert totals(job) == expected(pl.concat([before, rest]))
 
 
 def test_a_stop_waits_for_what_is_being_written_and_saves_what_waits(tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ def unused(folder: Path, tell: Callable[[News], None]) -> Control:
 
 
 def ended_so(folder: Path, outcome: Outcome) -> tuple[Operation, Operation]:
-    """What becomes of a savepoint and a stop when the job ends like that."""
+    """Return the ends of a savepoint and a stop when the job ends like that."""
     control = unused(folder, lambda said: None)
     saving = control.operations.savepoint("running", NOW)
     stop = control.operations.stop("running", NOW, saves=False, drain=False)

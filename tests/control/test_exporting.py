@@ -43,7 +43,7 @@ def test_a_refusal_comes_as_that(stopped: tuple[Home, int], tmp_path: Path) -> N
     assert [path.name for path in taken.iterdir()] == ["mine"]
 
 
-def test_whoever_gives_it_up_ends_it_and_nothing_is_left(
+def test_an_abandoned_export_ends_and_nothing_is_left(
     stopped: tuple[Home, int], tmp_path: Path
 ) -> None:
     def tell(done: int, of: int) -> None:

@@ -25,7 +25,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def resolved(schema: Any) -> Any:
-    """What a reference leads to."""
+    """Resolve a reference."""
     if "$ref" not in schema:
         return schema
     found = SAID
@@ -35,7 +35,7 @@ def resolved(schema: Any) -> Any:
 
 
 def wrong(value: Any, schema: Any, where: str = "") -> Iterator[str]:
-    """What of a value is not as the schema says, or not said there."""
+    """Yield the parts of a value that the schema contradicts or does not declare."""
     schema = resolved(schema)
     for one in schema.get("oneOf", ()):
         if value is not None and resolved(one).get("type") != "null":
@@ -65,7 +65,7 @@ def wrong_members(value: dict[str, Any], schema: Any, where: str) -> Iterator[st
 
 
 def kind(value: object) -> str:
-    """How JSON calls it."""
+    """Return JSON's name of the type."""
     kinds = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
     return "null" if value is None else kinds.get(type(value), "object")
 

@@ -1,4 +1,4 @@
-"""What may begin when, without a job."""
+"""Operations that may start or not, without a job."""
 
 import pytest
 from hypothesis import given

@@ -50,7 +50,7 @@ ENDS = {
 }
 """How a process ends that is ended in another way; by the signal itself if it was too early."""
 AWAY = re.compile(r"broker|answer")
-OUGHT_NOT = re.compile(r" lost|Unclosed|never retrieved|a defect of ours")
+OUGHT_NOT = re.compile(r" lost|Unclosed|never retrieved|a bug in headrace")
 
 
 @dataclass(slots=True)

@@ -156,7 +156,7 @@ def kill_often(folder: Path, seed: int, times: int, *, verbose: bool = False) ->
 
 def resumed(said: str) -> int | None:
     """Return the number of the checkpoint that a run reports to resume from."""
-    found = re.search(r"^goes on from checkpoint (\d+) of", said, re.MULTILINE)
+    found = re.search(r"^resumed from checkpoint (\d+) of", said, re.MULTILINE)
     return int(found[1]) if found else None
 
 

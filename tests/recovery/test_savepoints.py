@@ -119,7 +119,7 @@ def test_another_home_goes_on_from_a_moved_savepoint(job: Headrace, parallelism:
         Path(folder).rename(f"before-{folder}")
     ran = job("run", "p.yaml", "--from-savepoint", path, "--parallelism", parallelism, *AT_ONCE)
     assert ran.status == 0, ran.err
-    assert f"goes on from savepoint {path} of 20" in ran.err
+    assert f"resumed from savepoint {path} of 20" in ran.err
     assert "removed" not in ran.err
     assert before + numbers() == Counter(range(ROWS))
     assert last_totals("totals", "before-totals") == FINAL
@@ -154,7 +154,7 @@ def test_a_home_of_another_job_is_taken_over(job: Headrace) -> None:
     count = len(checkpoints())
     ran = job("run", "q.yaml", "--from-savepoint", path, *AT_ONCE)
     assert ran.status == 0, ran.err
-    assert f"it is a new job: the {count} checkpoints of the job that was here are rem" in ran.err
+    assert f"this is a new job: the {count} checkpoints of the previous job are removed" in ran.err
     assert there in document
     assert last_totals("totals") == FINAL
 
@@ -236,7 +236,7 @@ def test_a_damaged_savepoint_leaves_the_home_as_it_is(job: Headrace) -> None:
         (("--from-savepoint", "http://x/y"), "az://container/path, got http://x/y\n"),
         (("--from-savepoint", "moved", "--fresh"), "got --from-savepoint and --fresh"),
         (("--from-savepoint", "moved", "--from-checkpoint", "1"), "and --from-checkpoint"),
-        (("--from-savepoint", "moved", "--limit", "1"), "nothing is kept of a run with --limit"),
+        (("--from-savepoint", "moved", "--limit", "1"), "a run with --limit or of standard input"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_refused(

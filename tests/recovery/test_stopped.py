@@ -52,7 +52,7 @@ def test_a_fresh_run_that_is_refused_forgets_nothing(job: Headrace) -> None:
     ran = job("run", "p.yaml", "--fresh")
     assert (ran.status, "holds output of another run" in ran.err) == (3, True)
     ran = job("run", "p.yaml", *AT_ONCE)
-    assert (ran.status, "goes on from checkpoint" in ran.err) == (0, True)
+    assert (ran.status, "resumed from checkpoint" in ran.err) == (0, True)
     assert Counter(taken_away()) == Counter(range(ROWS))
 
 

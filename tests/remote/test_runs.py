@@ -82,8 +82,8 @@ def test_a_run_that_was_killed_goes_on_in_its_home(
     ended(running)
     ran = job("run", "p.yaml", *AT_ONCE)
     assert ran.status == 0, ran.err
-    assert f"the run before was killed: process {running.pid} " in ran.err
-    assert "goes on from checkpoint " in ran.err
+    assert f"the previous run was killed: process {running.pid} " in ran.err
+    assert "resumed from checkpoint " in ran.err
     assert_all_is_put_out_once()
     assert sorted(there.listed()) == ["job.json", "owner.json"]
     files = [path.name for path in Path(".headrace").rglob("*") if path.is_file()]
@@ -101,7 +101,7 @@ def test_a_run_whose_machine_is_lost_goes_on_elsewhere_when_asked_to(
     assert "if it is gone for certain, --take-over goes on where it was" in ran.err
     ran = job("run", "p.yaml", "--home", "other", "--take-over", *AT_ONCE)
     assert ran.status == 0, ran.err
-    assert "goes on from checkpoint " in ran.err
+    assert "resumed from checkpoint " in ran.err
     assert_all_is_put_out_once()
 
 
@@ -112,7 +112,7 @@ def test_a_run_that_was_stopped_goes_on_anywhere(
     ended(running)
     assert running.returncode == 0
     ran = job("run", "p.yaml", "--home", "other", *AT_ONCE)
-    assert (ran.status, "goes on from checkpoint " in ran.err) == (0, True), ran.err
+    assert (ran.status, "resumed from checkpoint " in ran.err) == (0, True), ran.err
     assert_all_is_put_out_once()
 
 
@@ -144,7 +144,7 @@ def test_a_home_whose_checkpoints_are_elsewhere_is_no_new_job(
         assert f"the checkpoints of this job are in {place}, and settings.checkpoint.dir" in ran.err
         assert "is not set" in ran.err or "is s3://bucket/another" in ran.err
     ran = job("run", "p.yaml", *AT_ONCE)
-    assert (ran.status, "goes on from checkpoint " in ran.err) == (0, True), ran.err
+    assert (ran.status, "resumed from checkpoint " in ran.err) == (0, True), ran.err
 
 
 def test_a_job_goes_on_through_a_network_that_breaks(

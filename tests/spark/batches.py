@@ -54,16 +54,16 @@ def stream(config: Path, *values: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a run has written, by folder."""
+    """The rows that a run has written, by folder."""
 
     rows: dict[str, Counter[Row]]
     """Of changes those that are left."""
     lines: dict[str, list[bytes]]
-    """The very lines of JSON, sorted; not of changes, nor of dead letters, which tell a time."""
+    """The exact lines of JSON, sorted; neither changelogs nor dead letters, which have a time."""
 
     @classmethod
     def taken(cls, site: Path, changes: Mapping[str, tuple[str, ...]]) -> Output:
-        """What is in the folders of a site, which are empty then."""
+        """Take the contents of a site's folders, and empty them."""
         found = cls({}, {})
         for folder, files in _parts(site).items():
             rows = (_plain(row) for file in files for row in written(file))

@@ -60,7 +60,7 @@ def _started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def _seen(process: subprocess.Popen[str], line: re.Pattern[str]) -> re.Match[str]:
-    """The line, when it comes; all that comes behind it is read by nobody who minds."""
+    """Wait for the line; all later output is read and ignored."""
     assert process.stderr is not None
     said = []
     for each in process.stderr:

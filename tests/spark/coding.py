@@ -1,4 +1,4 @@
-"""How values of SQL types are written in the JSON files of cases and answers.
+"""Encoding of SQL values in the JSON files of cases and answers.
 
 NaN and the infinities are words, decimals are strings, timestamps are microseconds and dates days
 since the epoch, binary is base64, structs are objects.

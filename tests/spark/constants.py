@@ -1,4 +1,4 @@
-"""What stands in random expressions for literals, and for arguments that are constant."""
+"""Literals of random expressions, and their constant arguments."""
 
 from __future__ import annotations
 

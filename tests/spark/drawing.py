@@ -1,6 +1,6 @@
 """Random expressions, from the signatures of the function table.
 
-Each is one that somebody could write: the arguments are columns, literals and calls of the types
+Each is one that a user could write: the arguments are columns, literals and calls of the types
 that are wanted, now and then of a narrower one. Not all of them are typed in the end; a constant
 may have no meaning, and such an expression is drawn again.
 """
@@ -160,9 +160,9 @@ class Drawing:
         anything = type or self.random.choice(TYPES)
         said, *parts = form.split("{")
         for part in parts:
-            name, _, behind = part.partition("}")
+            name, _, rest = part.partition("}")
             wanted = _NAMED.get(name) or anything
-            said += self.expression(wanted, depth - 1) + behind
+            said += self.expression(wanted, depth - 1) + rest
         return said
 
     def _written(self, row: Function, arguments: list[str]) -> str:

@@ -53,7 +53,7 @@ YEAR_1, YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 def frame(random: Random, cases: int, most: int) -> pl.DataFrame:
-    """The rows of so many cases, of which each has rows of its own times."""
+    """Draw the rows of this number of cases, each with rows at its own times."""
     sizes = [random.randint(0, most) for _ in range(cases)]
     count = sum(sizes)
     times = [at for size in sizes for at in _times(random, size)]
@@ -73,12 +73,12 @@ def frame(random: Random, cases: int, most: int) -> pl.DataFrame:
 
 
 def _times(random: Random, count: int) -> list[int]:
-    """Times about one; many are at a bound of windows, or beside one, and some are the same."""
+    """Draw times near one; many are at or next to a window's bound, and some are equal."""
     about = random.choice([0, 0, 1_700_000_000_000_000, YEAR_1 + 10**12, YEAR_9999 - 10**12])
     spread = random.choice([1, 40, 40, 400])
-    beside = [0, 0, 0, 1, -1]
+    offsets = [0, 0, 0, 1, -1]
     return [
-        about + random.randint(-spread, spread) * QUARTER + random.choice(beside)
+        about + random.randint(-spread, spread) * QUARTER + random.choice(offsets)
         for _ in range(count)
     ]
 

@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 AT_ONCE = 160
-"""So many expressions are one job: more make Java's compiler slow."""
+"""The number of expressions in a job: more make Java's compiler slow."""
 ROWS = 48
 NUMBER = "__i"
 
 Native: TypeAlias = tuple[str, str, Typed]
-"""What was written, what Spark runs for it, and what it means."""
+"""The user's text, the text that Spark runs, and its typed expression."""
 
 
 @dataclass(slots=True)
 class Found:
-    """How many expressions went which way, and what is wrong."""
+    """The number of expressions by outcome, and the differences."""
 
     native: int = 0
     ours: int = 0
     untaken: list[str] = field(default_factory=list)
-    """What Spark does not take as it stands, or gives another type: left to our operators."""
+    """Expressions that Spark rejects or types differently, which headrace's operators run."""
     wrong: list[str] = field(default_factory=list)
 
 
@@ -98,7 +98,7 @@ class Oracle:
         return self.rows.select(NUMBER, *(f.expr(t).alias(f"c{i}") for i, t in enumerate(texts)))
 
     def _theirs(self, native: Sequence[Native]) -> Iterator[tuple[str, Typed, pl.Series | str]]:
-        """What Spark gives for each, or why it fails, found by halving."""
+        """Return Spark's value for each, or why it fails, found by bisection."""
         if not native:
             return
         try:
@@ -163,7 +163,7 @@ def _physical(type: PolarsDataType) -> PolarsDataType:
 
 
 def hold(spark: SparkSession, seed: int, count: int, depth: int = 3) -> Found:
-    """Draw so many expressions from a seed, and hold them against Spark."""
+    """Draw this number of expressions from a seed, and compare them with Spark."""
     random, found = Random(seed), Found()
     drawing, oracle = Drawing(random), Oracle(spark, random)
     for start in range(0, count, AT_ONCE):
@@ -174,7 +174,7 @@ def hold(spark: SparkSession, seed: int, count: int, depth: int = 3) -> Found:
 
 
 def main(count: int, seed: int) -> None:
-    """Hold so many, and print what was found."""
+    """Compare this number of expressions, and print the result."""
     ways = Counter[str]()
     with started() as spark:
         for turn in range(0, count, 10 * AT_ONCE):

@@ -2,7 +2,7 @@
 
 Some chains of steps read the same sources in one pipeline, for what takes long is a job of Spark,
 not its rows. A chain is rows of one source or two, steps without state, one with state, and perhaps
-one behind that.
+one after that.
 """
 
 from __future__ import annotations
@@ -133,14 +133,14 @@ def _chain(draw: st.DrawFn, chains: Chains, name: str) -> None:
         stream = f"{chains.add(f'{name}_r', stream, [ROUTE])}.{draw(st.sampled_from(ROUTES))}"
     clauses = draw(_keyed())
     stream = chains.add(f"{name}_keyed", stream, clauses)
-    if behind := _behind("\n".join(clauses)):
+    if following := _following("\n".join(clauses)):
         for at in range(draw(st.integers(0, 2))):
-            if at and "from:" in behind[0]:
+            if at and "from:" in following[0]:
                 break
-            clause = draw(st.sampled_from(behind))
+            clause = draw(st.sampled_from(following))
             stream = chains.add(f"{name}_b{at}", stream, [clause])
-            behind = _behind(clause) if "aggregate" in clause else ()
-            if not behind:
+            following = _following(clause) if "aggregate" in clause else ()
+            if not following:
                 break
     chains.ends.append(stream)
 
@@ -156,8 +156,8 @@ def _keyed() -> st.SearchStrategy[list[str]]:
     )
 
 
-def _behind(clauses: str) -> tuple[str, ...]:
-    """What can come behind such a step."""
+def _following(clauses: str) -> tuple[str, ...]:
+    """Return the clauses that can follow such a step."""
     if "aggregate" not in clauses or " n:" not in clauses.replace("{n:", " n:"):
         return ()
     if "window: {" not in clauses or "lateness" in clauses or "trigger" in clauses:
@@ -171,7 +171,7 @@ ROWS = st.lists(pipelines.ROWS, min_size=1, max_size=3)
 
 
 def held(spark: SparkSession, chains: Chains, inputs: dict[str, list[Any]]) -> Iterator[str]:
-    """What is wrong with the chains over these rows, by source and split."""
+    """Return the differences of the chains over these rows, by source and split."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
         (root / "p.yaml").write_text(chains.text(), "utf-8")
@@ -200,7 +200,7 @@ def _found(folder: Path, names: tuple[str, ...]) -> Counter[Values]:
 
 
 def hold(spark: SparkSession, count: int, seed: int = 0) -> list[str]:
-    """Hold so many pipelines, and say what is wrong."""
+    """Compare this number of pipelines, and print the differences."""
     wrong: list[str] = []
 
     @hypothesis.seed(seed)

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 CASES, MOST_ROWS = 16, 40
 STEPS = 12
-"""So many steps are run over the same rows."""
+"""The number of steps that run over the same rows."""
 
 
 @dataclass(slots=True)
 class Found:
-    """How many steps Spark ran, which were left to us, and what is wrong."""
+    """The steps that Spark ran, those left to headrace's operators, and the differences."""
 
     native: int = 0
     ours: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Found:
 
 
 def hold(spark: SparkSession, seed: int, steps: int, found: Found) -> None:
-    """Compare so many steps, over rows of the same seed."""
+    """Compare this number of steps, over rows of the same seed."""
     random = Random(seed)
     rows = frame(random, CASES, MOST_ROWS)
     theirs = made(spark, planned(SCHEMA, "dedup: {key: nr}"), rows).coalesce(1).persist()
@@ -72,7 +72,7 @@ def _unordered(plan: Plan) -> Sequence[str]:
 
 
 def different(plan: Plan, theirs: pl.DataFrame, ours: pl.DataFrame) -> Iterator[str]:
-    """What is not the same in the rows of both."""
+    """Return the differences between the rows of both."""
     types = {n: t for n, t in wanted(plan).items() if n not in _untold(plan)}
     left, right = (_by_name(plan, rows, types) for rows in (theirs, ours))
     if theirs.height != len(left) or ours.height != len(right):
@@ -87,14 +87,14 @@ def different(plan: Plan, theirs: pl.DataFrame, ours: pl.DataFrame) -> Iterator[
 
 
 def _untold(plan: Plan) -> Sequence[str]:
-    """What says nothing of a row: the time of one that may be replaced, which is when it came."""
+    """Columns without meaning: the time of a row that may be replaced is its arrival time."""
     operation = operation_of(plan)
     running = isinstance(operation, nodes.Top) and operation.window is None
     return (ORDER, EVENT_TIME) if running else (ORDER,)
 
 
 def _by_name(plan: Plan, rows: pl.DataFrame, types: Columns) -> dict[str, list[Any]]:
-    """The coded rows, by what tells them apart: key and window, and rank."""
+    """The coded rows, by what identifies them: key, window and rank."""
     told = {each.name for each in operation_of(plan).key} | {nodes.RANK, EVENT_TIME}
     shown = rows.select(pl.col(name).cast(physical(type)) for name, type in types.items())
     coded = [

@@ -34,7 +34,7 @@ Rows: TypeAlias = "Counter[tuple[Any, ...]]"
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What Spark is to do for each sink, and what it counts while it does."""
+    """Spark's plan for each sink, and its counts of rows."""
 
     frames: dict[str, DataFrame]
     streams: dict[str, DataFrame]

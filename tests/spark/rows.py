@@ -64,7 +64,7 @@ COLUMNS: dict[str, Type] = {
     "g": TEXTS,
     "r": PERSON,
 }
-"""The columns by name; no two names are one word to a reader who ignores case."""
+"""The columns by name; no two names are equal when case is ignored."""
 
 SCHEMA = Schema(tuple(Field(name, type) for name, type in COLUMNS.items()))
 
@@ -90,7 +90,7 @@ _MICROS += [2**63 - 1, -(2**63), -(2**63) + 366 * _DAY, -12_219_292_800_000_000,
 
 
 def frame(random: Random, rows: int) -> pl.DataFrame:
-    """So many rows; a value in eight is null."""
+    """Draw this number of rows; one value in eight is null."""
     return pl.DataFrame([_column(name, type, random, rows) for name, type in COLUMNS.items()])
 
 

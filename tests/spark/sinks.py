@@ -27,24 +27,24 @@ SINCE = "2026-01-31T08:00:00Z"
 
 
 class Killed(BaseException):
-    """The end of a process, as far as what it leaves behind is concerned."""
+    """The end of a process, with the same leftovers as a killed one."""
 
 
 @dataclass(slots=True)
 class Doomed:
-    """A home whose process is killed just before it keeps something, or just behind that."""
+    """A home whose process is killed just before or just after it stores something."""
 
     home: BatchHome
     at: str
-    """Before or behind what: `record`, `finish` or `forget`."""
-    behind: bool
+    """The call before or after which it dies: `record`, `finish` or `forget`."""
+    after_call: bool
 
     def __getattr__(self, name: str) -> object:
         does = getattr(self.home, name)
         return partial(self._last, does) if name == self.at else does
 
     def _last(self, does: Callable[..., None], *what: object) -> None:
-        if self.behind:
+        if self.after_call:
             does(*what)
         raise Killed
 
@@ -58,7 +58,7 @@ class Batches:
     told: list[str] = field(default_factory=list)
 
     def run(self, text: str, *, fresh: bool = False) -> Outcome | None:
-        """Run it; None if the run before had only to be brought to its end."""
+        """Run a batch; None if only the previous run's commit had to be completed."""
         with self.home() as home:
             plan = self._plan(text)
             if completed(*plan, home, self.told.append, fresh=fresh) is not None:
@@ -68,10 +68,10 @@ class Batches:
             home.over()
         return outcome
 
-    def die(self, text: str, at: str = "record", *, behind: bool) -> None:
+    def die(self, text: str, at: str = "record", *, after_call: bool) -> None:
         """Run it until it keeps that."""
         with self.home() as home:
-            doomed = cast("Kept", Doomed(home, at, behind))
+            doomed = cast("Kept", Doomed(home, at, after_call))
             try:
                 run_batch(self.spark, *self._plan(text), self.told.append, doomed)
             except Killed:
@@ -95,7 +95,7 @@ class Batches:
         return plan, Inside("p", self.folder, "", REGISTRY, made, plan.key_groups, streams)
 
     def parts(self, folder: str = "out") -> list[Path]:
-        """What is in a folder and those below it, hidden or not."""
+        """List all files in a folder and its subfolders, including hidden ones."""
         return sorted(path for path in (self.folder / folder).rglob("*") if path.is_file())
 
     def lines(self, folder: str = "out") -> list[str]:

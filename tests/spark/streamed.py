@@ -1,4 +1,4 @@
-"""What a step of a plan makes of rows as a stream, at its end; and what Spark makes of them."""
+"""The final result of a step over rows as a stream, and Spark's result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def planned(schema: str, clauses: str, event_time: str = ", event_time: at") -> 
 
 
 def operation_of(plan: Plan) -> nodes.Keyed:
-    """What its step does."""
+    """The operation of its step."""
     (operation,) = step_of(plan).operations
     assert isinstance(operation, nodes.Keyed)
     return operation
@@ -57,7 +57,7 @@ def hidden(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def streamed(plan: Plan, rows: pl.DataFrame, luck: random.Random) -> pl.DataFrame:
-    """What a stream of these rows, which come in any pieces, ends as."""
+    """Return the final result of a stream of these rows, in chunks of any size."""
     step = step_of(plan)
     setting = Setting(lambda: 0, Path(), frozenset({"step"}), MemoryBackend())
     compiled = compile_steps((step,), setting, Seat(0, 1, plan.key_groups))
@@ -92,11 +92,11 @@ def wanted(plan: Plan) -> Columns:
 
 
 def made(spark: SparkSession, plan: Plan, rows: pl.DataFrame) -> DataFrame:
-    """The rows, as Spark has them behind the source."""
+    """The rows, as Spark has them after the source."""
     columns = of_stream(plan.streams["rows"])
     return spark.createDataFrame(hidden(rows).select(*columns).to_arrow(), ddl(columns))
 
 
 def natively(frame: DataFrame, plan: Plan) -> DataFrame | None:
-    """What Spark makes of rows, if it does what the step says."""
+    """Return Spark's result, if Spark can run the step."""
     return by_key(frame, operation_of(plan), wanted(plan))

@@ -39,7 +39,7 @@ TEMPLATES = {
 OF_BROKERS = {"kafka.yaml", "templates/kafka/pipeline.yaml"}
 """The other is the first with more said about it."""
 IN_TIME = {"late.yaml": ("sources.orders.watermark.delay=4h",)}
-"""What has no row be late, for a batch knows none."""
+"""Settings under which no row is late, since a batch has no late rows."""
 CLOSE = {"windows/channels": {"mean"}}
 """Columns with sums of doubles, which depend on the order in which those are added."""
 READ = """\
@@ -69,7 +69,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def overrides(name: str, parallelism: int) -> tuple[str, ...]:
-    """What is set otherwise than the file says."""
+    """Return the settings that override the file's."""
     more = (*TEMPLATES.get(name, ()), *IN_TIME.get(name, ()))
     return (*fewer(name, "20K", parallelism), *more)
 

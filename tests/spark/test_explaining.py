@@ -1,4 +1,4 @@
-"""What Spark would do of a pipeline is shown beside what headrace says of it."""
+"""Spark's plan of a pipeline is shown in addition to headrace's."""
 
 from __future__ import annotations
 

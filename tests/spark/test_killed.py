@@ -1,7 +1,7 @@
 """A batch whose processes are killed: its driver, wherever that is, or one of its tasks.
 
-The run behind that is one in this process, on the session that is there: all that it has of the one
-before is on the disk.
+The next run is in this process, on the existing session: all that it has of the previous run is on
+the disk.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ BY_EVENTS = {"q12": ("steps.as_they_come.window.time=event",)}
 
 
 def overrides(config: Path) -> tuple[str, ...]:
-    """So many events of each source, as far apart as DuckDB has them."""
+    """This number of events of each source, as far apart as DuckDB has them."""
     sources = check(str(config), ()).pipeline.sources
     values = (f"events={EVENTS}", f"rate={3_600_000_000 // step_us(config.stem)}/h")
     return tuple(f"sources.{name}.nexmark.{value}" for name in sources for value in values)

@@ -1,4 +1,4 @@
-"""A class beside a broadcast, of which rules fail: what is told of them does not depend on rows."""
+"""A process class with broadcast rules that fail: the failures reported do not depend on rows."""
 
 from __future__ import annotations
 

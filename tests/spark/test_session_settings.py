@@ -1,4 +1,4 @@
-"""What Spark is told, and where it is."""
+"""Settings of a Spark session, and its master."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_setting_of_the_command_line_wins() -> None:
     ],
 )
 def test_what_rows_mean_cannot_be_set(key: str, value: str) -> None:
-    with pytest.raises(NoSpark, match="changes what rows mean"):
+    with pytest.raises(NoSpark, match="it would change rows"):
         settings("p", "local[*]", {key: value})
 
 
@@ -57,18 +57,18 @@ def test_what_rows_mean_anyway_may_be_said() -> None:
 
 @pytest.mark.parametrize("argument", ["", "x", "spark.x", "=1", "sql.ansi=1"])
 def test_what_is_no_setting_of_spark_is_refused(argument: str) -> None:
-    with pytest.raises(NoSpark, match="wanted a setting of Spark"):
+    with pytest.raises(NoSpark, match="wanted a Spark setting"):
         parsed([argument])
 
 
 @pytest.mark.parametrize("key", ["spark.master", "spark.remote"])
 def test_the_master_is_named_in_one_place(key: str) -> None:
-    with pytest.raises(NoSpark, match="--master says where Spark is"):
+    with pytest.raises(NoSpark, match="use --master to say where Spark is"):
         settings("p", "local", {key: "local"})
 
 
 def test_the_driver_is_where_headrace_is() -> None:
-    with pytest.raises(NoSpark, match="the driver is headrace itself"):
+    with pytest.raises(NoSpark, match="the driver is always headrace's own process"):
         settings("p", "yarn", {"spark.submit.deployMode": "cluster"})
 
 

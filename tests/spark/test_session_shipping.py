@@ -1,4 +1,4 @@
-"""What executors on other machines are sent."""
+"""Code archives for executors on other machines."""
 
 from __future__ import annotations
 

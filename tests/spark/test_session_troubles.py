@@ -1,4 +1,4 @@
-"""What a user is told of what Spark raises."""
+"""Messages for exceptions of Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch writes is seen all at once, or not at all."""
+"""The output of a batch becomes visible all at once, or not at all."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(batches: Batches) -> N
 
 
 def test_what_was_prepared_and_not_recorded_is_removed_by_the_next_run(batches: Batches) -> None:
-    batches.die(out(), behind=False)
+    batches.die(out(), after_call=False)
     assert all(part.name.startswith(".") for part in batches.parts())
     assert batches.parts()
     assert batches.run(out()) is not None
@@ -108,7 +108,7 @@ def test_what_was_recorded_is_committed_by_the_next_run_which_reads_nothing(
     batches: Batches,
 ) -> None:
     batches.run(out())
-    batches.die(out("mode: overwrite"), behind=True)
+    batches.die(out("mode: overwrite"), after_call=True)
     hidden = [part for part in batches.parts() if part.name.startswith(".")]
     assert len(hidden) * 2 == len(batches.parts())
     assert batches.run(out("mode: overwrite")) is None
@@ -118,12 +118,12 @@ def test_what_was_recorded_is_committed_by_the_next_run_which_reads_nothing(
         batches.run(out())
 
 
-@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("after_call", [False, True])
 @pytest.mark.parametrize("at", ["finish", "forget"])
 def test_a_batch_that_was_killed_at_its_end_is_not_run_again(
-    batches: Batches, at: str, behind: bool
+    batches: Batches, at: str, after_call: bool
 ) -> None:
-    batches.die(out("mode: append"), at, behind=behind)
+    batches.die(out("mode: append"), at, after_call=after_call)
     assert batches.run(out("mode: append")) is None
     assert len(batches.lines()) == ROWS
     assert batches.run(out("mode: append")) is not None
@@ -131,8 +131,8 @@ def test_a_batch_that_was_killed_at_its_end_is_not_run_again(
 
 
 def test_what_was_recorded_can_be_given_up(batches: Batches) -> None:
-    batches.die(out(), behind=True)
-    with pytest.raises(RefusedSnapshot, match='sink "out", and not committed') as refused:
+    batches.die(out(), after_call=True)
+    with pytest.raises(RefusedSnapshot, match='sink "out" and not committed') as refused:
         batches.run(out().replace("out:", "else:"))
     assert refused.value.exit_status == 3
     assert batches.run(out(), fresh=True) is not None
@@ -142,11 +142,11 @@ def test_what_was_recorded_can_be_given_up(batches: Batches) -> None:
 def test_a_part_that_another_machine_has_is_missed_before_anything_is_seen(
     batches: Batches,
 ) -> None:
-    batches.die(out(), behind=True)
+    batches.die(out(), after_call=True)
     batches.parts()[0].unlink()
     with pytest.raises(ConnectorError, match="on another machine") as refused:
         batches.run(out())
-    assert "as one that they share; --fresh begins anew" in refused.value.hint
+    assert "as one that they share; --fresh starts from scratch" in refused.value.hint
     assert all(part.name.startswith(".") for part in batches.parts())
 
 

@@ -54,7 +54,7 @@ class Written:
         return f"{SOURCE}{steps}sinks:\n  topic: {{from: {rows}, kafka: {kafka}}}\n"
 
     def seen(self) -> Counter[int]:
-        """How often each number is there, once no transaction is open."""
+        """Count how often each number occurs, once no transaction is open."""
         values = (json.loads(value or b"") for value in self.topics.values(self.topic))
         return Counter(value["id"] for value in values)
 
@@ -92,17 +92,19 @@ def test_nothing_is_seen_of_a_batch_that_fails_and_nothing_stays_open(
 
 
 def test_what_was_prepared_and_not_recorded_is_aborted_by_the_next_run(written: Written) -> None:
-    written.batches.die(written.text(), behind=False)
+    written.batches.die(written.text(), after_call=False)
     assert not written.topics.visible(written.topic)
     assert written.batches.run(written.text()) is not None
     assert written.seen() == ALL
 
 
-@pytest.mark.parametrize(("at", "behind"), [("record", True), ("finish", False), ("forget", False)])
+@pytest.mark.parametrize(
+    ("at", "after_call"), [("record", True), ("finish", False), ("forget", False)]
+)
 def test_what_was_recorded_is_committed_by_the_next_run(
-    written: Written, at: str, behind: bool
+    written: Written, at: str, after_call: bool
 ) -> None:
-    written.batches.die(written.text(), at, behind=behind)
+    written.batches.die(written.text(), at, after_call=after_call)
     assert written.batches.run(written.text()) is None
     assert written.seen() == ALL
 
@@ -112,7 +114,7 @@ def test_a_transaction_that_is_lost_fails_the_batch_which_can_be_begun_anew(
 ) -> None:
     short = written.text("delivery: exactly_once, transaction_timeout: 1s")
     short += "settings: {checkpoint: {every: 500ms}}\n"
-    written.batches.die(short, behind=True)
+    written.batches.die(short, after_call=True)
     written.topics.settled(written.topic)
     with pytest.raises(ConnectorError, match=r"rows to topic .* are lost"):
         written.batches.run(short)

@@ -115,7 +115,7 @@ PARQUET = FILES.replace("on_error", "format: parquet, on_error")
 
 
 def is_native(reads: Reads, stream: str = "s") -> bool:
-    """Whether Spark reads files, and nobody else does."""
+    """Whether Spark alone reads the files."""
     plan = reads.streams[stream]._jdf.queryExecution().toString()
     return "FileScan parquet" in plan and "MapInArrow" not in plan
 

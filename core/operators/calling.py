@@ -1,4 +1,4 @@
-"""A user's function that is called once a key and window, with the rows of both."""
+"""A user function that is called once per key and window, with the rows of the group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Calling:
-    """The function, or the object of a class that can be called; it is loaded when it is needed."""
+    """A user function, or an instance of a callable user class; loaded on first use."""
 
     def __init__(self, code: UserCode, telling: Telling) -> None:
         self.name = code.shown
@@ -25,7 +25,7 @@ class Calling:
         self._wants_window = False
 
     def of(self, groups: pl.DataFrame, by: Sequence[str]) -> Groups:
-        """The function over the groups of a frame, a row each, that these columns name."""
+        """Bind the function to the groups of a frame, one row each, named by the columns `by`."""
         if self._function is None:
             function = self._code.load()
             self._function = made_of(self._code) if isinstance(function, type) else function
@@ -36,7 +36,7 @@ class Calling:
 
 
 class Groups:
-    """Calls the function for one group after the other."""
+    """The calls of a user function for the groups of a frame."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Groups:
         self._groups = groups
 
     def answer(self, at: int, rows: pl.DataFrame) -> object:
-        """What the function says of the rows of a group."""
+        """Call the function with the rows of a group and return its result."""
         try:
             if self._wants_window:
                 return self._function(rows, self._window(at))
@@ -62,7 +62,7 @@ class Groups:
             raise self.failed(at, UserCodeError(self._code.failed(error))) from error
 
     def failed(self, at: int, error: UserCodeError) -> UserCodeError:
-        """The error, with the group."""
+        """Add the key and window of the group to the error."""
         where = self._telling.said(self._groups.row(at, named=True)) if self._groups.width else ""
         return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
 
@@ -72,7 +72,7 @@ class Groups:
 
 
 def takes(function: Callable[..., Any]) -> int:
-    """How many values a function can be given, two at most."""
+    """Return how many arguments a function accepts, at most two."""
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -1,11 +1,11 @@
-"""`map`: a user's function over a batch of rows, or over one row at a time.
+"""`map`: a user function over a batch of rows, or over one row at a time.
 
     def score(rows: pl.DataFrame) -> pl.DataFrame       # mode: batch
     def score(row: dict) -> dict | list[dict] | None    # mode: row
 
-What comes back is held against the declared columns: their names, and types that carry every value.
-A batch function returns as many rows as it got, so that each keeps its event time, or names the
-column that is the event time of what it returns. A row function may return no row, one, or several.
+Results are checked against the declared columns: their names, and types that hold every value. A
+batch function returns as many rows as it got, so that each keeps its event time, or the step names
+the result column that is the event time. A row function may return no row, one, or several.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """A row on which the user's function failed, and what it said."""
+    """A row on which user code failed, and the error."""
 
     error: str
     row: dict[str, Any]
 
 
 class Map(Stateless):
-    """`failed` takes the rows on which a row function fails; without it they fail the job."""
+    """The operator of `map`.
+
+    `failed` takes the rows on which a row function fails; without it they fail the job.
+    """
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class Map(Stateless):
         self._function = load_function(self._path, operation.function)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """What the function makes of the rows."""
+        """Emit the function's results for the rows."""
         with blamed(self._step):
             try:
                 yield from self._made(frame)
@@ -98,13 +101,13 @@ class Map(Stateless):
                 f"{self._name} got {frame.height} rows and returned {result.height}",
                 "name the column that is their event time: map: {event_time: COLUMN}",
             )
-        # Nobody knows which row is made of which: all of them are parts of the first.
+        # The origin of each row is unknown: all of them count as parts of the first row.
         first = pl.repeat(0, result.height, dtype=pl.UInt32, eager=True)
         number = pl.int_range(result.height, eager=True)
         return self._timed(result, _parted(hidden, first, number))
 
     def _timed(self, result: pl.DataFrame, hidden: pl.DataFrame) -> pl.DataFrame:
-        """The rows with these hidden columns, and with the event time that they say themselves."""
+        """Add these hidden columns, and the event time that the rows name themselves."""
         if hidden.width:
             result = result.hstack(hidden.get_columns())
         if self._event_time is None:
@@ -130,7 +133,7 @@ class Map(Stateless):
             origin.extend([at] * len(answer))
             number.extend(range(len(answer)))
         if failures:
-            assert self._failed is not None, "a failure without a place to go was raised"
+            assert self._failed is not None, "without a target, a failure is raised"
             yield from self._failed(failures)
         result = self._returned.frame(made)
         whence, which = pl.Series(origin, dtype=pl.UInt32), pl.Series(number, dtype=pl.Int64)
@@ -139,7 +142,7 @@ class Map(Stateless):
     def _of_python(
         self, frame: pl.DataFrame, hidden: pl.DataFrame, failures: list[FailedRow]
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The rows without those with a time that Python has not: they fail."""
+        """Remove the rows with a timestamp that Python cannot represent: they fail."""
         import polars as pl
 
         columns = unfit(frame)
@@ -153,9 +156,9 @@ class Map(Stateless):
 
     def _unfit(self, column: str, row: pl.DataFrame) -> FailedRow:
         shown = near(row).row(0, named=True)
-        message = f"{self._name}: column {quoted(column)} is a time of none of the years 1 to 9999"
+        message = f"{self._name}: column {quoted(column)} has a time outside the years 1 to 9999"
         if self._failed is None:
-            hint = "Python has no such time: leave it out before the step, or make a text of it"
+            hint = "Python has no such time: drop it before the step, or cast it to string"
             raise UserCodeError(f"{message} (in the row {row_said(shown)})", hint)
         return FailedRow(message, shown)
 
@@ -168,12 +171,12 @@ class Map(Stateless):
 
 
 def _hidden(frame: pl.DataFrame) -> pl.DataFrame:
-    """The time and the place of each row, as far as they are there."""
+    """Return the event time and row order columns, if present."""
     return frame.select(name for name in (EVENT_TIME, ORDER) if name in frame.columns)
 
 
 def _parted(hidden: pl.DataFrame, origin: pl.Series, number: pl.Series) -> pl.DataFrame:
-    """What the rows have that were made of these, each the so many-th of its origin."""
+    """Return the hidden columns of rows made from these, numbered within their origin."""
     if not hidden.width:
         return hidden
     taken = hidden[origin]

@@ -1,4 +1,4 @@
-"""The way out of a keyed operator: results become rows with their hidden columns, in pieces."""
+"""The output rows of keyed operators: results with their hidden columns, in bounded batches."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WINDOW_END = "window_end"
 
 
 class Outgoing:
-    """Puts out the rows of an `aggregate`, or of the windows of a `top`.
+    """The emitter of results of an `aggregate`, an `apply`, or the windows of a `top`.
 
-    What comes in has the columns of the key, those of the window where it has a start and an end,
-    the aggregates, and EVENT_TIME where rows have one. `changes`: the rows are upserts, and may
-    come with DELETE; a row that does not pass `having` then goes out as a delete. Of a `top` come
-    the columns of its rows, and hidden ones of the key.
+    Input frames have the columns of the key, the bounds of bounded windows, the aggregates, and
+    EVENT_TIME where rows have one. Changelog results are upserts, and may have DELETE; a row that
+    does not pass `having` is then emitted as a delete. Frames of a `top` have the columns of its
+    rows, and hidden ones of the key.
     """
 
     def __init__(self, operation: nodes.Windowed, stream: str, *, ordered: bool) -> None:
@@ -38,7 +38,7 @@ class Outgoing:
         self._having: pl.Expr | None = None
         self._columns: tuple[str, ...] = ()
         self._of_one: tuple[str, ...] | None = None
-        """What several rows of one window have in common."""
+        """The columns that all rows of one window share."""
         if isinstance(operation, nodes.Top):
             self._key: tuple[str, ...] = (*Grouping(operation.key).inside, nodes.RANK)
             return
@@ -53,7 +53,7 @@ class Outgoing:
             self._having = to_expr(operation.having.condition)
 
     def rows(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """These rows, in bounded pieces."""
+        """Emit these rows in bounded batches."""
         frame = self._passing(frame) if frame.height else frame
         if not frame.height:
             return
@@ -81,7 +81,7 @@ class Outgoing:
         return added(frame, deleted.alias(DELETE))
 
     def _number(self, frame: pl.DataFrame) -> pl.Series:
-        """What tells rows of one time apart: a number made of the key."""
+        """Return a number made from the key, which orders rows of the same time."""
         import polars as pl
 
         if not self._key:
@@ -90,7 +90,7 @@ class Outgoing:
 
 
 def _number_in(frame: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
-    """The number of each row among those that are the same there."""
+    """Return the number of each row among the rows with equal values in these columns."""
     import polars as pl
 
     number = pl.int_range(pl.len(), dtype=pl.Int64)

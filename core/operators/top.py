@@ -1,7 +1,7 @@
-"""A running top: the first rows of each key so far, put out rank by rank where one has changed.
+"""A running top: the first rows of each key so far, emitted rank by rank as they change.
 
-What is kept of a key is its best rows, as a list. The rows of a batch are ranked among themselves
-first, so that only those that may matter meet what is kept.
+The state of a key is the list of its best rows. The rows of a batch are ranked among themselves
+first, so only rows that may matter are compared with the state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEST = "__best"
 LAST = "__last"
 """The greatest event time of a key."""
 BEFORE = "__before"
-"""The rank that a row had before; null where it had none."""
+"""The earlier rank of a row; null for a new row."""
 
 
 class Top(Forgetting):
@@ -48,7 +48,7 @@ class Top(Forgetting):
             self._open(row_types(columns, BEST))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The ranks that change with these rows."""
+        """Emit the ranks that change with these rows."""
         if not self.opened:
             self._open(frame.schema)
         table = self.table()
@@ -62,7 +62,7 @@ class Top(Forgetting):
         yield from self._put_out(changed, frame)
 
     def _open(self, types: Mapping[str, pl.DataType]) -> None:
-        """Open the table; the columns that rows come with have these types."""
+        """Open the table; `types` are the types of the input columns."""
         import polars as pl
 
         kept = {n: type for n, type in types.items() if n != EVENT_TIME and self._keeps(n)}
@@ -70,7 +70,7 @@ class Top(Forgetting):
         self.open({BEST: pl.List(pl.Struct(kept)), LAST: to_polars(TIMESTAMP)})
 
     def _best(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows that are among the best of their key here, with the key's greatest time."""
+        """Return the best rows of each key in the batch, with the key's greatest time."""
         import polars as pl
 
         rows = self._grouping.rows(frame, frame.columns)
@@ -81,7 +81,7 @@ class Top(Forgetting):
         return self._grouping.encoded(self._ranks.best(rows, key))
 
     def _ranked(self, best: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-        """The best rows of each key, old and new."""
+        """Rank the stored and the new rows of each key."""
         import polars as pl
 
         columns = (KEY, *self._kept, LAST, BEFORE)

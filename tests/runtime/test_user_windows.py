@@ -117,13 +117,13 @@ def test_a_function_may_ask_for_key_and_window(
         ("return 1 / 0", "own.py:5: ZeroDivisionError: division by zero"),
         ("return 1", "own.py:own must return a DataFrame, dicts or None, got int"),
         ("return {'m': 1}", "own.py:own must return the columns n, got m"),
-        ("return {'n': 'x'}", 'own.py:own returned a "n" that is no bigint: '),
+        ("return {'n': 'x'}", 'own.py:own returned a "n" that is not bigint: '),
         (
             "from decimal import Decimal\n    return {'n': Decimal('NaN')}",
             'returned a "n" that is no',
         ),
-        ("return rows.select(n='s')", 'column "n" is declared bigint (Int64), and came as String'),
-        ("return pl.DataFrame({'n': [None]})", 'column "n" is declared not null, and has nulls'),
+        ("return rows.select(n='s')", 'column "n" is declared bigint (Int64), but has type String'),
+        ("return pl.DataFrame({'n': [None]})", 'column "n" is declared not null, but has nulls'),
     ],
 )
 def test_a_mistake_of_apply_is_told_with_key_and_window(
@@ -143,7 +143,7 @@ def test_a_window_that_fires_again_has_one_row(tmp_path: Path) -> None:
     told = outcome(tmp_path, body, "window: {tumble: 5s, lateness: 1s}", apply)
     assert isinstance(told, str)
     assert f"returned 2 rows for a window that may fire again {IN_WINDOW}" in told
-    assert "[what fires again replaces its row: return one, or say accumulate: false]" in told
+    assert "[each firing replaces the row: return one row, or set accumulate: false]" in told
 
 
 @pytest.mark.parametrize(

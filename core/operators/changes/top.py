@@ -1,10 +1,11 @@
-"""A top of a stream of changes: the best rows of each group as they are now, put out rank by rank.
+"""A top over a changelog: the best current rows of each group, emitted rank by rank.
 
-Of a group a list is kept, best first, that is longer than what is shown. As long as it is all there
-is of the group, it is all that is kept. Of a larger group every row is filed beside it: what is not
-in the list comes behind its last one, so a change is looked at against the list alone. Only when
-too many have left the list are the rows of its group ranked anew. (Counts that grow never do that;
-rows that become worse do it once in as many changes as the list has rows to spare.)
+For each group a list is stored, best first, that is longer than the number of emitted rows. While
+it has all rows of the group, it is the only state. For a larger group every row is stored as well:
+rows outside the list rank after its last row, so changes are compared with the list alone. Only
+when too many rows have left the list is its group ranked again from all rows. (Counts that grow
+never cause that; rows that become worse cause it once in as many changes as the list has spare
+rows.)
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 SPARE = 64
-"""So many rows at least may be in a list beside those that are shown."""
+"""The minimal number of rows that a list may have in addition to those that are emitted."""
 DUE = "__due"
-"""After so many more changes all rows of a group are ranked anew, and what was replaced goes."""
+"""After this many more changes a group is ranked again from all rows, dropping old versions."""
 COUNT = "__count"
 EARLIER = "__earlier"
 
 
 class TopOfChanges(Stateless):
-    """The operator of `top` where changes come."""
+    """The operator of `top` over a changelog."""
 
     def __init__(self, operation: nodes.Top, place: Place, spare: int = SPARE) -> None:
-        assert operation.changes is not None, "facts have an operator of their own"
+        assert operation.changes is not None, "append-only rows have another operator"
         self._operation = operation
         self._place = place
         self._grouping = Grouping(operation.key)
@@ -56,7 +57,7 @@ class TopOfChanges(Stateless):
             self._open(row_types(columns, BEST))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The ranks that change with these changes."""
+        """Emit the ranks that change with these changelog rows."""
         if not frame.height:
             return
         table, filed, lists = self._parts or self._open(frame.schema)
@@ -71,7 +72,7 @@ class TopOfChanges(Stateless):
         yield from self._put_out(new, gone, groups, timed=EVENT_TIME in frame.columns)
 
     def _open(self, types: Mapping[str, pl.DataType]) -> tuple[Table, Filed, Lists]:
-        """Open the states; the columns that rows come with have these types."""
+        """Open the states; `types` are the types of the input columns."""
         import polars as pl
 
         beside = (EVENT_TIME, DELETE, ID)
@@ -91,7 +92,7 @@ class TopOfChanges(Stateless):
         return self._parts
 
     def _known(self, touched: pl.DataFrame, table: Table) -> pl.DataFrame:
-        """The groups with what is kept of them."""
+        """Join the touched groups with their stored values."""
         import polars as pl
 
         found = table.find(touched[KEY]).drop(ASKED).rename({LAST: EARLIER})
@@ -104,7 +105,7 @@ class TopOfChanges(Stateless):
         )
 
     def _listed(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """The rows of the lists as they were."""
+        """Return the rows of the stored lists."""
         import polars as pl
 
         lists = groups.filter(pl.col(BEST).is_not_null()).select(KEY, BEST)
@@ -114,7 +115,7 @@ class TopOfChanges(Stateless):
     def _filed_anew(
         self, groups: pl.DataFrame, after: pl.DataFrame, changes: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """File what large groups keep beside their lists, and make those anew that are short."""
+        """Store the rows of large groups, and rebuild the lists that are too short."""
         import polars as pl
 
         assert self._parts is not None, "it was opened"
@@ -141,7 +142,7 @@ class TopOfChanges(Stateless):
     def _ranked_anew(
         self, groups: pl.DataFrame, after: pl.DataFrame, anew: pl.DataFrame, changes: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The lists of these groups, made of all their rows; they count as whole until then."""
+        """Rebuild the lists of these groups from all their rows; they then count as complete."""
         import polars as pl
 
         assert self._parts is not None, "it was opened"
@@ -192,7 +193,7 @@ class TopOfChanges(Stateless):
 
 
 def _counted(groups: pl.DataFrame, rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The groups with how many of these rows they have."""
+    """Add the number of rows of each group to the groups."""
     import polars as pl
 
     counts = rows.group_by(KEY).agg(pl.len().cast(pl.Int64).alias(name))

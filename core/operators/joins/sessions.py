@@ -1,11 +1,11 @@
-"""Joins of the rows of one session, which the rows of both sides make together.
+"""Joins of the rows of one session, which the rows of both sides form together.
 
-A row is kept under the time at which its session would close if nothing followed. What is due is
-put together with all that is kept of its keys: a row whose session goes on is filed again, under
-the time at which that would close. Where rows may come late, those of sessions that went out are
-kept beside, each with the start that its session had; if one is touched, its rows are open again,
-and of what goes out then only the pairs are new whose rows were not in the same session before.
-A row with a null in its key is in a session of its own, and goes out at once.
+A row is stored under the time at which its session would close if nothing followed. Rows that are
+due are merged with all stored rows of their keys: a row whose session continues is stored again,
+under the session's new closing time. With allowed lateness, the rows of emitted sessions are stored
+as well, each with the start of its session; if a late row touches one, its rows are open again, and
+then only the pairs are emitted whose rows were not in the same session before. A row with a null in
+its key forms its own session, and is emitted at once.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ class SessionJoin(BothSides, Clockless, Filed):
         bounds = pl.col(START), pl.col(END) + self._gap_us
         self._whole = Whole(operation, place, self._spans, (*self._key, START), bounds)
         self._new: pl.Expr | None = None
-        """Which pairs have rows that were not in one session when that went out."""
+        """Selects the pairs whose rows were not in the same emitted session."""
         if self._lateness_us:
             self._new = ~(pl.col(WAS[LEFT]) == pl.col(WAS[RIGHT])).fill_null(False)
         self.behind_us = 1 + self._lateness_us
 
     @property
     def held(self) -> int:
-        """The rows that are kept."""
+        """The number of stored rows."""
         return sum(spans.rows for spans in self._spans)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Sessions close whose gap has passed."""
+        """Emit the sessions whose gap has passed."""
         self._state.clock_us = max(self._state.clock_us, watermark_us)
         yield from self._close(watermark_us)
         for spans in self._spans:
             spans.drop(watermark_us)
 
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
-        """Keep the rows that are not too late; what they reach of sessions that closed, again."""
+        """Store the rows that are not too late, and reopen the sessions they touch."""
         own = self._spans[which]
         rows = own.of(frame)
         late, lacks = self._late(own, rows), own.side.lacks_key(rows)
@@ -87,7 +87,7 @@ class SessionJoin(BothSides, Clockless, Filed):
         yield from self._close(self._state.clock_us)
 
     def _late(self, own: Spans, rows: pl.DataFrame) -> pl.Series | None:
-        """The rows whose session is over, with all its time for late ones; None: there are none."""
+        """Return which rows are too late for their session; None if none is."""
         import polars as pl
 
         clock_us, lateness_us = self._state.clock_us, self._lateness_us
@@ -110,7 +110,7 @@ class SessionJoin(BothSides, Clockless, Filed):
         return over if lacks is None else over | (lacks & alone)
 
     def _open_again(self, pieces: pl.DataFrame) -> None:
-        """Open sessions again that went out, and that these touch."""
+        """Reopen the emitted sessions that these fragments touch."""
         keys = pieces.select(self._key).unique()
         went = [spans.taken(keys) for spans in self._spans]
         by = [*self._key, START, END]
@@ -122,7 +122,7 @@ class SessionJoin(BothSides, Clockless, Filed):
                 spans.open_again(rows, touched)
 
     def _close(self, until_us: int) -> Iterator[Output]:
-        """Put out the sessions that closed up to then."""
+        """Emit the sessions that closed up to this time."""
         firsts = [at for spans in self._spans if (at := spans.open.first()) is not None]
         if not firsts or min(firsts) > until_us:
             return
@@ -140,7 +140,7 @@ class SessionJoin(BothSides, Clockless, Filed):
             spans.show(rows, self._state.clock_us)
 
     def _sessions(self, pieces: pl.DataFrame, until_us: int) -> pl.DataFrame:
-        """The start and the end of the session that each of the pieces is in."""
+        """Return the start and the end of the session of each fragment."""
         import polars as pl
 
         rows = pl.int_range(pl.len(), dtype=pl.UInt32)

@@ -1,4 +1,4 @@
-"""The rows of one side of a join over sessions: those of open ones, and those that went out."""
+"""The rows of one side of a session join: of open sessions, and of emitted ones."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 SHOWN = "shown_"
-"""What stands before the name of the state of rows that went out."""
+"""The prefix of the name of the state of emitted rows."""
 
 WAS = ("__left_was", "__right_was")
-"""The start of the session in which a row went out; null if it did not. Only with lateness."""
+"""The start of the session in which a row was emitted; null if it was not. Only with lateness."""
 
 
 class Spans:
-    """Rows with the columns of their side, their time among them, and SLOT.
+    """Stored rows with the columns of their side, including their time, and SLOT.
 
-    An open row is filed under the time at which its session closes, as far as is known, and one
-    that went out under the time until which its session may be touched.
+    An open row is stored under the time at which its session closes, as far as is known; an emitted
+    row under the time until which rows may touch its session.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class Spans:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of stored rows."""
         return self.open.rows + (0 if self._went is None else self._went.rows)
 
     def owed(self, *, asking: bool) -> int:
-        """On how many rows works who files some, or asks for those of keys."""
+        """Return the number of earlier rows that storing rows, or a lookup of keys, works on."""
         went = 0 if self._went is None else self._went.owed(asking=True)
         return went + self.open.owed(asking=asking)
 
     def of(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """What is kept of rows that come."""
+        """Convert input rows to stored rows."""
         import polars as pl
 
         none = [pl.lit(None, dtype=pl.Int64).alias(name) for name in self._was]
@@ -66,18 +66,18 @@ class Spans:
         return self.side.rows(frame).with_columns(*none, closes)
 
     def shown(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
-        """What goes out of rows, and what is more."""
+        """Return the output columns of rows, and the given expressions."""
         return projected(rows, *self._shown, *more)
 
     def due(self, until_us: int) -> pl.DataFrame:
-        """The open rows filed up to then, which are here no more."""
+        """Remove and return the open rows stored up to this time."""
         import polars as pl
 
         due = self.open.take(until_us)
         return pl.DataFrame(schema=self._types) if due is None else due.select(*self._types)
 
     def pieces(self, keys: pl.DataFrame, after_us: int = NO_CLOCK_US) -> pl.DataFrame:
-        """The rows of these keys, open behind that time or gone out, as pieces of sessions."""
+        """Return the rows of these keys, open after this time or emitted, as fragments."""
         import polars as pl
 
         runs = (self.open,) if self._went is None else (self.open, self._went)
@@ -85,7 +85,7 @@ class Spans:
         return pieces_of(self, together(found) if found else pl.DataFrame(schema=self._types))
 
     def closed(self, rows: pl.DataFrame, until_us: int) -> pl.DataFrame:
-        """Of rows with the ends of their sessions those that closed; the others are filed again."""
+        """Return the rows of closed sessions, whose ends they have; store the others again."""
         import polars as pl
 
         closes = pl.col(END) + self._closes_us
@@ -94,7 +94,7 @@ class Spans:
         return rows.filter(pl.col(SLOT) <= until_us)
 
     def show(self, rows: pl.DataFrame, clock_us: int) -> None:
-        """Rows of sessions went out: keep them while these may be touched."""
+        """Store rows of emitted sessions as long as these may be touched."""
         import polars as pl
 
         if self._went is None:
@@ -105,7 +105,7 @@ class Spans:
         self._went.add(went.filter(pl.col(SLOT) > clock_us))
 
     def taken(self, keys: pl.DataFrame) -> pl.DataFrame | None:
-        """The rows of these keys that went out, with the bounds of their sessions; here no more."""
+        """Remove and return the emitted rows of these keys, with the bounds of their sessions."""
         import polars as pl
 
         went = None if self._went is None else self._went.take_keys(keys)
@@ -115,7 +115,7 @@ class Spans:
         return went.with_columns(*[pl.col(name).alias(START) for name in self._was], end)
 
     def open_again(self, rows: pl.DataFrame | None, touched: pl.DataFrame) -> None:
-        """Of rows that were taken those of touched sessions are open now; the others go back."""
+        """Reopen the rows of touched sessions; store the others as emitted again."""
         import polars as pl
 
         if rows is None or self._went is None:
@@ -127,13 +127,13 @@ class Spans:
         self.open.add(again.with_columns((pl.col(END) + self._closes_us).alias(SLOT)).select(names))
 
     def drop(self, until_us: int) -> None:
-        """Nothing touches any more what was kept up to then."""
+        """Forget the emitted rows stored up to this time: no row can touch them."""
         if self._went is not None:
             self._went.drop(until_us)
 
 
 def pieces_of(spans: Spans, rows: pl.DataFrame, *, all: bool = False) -> pl.DataFrame:
-    """The rows as pieces of sessions, of one row each; with `all` beside their other columns."""
+    """Return the rows as session fragments of one row each; with `all`, including other columns."""
     import polars as pl
 
     time = pl.col(spans.side.time)

@@ -1,10 +1,9 @@
-"""Joins of the rows of one window: they are kept by pane, and meet when the window has ended.
+"""Joins of the rows of one window: they are stored by pane, and joined when the window has ended.
 
-A row is late when every window that it is in has ended, and has had its time for late rows. One
-that is late for some of its windows, but not too late, meets in those what is there at once: their
-other pairs have gone out. (Only inner joins have time for late rows: a row that met none would have
-to be taken back.) A row with a null in its key meets none, so nothing is kept of it: it goes out at
-once.
+A row is late when all its windows have ended, including their allowed lateness. A row that is late
+for some of its windows, but within the lateness, is joined with their stored rows at once: their
+other pairs have been emitted. (Only inner joins allow lateness: an unmatched row would have to be
+retracted.) A row with a null in its key matches nothing and is not stored: it is emitted at once.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class WindowJoin(BothSides, Clockless, Filed):
-    """The operator of a join over windows of time, or over one window of all rows."""
+    """The operator of a join over time windows, or over one window of all rows."""
 
     def __init__(self, operation: nodes.Join, window: Window, place: Place) -> None:
         import polars as pl
@@ -54,11 +53,11 @@ class WindowJoin(BothSides, Clockless, Filed):
 
     @property
     def held(self) -> int:
-        """The rows that are kept."""
+        """The number of stored rows."""
         return sum(kept.rows for kept in self._kept)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Put out the windows that have ended, and forget what is in no other."""
+        """Emit the windows that have ended, and forget rows that are in no other window."""
         before = self._clock.us
         if watermark_us <= before:
             return
@@ -76,7 +75,7 @@ class WindowJoin(BothSides, Clockless, Filed):
             kept.runs.drop(closed_us)
 
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
-        """File the rows that are not too late."""
+        """Store the rows that are not too late."""
         import polars as pl
 
         kept, pane = self._kept[which], pl.col(SLOT)
@@ -99,7 +98,7 @@ class WindowJoin(BothSides, Clockless, Filed):
             kept.runs.add(rows)
 
     def _keyless(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        """Put out rows that meet none, once for each of their windows."""
+        """Emit unmatched rows, once for each of their windows."""
         import polars as pl
 
         grid, pane = self._grid, pl.col(SLOT)
@@ -113,7 +112,7 @@ class WindowJoin(BothSides, Clockless, Filed):
             yield from self._whole.out(which, expanded(grid, part, lowest, FOREVER_US))
 
     def _again(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        """Put out the pairs of rows that have come late with those that are there."""
+        """Emit the pairs of late rows with stored ones."""
         import polars as pl
 
         if not self._window.lateness_us:
@@ -131,7 +130,7 @@ class WindowJoin(BothSides, Clockless, Filed):
     def _put_out(
         self, lefts: pl.DataFrame, rights: pl.DataFrame, after: int, until: int
     ) -> Iterator[Output]:
-        """What the windows that end behind the one time and up to the other make of these rows."""
+        """Emit the windows of these rows that end after the first time and up to the second."""
         import polars as pl
 
         if self._grid.one_to_one:
@@ -149,7 +148,7 @@ class WindowJoin(BothSides, Clockless, Filed):
     def _both(
         self, left: pl.DataFrame | None, right: pl.DataFrame | None
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The rows of both sides, perhaps none."""
+        """Return the rows of both sides, empty frames for None."""
         return (
             self._kept[LEFT].none if left is None else left,
             self._kept[RIGHT].none if right is None else right,

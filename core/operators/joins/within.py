@@ -1,14 +1,14 @@
-"""Joins of facts whose times are near each other, or that are kept for ever.
+"""Joins of append-only rows whose times are near each other, or that are stored for ever.
 
-A pair goes out when its second row comes: rows ask those of the other side that are kept, and are
-kept for those to come. That a row meets none is known when the clock has passed all that it could
-have met; then the rows due are asked for once more, which takes no marks in the state. A row of a
-semi join goes out when it first meets one, and is not kept if that is at once; of a kept one that
-a new row meets, it was put out before if an earlier row met it.
+A pair is emitted when its second row arrives: rows probe the stored rows of the other side, and are
+stored for future ones. That a row has no match is known when the clock has passed all its possible
+matches; then the rows that are due probe once more, so the state needs no match flags. A row of a
+semi join is emitted at its first match, and is not stored if that is at once; a stored row that
+matches a new row was emitted before if it matched an earlier one.
 
-The clock is the watermark, or the wall's: then a row's time is when it comes. Without bounds it
-never passes anything but at the very end, when only those go out that met nothing, and only those
-are forgotten: what comes behind a restart still meets the others.
+The clock is the watermark, or the wall clock: then a row's time is its arrival. Without bounds
+nothing is ever due but at the end of input, when only unmatched rows are emitted, and only those
+are forgotten: rows that come after a restart still match the others.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 AGES_US = 1 << 62
-"""Rows that go out at the end, or by the wall clock, may be of any time."""
+"""Rows emitted at the end of input, or by the wall clock, may have any time."""
 
 SELDOM = 64
-"""The wall clock is looked at so many times while a row is kept."""
+"""The number of times that the wall clock is checked while a row is stored."""
 
 
 class WithinJoin(BothSides, Filed):
@@ -57,7 +57,7 @@ class WithinJoin(BothSides, Filed):
             for which in (LEFT, RIGHT)
         )
         self._alone_of = [w for w in (LEFT, RIGHT) if goes_alone(operation.type, w)]
-        """The sides whose rows go out if they met none."""
+        """The sides whose unmatched rows are emitted."""
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
         self.behind_us = 0
         if self._by_event and self._bounds is not None:
@@ -67,16 +67,16 @@ class WithinJoin(BothSides, Filed):
 
     @property
     def held(self) -> int:
-        """The rows that are kept."""
+        """The number of stored rows."""
         return sum(kept.rows for kept in self._kept)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """The watermark has come this far; by the wall clock only the very end means something."""
+        """Advance the watermark; with processing time, only the end of input matters."""
         if not self._processing or watermark_us == FOREVER_US:
             yield from self._reach(watermark_us)
 
     def due_us(self) -> int | None:
-        """When, by the wall clock, rows are to be put out or forgotten."""
+        """Return the wall-clock time at which rows must be emitted or forgotten."""
         if not self._processing or self._bounds is None or self._state.clock_us == FOREVER_US:
             return None
         first = [kept.runs.first() for kept in self._kept]
@@ -89,12 +89,12 @@ class WithinJoin(BothSides, Filed):
         return max(min(due), self._state.clock_us + seldom_us)
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """The wall clock has come this far."""
+        """Advance the wall clock."""
         if self._processing:
             yield from self._reach(now_us)
 
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
-        """Tell apart the rows that are too late, and those that can meet none."""
+        """Leave out late rows, emit those that cannot match, and join the others."""
         if self._processing:
             yield from self._reach(self._place.now_us())
         if self._by_event:
@@ -111,7 +111,7 @@ class WithinJoin(BothSides, Filed):
             yield from self._meet(which, rows)
 
     def _slot(self) -> pl.Expr | None:
-        """Under what rows are filed that come now; None: under their event time."""
+        """Return the slot of the rows that arrive; None: their event time."""
         import polars as pl
 
         if self._bounds is None:
@@ -121,7 +121,7 @@ class WithinJoin(BothSides, Filed):
         return None
 
     def _meet(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        """Rows of this side ask those of the other, and are filed."""
+        """Join rows of this side with stored ones of the other, and store them."""
         if self._type == "semi" and which == RIGHT:
             yield from self._met_first(rows)
         elif self._type == "semi":
@@ -139,7 +139,7 @@ class WithinJoin(BothSides, Filed):
         self._kept[which].runs.add(rows)
 
     def _met_first(self, rows: pl.DataFrame) -> Iterator[Output]:
-        """Put out the left rows that meet these right ones, and no earlier one."""
+        """Emit the left rows that match these right ones, and no earlier one."""
         near = None if self._bounds is None else self._bounds.near(RIGHT)
         asking = self._kept[LEFT].met_by(rows, near)
         if asking is not None:
@@ -148,7 +148,7 @@ class WithinJoin(BothSides, Filed):
                 yield from self._out(LEFT, without(asking, self._met(LEFT, asking)))
 
     def _reach(self, now_us: int) -> Iterator[Output]:
-        """Time has come this far: put out what meets none, and forget what meets none any more."""
+        """Advance the clock: emit unmatched rows, and forget rows that can match no more."""
         was_us, bounds = self._state.clock_us, self._bounds
         if now_us <= was_us:
             return
@@ -165,7 +165,7 @@ class WithinJoin(BothSides, Filed):
             kept.runs.drop(before(now_us, bounds.kept_us(which)))
 
     def _end(self) -> Iterator[Output]:
-        """Put out what met none; it is forgotten, or it would go out again at the next end."""
+        """Emit and forget unmatched rows, which would be emitted again at the next end."""
         for which in self._alone_of:
             runs = self._kept[which].runs
             rows = runs.take(FOREVER_US)
@@ -177,21 +177,21 @@ class WithinJoin(BothSides, Filed):
                 runs.add(rows[met])
 
     def _alone(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        """Put out those of these rows that met none, if they are wanted."""
+        """Emit the unmatched ones of these rows, if the join type emits them."""
         if which in self._alone_of and rows.height:
             yield from self._out(which, without(rows, self._met(which, rows)))
 
     def _met(
         self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None = None
     ) -> pl.Series:
-        """Which of these rows meet some of those, or of what is kept of the other side."""
+        """Return which rows match some of the others, or of the other side's stored rows."""
         import polars as pl
 
         beside = self._asked(which, asking, there)
         return pl.Series([], dtype=pl.UInt32) if beside is None else beside.met()
 
     def _beside(self, which: int, asking: pl.DataFrame) -> Iterator[pl.DataFrame]:
-        """The pairs of these rows with what is kept of the other side."""
+        """Return the pairs of these rows with the stored rows of the other side."""
         beside = self._asked(which, asking, None)
         return iter(()) if beside is None else beside.rows()
 

@@ -1,6 +1,6 @@
-"""The states of a cell that check what is written: values, lists and maps.
+"""The states of a cell that validate what is written: values, lists and maps.
 
-To read them costs what it costs to read a list or a dict.
+Reading them is as fast as reading a plain list or dict.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Write: TypeAlias = Callable[[Any, Any], None]
 
 
 def fit_of(name: str, said: Declared, type: Type) -> Fit:
-    """What is written into a state, as its type has it. Its complaints name the state."""
+    """Return the conversion of values to the type of a state, whose errors name the state."""
     fit = fitting(type)
 
     def fitted(value: Any) -> Any:
@@ -32,12 +32,12 @@ def fit_of(name: str, said: Declared, type: Type) -> Fit:
 
 
 def _inside(value: object, error: Unfit) -> str:
-    """What of a value does not fit, if it is not the whole."""
+    """Return the error of the nested value, if not the whole value is invalid."""
     return "" if str(error).startswith(shown(value)) else f": {error}"
 
 
 def written(name: str, said: Declared, beginning: Any) -> property:
-    """A value without ttl, or a list or a map, in a slot."""
+    """Return the property of a value without TTL, or of a list or a map, in a slot."""
     write = _value(name, said) if said.kind is Kind.VALUE else _container(name, said, beginning)
     return property(attrgetter(f"_of_{name}"), write)  # no other getter in Python is as fast
 
@@ -54,7 +54,7 @@ def _value(name: str, said: Declared) -> Write:
 
 
 def _container(name: str, said: Declared, beginning: Any) -> Write:
-    # To set it writes all of its elements.
+    # Setting a container writes all its elements.
     of, is_map = f"_of_{name}", said.kind is Kind.MAP
 
     def write(cell: Any, value: Any) -> None:
@@ -71,7 +71,7 @@ def _container(name: str, said: Declared, beginning: Any) -> Write:
 
 
 def list_kind(fit: Fit) -> type[list[Any]]:
-    """Lists whose elements fit."""
+    """Return a list class that converts its elements."""
     add, put, extend, insert = list.append, list.__setitem__, list.extend, list.insert
 
     class StateList(list[Any]):
@@ -97,7 +97,7 @@ def list_kind(fit: Fit) -> type[list[Any]]:
 
 
 def map_kind(fit_key: Fit, fit: Fit) -> type[dict[Any, Any]]:
-    """Maps whose keys and values fit."""
+    """Return a dict class that converts its keys and values."""
     put = dict.__setitem__
 
     class StateMap(dict[Any, Any]):

@@ -1,7 +1,7 @@
-"""The states of a class in tables, one a state, and the cells of keys that are at hand.
+"""The states of a user class: one table per state, and the cells of keys in memory.
 
-Cells are a write-back cache: those of the rows that come are made of the tables in bulk, and those
-that were touched are put back when the state is to be frozen, or when there are too many of them.
+Cells are a write-back cache: the cells of arriving rows are filled from the tables in bulk, and
+dirty cells are written back before a snapshot, or when there are too many of them.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     import polars as pl
 
 NOTHING = object()
-"""What a cell has that is not kept. A value that has a default can be kept as null."""
+"""The value of a cell that is not stored. A value that has a default can be stored as null."""
 VALUE = "value"
 """The column of a table that holds the state."""
 MOST_CELLS = 1 << 17
-"""So many cells are at hand between two batches."""
+"""The number of cells that may stay in memory between two batches."""
 CELL_BYTES = 200
-"""About what a cell takes, for those who ask how large the state is."""
+"""The approximate size of a cell, for the reported state sizes."""
 
 
 class Kept:
-    """All that is remembered by key."""
+    """The state of all keys."""
 
     def __init__(
         self, states: States, cells: Cells, state: StepState, keys: Keys, name: str
     ) -> None:
-        """`name` is how messages call the class."""
+        """`name` is the name of the class in messages."""
         self._states = states
         self._state = state
         self._keys = keys
@@ -53,7 +53,7 @@ class Kept:
             state.beside[name] = self._beside
 
     def cells(self, ids: Iterable[object]) -> list[Cell]:
-        """The cell of each of these keys."""
+        """Return the cell of each of these keys."""
         touched = self._touched
         found = list(map(touched.__getitem__, ids))
         if touched.new:
@@ -62,17 +62,17 @@ class Kept:
         return found
 
     def is_full(self) -> bool:
-        """Whether there are so many cells at hand that they should be let go of."""
+        """Whether there are so many cells in memory that they should be evicted."""
         return len(self._touched) + len(self._clean) > MOST_CELLS
 
     def forget(self, now_us: int, clock_us: int) -> None:
-        """Have the tables forget what has had its time: by event time, by the wall clock."""
+        """Remove expired rows from the tables, by event time or by the wall clock."""
         for name, said in self._states.items():
             if said.ttl_us is not None:
                 self.tables[name].forget(now_us if said.processing else clock_us)
 
     def by_clock_us(self) -> int | None:
-        """How long the first of what goes by the wall clock is kept; None if there is nothing."""
+        """Return the shortest TTL by the wall clock of a non-empty state; None if there is none."""
         ttls = [
             said.ttl_us
             for name, said in self._states.items()
@@ -83,7 +83,7 @@ class Kept:
         return min(ttls, default=None)
 
     def put_back(self) -> None:
-        """Put the cells that were touched into the tables."""
+        """Write the dirty cells to the tables."""
         if not self._touched:
             return
         cells = list(self._touched.values())
@@ -94,12 +94,12 @@ class Kept:
         self._touched.clear()
 
     def let_go(self) -> None:
-        """Keep no cell at hand; they have been put back."""
-        assert not self._touched, "what was touched is put back before"
+        """Evict all cells; they must have been written back."""
+        assert not self._touched, "dirty cells are written back before"
         self._clean.clear()
 
     def _read(self, made: list[Cell]) -> None:
-        """Fill cells that are new with what the tables have of their keys."""
+        """Fill new cells from the tables."""
         filled = [name for name in self._states if self.tables[name].rows]
         if not filled:
             return
@@ -136,12 +136,12 @@ class Kept:
 
 
 class Touched(dict[Any, Cell]):
-    """The cells that were asked for since they were last put back, by their keys."""
+    """The cells used since the last write-back, by key."""
 
     def __init__(self, make: Callable[[object], Cell], clean: dict[Any, Cell]) -> None:
         super().__init__()
         self.new: list[Cell] = []
-        """Those that are to be filled."""
+        """New cells, which are not filled yet."""
         self._make = make
         self._clean = clean
 
@@ -155,7 +155,7 @@ class Touched(dict[Any, Cell]):
 
 
 def column(said: Declared) -> pl.DataType:
-    """The type of the column that holds a state."""
+    """Return the type of the column that holds a state."""
     import polars as pl
 
     types = [to_polars(type) for type in said.types]
@@ -169,7 +169,7 @@ def column(said: Declared) -> pl.DataType:
 
 
 def series(of: str, name: str, said: Declared, values: list[Any], cells: list[Cell]) -> pl.Series:
-    """What cells have of a state as a column; `of` is how messages call the class."""
+    """Convert the values of cells to a column; `of` is the name of the class in messages."""
     import polars as pl
 
     type = column(said)
@@ -190,13 +190,13 @@ def series(of: str, name: str, said: Declared, values: list[Any], cells: list[Ce
 def fill(
     name: str, said: Declared, cells: list[Cell], found: pl.DataFrame, until: list[int] | None
 ) -> None:
-    """What was found, into cells that are new."""
+    """Fill new cells with the stored values that were found."""
     import polars as pl
 
     if said.kind is Kind.TIMER:
         _set(cells, f"_at_{name}", found[VALUE].cast(pl.Int64).to_list())
         return
-    values = listed(found[VALUE], f"state {quoted(name)}", "keep it as a bigint")
+    values = listed(found[VALUE], f"state {quoted(name)}", "store it as a bigint")
     match said.kind:
         case Kind.VALUE if said.ttl_us is not None and until is not None:
             _set(cells, f"_of_{name}", values)
@@ -209,7 +209,7 @@ def fill(
                 if isinstance(kept, AgeingList):
                     kept.kept = [(each["value"], each["until"]) for each in elements]
                 else:
-                    list.extend(kept, elements)  # they were checked before they were kept
+                    list.extend(kept, elements)  # they were validated before they were stored
         case Kind.MAP:
             for cell, entries in zip(cells, values, strict=True):
                 kept = getattr(cell, f"_of_{name}")
@@ -227,14 +227,14 @@ def _set(cells: Iterable[Cell], slot: str, values: Iterable[object]) -> None:
 def written_of(
     name: str, said: Declared, cells: list[Cell]
 ) -> tuple[list[Any], list[int | None] | None]:
-    """What of each cell goes into the table, or NOTHING, and until when it is kept."""
+    """Return the value to store of each cell, or NOTHING, and their expiry times, if any."""
     aged = said.ttl_us is not None
     match said.kind:
         case Kind.TIMER:
             return [_unless(None, getattr(cell, f"_at_{name}")) for cell in cells], None
         case Kind.VALUE if aged:
             values = [_unless(None, getattr(cell, f"_of_{name}")) for cell in cells]
-            if is_nested(said.types):  # each cell that was read has a default of its own
+            if is_nested(said.types):  # each cell that was read has its own copy of the default
                 values = [_unless(said.default, value) for value in values]
             return values, [getattr(cell, f"_until_{name}") for cell in cells]
         case Kind.VALUE:
@@ -244,14 +244,14 @@ def written_of(
 
 
 def _unless(default: object, value: object) -> object:
-    """The value, if it is another one than that before anything is set."""
+    """Return the value, or NOTHING if it is the default."""
     if value is default or (value == default and type(value) is type(default)):
         return NOTHING
     return value
 
 
 def _elements(kept: Any) -> Any:
-    """A list, or the entries of a map."""
+    """Return the elements of a list, or the entries of a map."""
     match kept:
         case AgeingMap():
             entries = kept.kept.items()
@@ -266,6 +266,6 @@ def _elements(kept: Any) -> Any:
 
 
 def _last(kept: AgeingList | AgeingMap) -> int | None:
-    """Until when something of it is kept."""
+    """Return the latest expiry time of the elements."""
     pairs = kept.kept.values() if isinstance(kept, AgeingMap) else kept.kept
     return max((until for _, until in pairs), default=None)

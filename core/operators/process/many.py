@@ -1,8 +1,8 @@
-"""The operator of `process`, for a class that handles many rows at once.
+"""The operator of `process` for a class that handles batches of rows (`on_rows`).
 
-It is handed rows of many keys in the order of time; states and timers are columns, found and put in
-bulk. Timers are handled one by one. The rows of a key that come behind one of its timers wait until
-that has been handled, so that for each key everything is in the order of time.
+The class gets rows of many keys in the order of time; states and timers are columns, read and
+written in bulk. Timers are handled one by one. The rows of a key that come after one of its timers
+wait until the timer has been handled, so that each key sees everything in the order of time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ProcessingMany(Processing):
-    """The operator, over rows that come."""
+    """The operator of a class with `on_rows`."""
 
     method = "on_rows"
 
@@ -74,17 +74,17 @@ class ProcessingMany(Processing):
                     self._write()
 
     def _call_up(self, before_us: int) -> None:
-        """Timers are called up a round at a time, when rows have set theirs."""
+        """Do nothing: timers are loaded round by round, as rows set them."""
 
     def _first(self, before_us: int) -> pl.DataFrame | None:
-        """The first timer of each key that has one before that time."""
+        """Return the first timer of each key that has one before that time."""
         assert self._due is not None
         return self._due.first_of_keys(before_us)
 
     def _parted(
         self, rows: pl.DataFrame, first: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-        """The rows that come before the first timer of their key, and the others."""
+        """Split rows into those before the first timer of their key, and the others."""
         key = self._grouping.inside
         named = told_apart(first.select(key)).with_columns(first[SLOT])
         by = told_apart(rows.select(key))
@@ -107,7 +107,7 @@ class ProcessingMany(Processing):
         self._write()
 
     def _write(self) -> None:
-        """Have all that was done to cells in the tables."""
+        """Write all changes of cells and timers to the state."""
         for due in (self._due, self._waits):
             if due is not None:
                 due.file(self._keys.columns)

@@ -1,8 +1,8 @@
-"""The operator of `process`, for a class that handles its rows one by one.
+"""The operator of `process` for a class that handles its rows one by one (`on_row`).
 
-With `order: event_time` rows are held until the watermark has passed them, and then they and the
+With `order: event_time` rows are buffered until the watermark has passed them; then they and the
 timers between them are handled in the order of time. With `order: arrival` rows are handled as they
-come, and timers by event time when the watermark has passed them.
+arrive, and event-time timers when the watermark has passed them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Processing(Timely):
-    """The operator, over rows that come."""
+    """The operator of a class with `on_row`."""
 
     method = "on_row"
 
@@ -92,11 +92,11 @@ class Processing(Timely):
         self._held = self._holding(HELD, operation.columns) if operation.body.in_time else None
         self._newest_us = NO_CLOCK_US
         self._look_us: int | None = None
-        """When to look for states whose time by the wall clock has passed."""
+        """The next time to look for states that expire by the wall clock."""
         self._wake()
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows are held, or handled."""
+        """Buffer or handle rows."""
         if not frame.height:
             return
         with blamed(self._around.step):
@@ -109,7 +109,7 @@ class Processing(Timely):
                 self._held.hold(self._keyed(frame))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Rows and timers that the watermark has passed are handled."""
+        """Handle the rows and timers that the watermark has passed."""
         with blamed(self._around.step):
             yield from aside(self.held)
             self._handling.go_on()
@@ -127,7 +127,7 @@ class Processing(Timely):
             self._let_go()
 
     def due_us(self) -> int | None:
-        """When the first timer comes that goes by the wall clock, or a state has had its time."""
+        """Return the time of the first wall-clock timer or expiry."""
         if self._place.state.clock_us == FOREVER_US:
             return None
         waits_us = NEVER_US if self._waits is None else self._waits.next_us
@@ -135,7 +135,7 @@ class Processing(Timely):
         return None if found == NEVER_US else found
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """Timers that go by the wall clock are handled, and states forgotten."""
+        """Fire wall-clock timers, and remove expired states."""
         with blamed(self._around.step):
             if self._waits is not None:
                 self._handling.go_on()
@@ -147,7 +147,7 @@ class Processing(Timely):
             self._let_go()
 
     def settle(self) -> None:
-        """File rows, states and timers."""
+        """Write buffered rows, states and timers to the state."""
         with blamed(self._around.step):
             if self._held is not None:
                 self._held.file()
@@ -158,20 +158,20 @@ class Processing(Timely):
 
     @property
     def held(self) -> int:
-        """The rows that are held, and the timers."""
+        """The number of buffered rows and of timers."""
         rows = 0 if self._held is None else len(self._held)
         return rows + (0 if self._due is None else len(self._due))
 
     def cell_of(self, key: object) -> Any:
-        """What is kept of a key: for those who try a class."""
+        """Return the state of a key, for test harnesses."""
         return self._kept.cells([key])[0]
 
     def _sharing(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
-        """What all keys see of those states that are shared: there are none."""
+        """Return the shared states as cells see them: none without a broadcast."""
         return {}
 
     def _making_rows(self) -> Rows:
-        """What makes row objects for the class."""
+        """Build the factory of row objects for the class."""
         operation = self._operation
         call = getattr(self._process, self.method)
         return Rows.of(call, operation.columns, self._around.code.shown)
@@ -200,7 +200,7 @@ class Processing(Timely):
         return self._kept.cells(self._keys.ids(keys))
 
     def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
-        """What becomes of rows, which are in their order."""
+        """Handle rows in their order, and emit the output."""
         for start in range(0, frame.height, PIECE):
             self._make_room(start, timers, before_us)
             piece = frame.slice(start, PIECE)
@@ -213,23 +213,23 @@ class Processing(Timely):
             yield from self._gathered(piece, came.shown)
 
     def _make_room(self, start: int, timers: Timers | None, before_us: int) -> None:
-        """Between two pieces, let go of cells if there are too many."""
+        """Evict cells between two chunks of rows if there are too many."""
         if start and self._kept.is_full():
             self._let_go()
             if timers is not None:
                 self._call_up(before_us)
 
     def _released(self, before_us: int) -> Any:
-        """The rows before a time that have waited, for `_handled`; None if there are none."""
+        """Return the buffered rows before a time, for `_handle_rows`; None if there are none."""
         return None if self._held is None else self._held.released(before_us)
 
     def _call_up(self, before_us: int) -> None:
-        """Have timers at hand that may come between the rows."""
+        """Load the timers that may fire between the rows into the heap."""
         if self._due is not None:
             self._due.call_up(before_us)
 
     def _fired(self, timers: Timers, before_us: int, event_us: int | None) -> Iterator[Output]:
-        """What becomes of the timers before a time."""
+        """Fire the timers before a time, and emit the output."""
         nothing = self._nothing()
         while timers.next_us < before_us:
             self._handling.begin()
@@ -240,11 +240,11 @@ class Processing(Timely):
     def _gathered(
         self, piece: pl.DataFrame, shown: Callable[[int], dict[str, Any]]
     ) -> Iterator[Output]:
-        """What was put out for rows, of which the piece has the hidden columns, and for timers."""
+        """Emit the collected output of rows, whose hidden columns the chunk has, and of timers."""
         handling = self._handling
         if handling.failures:
             failures, handling.failures = handling.failures, []
-            assert self._around.failed is not None, "else they are raised"
+            assert self._around.failed is not None, "without a target, failures are raised"
             yield from self._around.failed(failures)
         try:
             found = list(self._gathering.frames(piece, handling.moments))
@@ -258,7 +258,7 @@ class Processing(Timely):
         yield from found
 
     def _nothing(self) -> pl.DataFrame:
-        """No rows, with the hidden columns that rows have."""
+        """Return an empty frame with the hidden columns of rows."""
         import polars as pl
 
         time = {EVENT_TIME: to_polars(TIMESTAMP)} if self._operation.timed else {}
@@ -266,18 +266,18 @@ class Processing(Timely):
         return pl.DataFrame(schema={**time, **order})
 
     def _moment_us(self, now_us: int) -> int:
-        """The event time of what timers by the wall clock put out: how far time has come."""
+        """Return the event time of rows emitted by wall-clock timers: the current event time."""
         clock_us = self._place.state.clock_us
         return next((us for us in (clock_us, self._newest_us) if us != NO_CLOCK_US), now_us)
 
     def _wake(self) -> None:
-        """Look again when what is kept has had its time by the wall clock."""
+        """Schedule the next look at states that expire by the wall clock."""
         ttl_us = self._kept.by_clock_us() if self._look_us is None else None
         if ttl_us is not None:
             self._look_us = self._place.now_us() + ttl_us + 1
 
     def _let_go(self) -> None:
-        """Keep no more cells at hand than there is room for."""
+        """Evict cells if there are too many in memory."""
         self._wake()
         if self._kept.is_full():
             for due in (self._due, self._waits):

@@ -1,4 +1,4 @@
-"""Rows handled one by one, with the timers that come between them."""
+"""Rows handled one by one, with the timers that fire between them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 PIECE = 1 << 14
-"""So many rows are objects at once."""
+"""The number of rows that are Python objects at a time."""
 MOST = 100_000
-"""So often timers of one key may come at one time, and behind the last row of all."""
-ENDLESS = "a timer that sets itself again and again has no end here: leave it unset at some time"
+"""The number of times that timers of one key may fire at one time, or after the last row."""
+ENDLESS = "a timer that always sets itself again never ends: stop setting it at some point"
 
 Call = Callable[[Any, Any, Any], object]
 
@@ -37,19 +37,19 @@ class Came:
     """Rows to handle, in their order."""
 
     rows: Iterable[Any]
-    """To be gone through once: they may be made then."""
+    """The row objects; they may be created lazily, so iterate only once."""
     cells: list[Any]
     times: pl.Series | None
     """Their event times in microseconds."""
     shown: Callable[[int], dict[str, Any]]
-    """One of them as people see it."""
+    """Returns a row as messages show it."""
     call: Call | None
-    """What handles all of them; None: `calls` has it for each."""
+    """The method that handles all rows; None: `each` has one for each row."""
     each: Iterable[Call] = ()
 
     @property
     def calls(self) -> Iterable[Call]:
-        """What handles each."""
+        """The method for each row."""
         return self.each if self.call is None else repeat(self.call)
 
 
@@ -57,14 +57,14 @@ class Moment(NamedTuple):
     """A timer that was handled."""
 
     event_us: int
-    """The time of what it puts out."""
+    """The time of the rows that the timer emitted."""
     cell: Any
     timer: str
     at_us: int
 
 
 class RowByRow:
-    """Calls the methods of a class; what they put out is gathered for `Outs`."""
+    """The caller of a user class's methods, whose output is collected in `Collectors`."""
 
     def __init__(
         self,
@@ -76,9 +76,10 @@ class RowByRow:
         careful: bool,
         tells_rules: bool = True,
     ) -> None:
-        """`careful`: a row that fails is left out, and what it has done is undone.
+        """`careful`: a row that fails is skipped, and its changes are undone.
 
-        Of those that all subtasks see one `tells_rules` that failed.
+        Of the subtasks, which all handle the broadcast rules, the one with `tells_rules` reports
+        failed ones.
         """
         self._on_timer: Call | None = getattr(process, "on_timer", None)
         self._work = work
@@ -92,19 +93,19 @@ class RowByRow:
         self._ended: dict[object, int] = {}
         self._at_us = NO_CLOCK_US
         self._at_once: dict[object, int] = {}
-        """How often timers of a key came while no time has passed."""
+        """The number of timers of each key that fired at the same time."""
         self._rows = 0
 
     def begin(self) -> None:
-        """No rows are handled next one by one, and timers alone."""
+        """Prepare to handle timers without rows."""
         self._rows, self.moments = 0, []
 
     def go_on(self) -> None:
-        """Time goes on, be it by event time or by the wall clock."""
+        """Note that event time or the wall clock advances."""
         self._at_us, self._at_once = NO_CLOCK_US, {}
 
     def handle(self, rows: Came, timers: Timers | None) -> None:
-        """Handle rows in their order, and before each the timers that come before it."""
+        """Handle rows in their order, and before each row the timers due before it."""
         work = self._work
         work.begin(rows.cells, rows.times)
         self._rows, self.moments = len(rows.cells), []
@@ -121,7 +122,7 @@ class RowByRow:
         except (_Told, Unlisted, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            at = next(numbers) - 1  # `work.at` is another where it could not be made
+            at = next(numbers) - 1  # `work.at` differs if the row object could not be created
             told = self._failing.of_row(error, rows.cells[at]._id, rows.shown(at))
             raise told from error
 
@@ -165,9 +166,9 @@ class RowByRow:
     def _try(
         self, cell: Any, call: Call, what: Callable[[], Any], of: Callable[[], dict[str, Any]]
     ) -> None:
-        """Do something to a cell, or nothing, and note what has failed.
+        """Handle one row or timer for a cell; on failure undo its changes and record it.
 
-        What is no Exception fails the job: sys.exit(), or a panic of Polars.
+        BaseExceptions fail the job: sys.exit(), or a panic of Polars.
         """
         saved, marked = cell._cells.saved(cell), self._outs.marked()
         try:
@@ -190,10 +191,10 @@ class RowByRow:
         event_us: int | None = None,
         is_end: bool = False,
     ) -> None:
-        """Handle timers that have come.
+        """Handle timers that are due.
 
-        What they put out has their time, or `event_us` where they go by the wall clock. At the end
-        of all rows and at one time none may come for ever.
+        The rows that they emit have their time, or `event_us` for wall-clock timers. At the end of
+        input, and at one time, their number is limited.
         """
         work, out = self._work, self._outs.out
         for at_us, cell, name in due:
@@ -227,25 +228,28 @@ class RowByRow:
             raise _Told(told.message, told.hint) from error
 
     def _count(self, counted: dict[object, int], cell: Any, name: str, at_us: int | None) -> None:
-        """Timers that are set again and again would come for ever: at one time, or at the end."""
+        """Count the firings of a key's timers at one time, or at the end of input.
+
+        Raises an error at the limit: timers that are always set again would fire for ever.
+        """
         times = counted[cell._id] = counted.get(cell._id, 0) + 1
         if times > MOST:
             when = "at the end" if at_us is None else f"while it was {moment(at_us)}"
             what = f'timer "{name}" of the key {cell._id!r}'
-            raise _Told(f"{self._failing.shown}: {what} came {times} times {when}", ENDLESS)
+            raise _Told(f"{self._failing.shown}: {what} fired {times} times {when}", ENDLESS)
 
 
 class _Told(UserCodeError):
-    """A failure of a timer, which is not the row's."""
+    """A failure of a timer, which is not attributed to a row."""
 
 
 def times_of(frame: pl.DataFrame) -> pl.Series | None:
-    """The event times of rows in microseconds, if they have any."""
+    """Return the event times of rows in microseconds, if they have any."""
     return microseconds(frame[EVENT_TIME]) if EVENT_TIME in frame.columns else None
 
 
 def shown_in(frame: pl.DataFrame) -> Callable[[int], dict[str, Any]]:
-    """A row as people see it, by its number."""
+    """Return a function that gives a row, by its number, as messages show it."""
 
     def shown(at: int) -> dict[str, Any]:
         row = frame.row(at, named=True)

@@ -1,8 +1,8 @@
-"""The operator of `process` beside a `broadcast`: rows by key, and rules that every subtask has.
+"""The operator of `process` with a `broadcast`: keyed rows, and rules that every subtask gets.
 
-Rules are handled in one order of time with the rows, and write what all keys share. One that comes
-when the watermark has passed it is handled with the next: it is no row that could be left out, for
-each subtask would leave out others.
+Rules are handled in one order of time with the rows, and write the state shared by all keys. A late
+rule is handled with the next rows instead of being left out: subtasks would leave out different
+ones.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ RIGHT = 1
 
 
 class ProcessingRuled(ProcessingTwo):
-    """The operator; `process_right` takes the rules."""
+    """The operator of a class with `on_rule`; `process_right` takes the rules."""
 
     method = "on_row"
     method_right = "on_rule"
     _shared: Shared
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rules are held, or handled."""
+        """Buffer or handle rules."""
         if not frame.height:
             return
         with blamed(self._around.step):
@@ -45,14 +45,14 @@ class ProcessingRuled(ProcessingTwo):
                 self._held_right.hold(self._keyed_right(frame))
 
     def settle(self) -> None:
-        """File rules, and what is shared, beside the rest."""
+        """Write rules and shared state to the state, and the rest."""
         with blamed(self._around.step):
             self._shared.file()
         super().settle()
 
     @property
     def shared(self) -> Any:
-        """What is shared: for those who try a class."""
+        """The shared state, for test harnesses."""
         return self._shared.cell
 
     def _sharing(self, states: Mapping[str, Declared]) -> Mapping[str, property]:

@@ -1,6 +1,6 @@
-"""What a class keeps for all keys: one cell in each subtask, which only `on_rule` writes.
+"""The state shared by all keys (broadcast state): one cell per subtask, which `on_rule` writes.
 
-All subtasks are handed the same rules in the same order, so all of them come to the same.
+All subtasks get the same rules in the same order, so their shared states are equal.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Shared:
     """The shared states of a class."""
 
     def __init__(self, states: States, work: Work, state: StepState, name: str) -> None:
-        """`name` is how messages call the class."""
+        """`name` is the name of the class in messages."""
         self._states = states
         self._name = name
         none = Timers(())
         self.cell = Cells(states, work, none, none).new(EVERY)
-        """What `on_rule` writes."""
+        """The cell that `on_rule` writes."""
         self._changed = True
         self._entries: dict[str, Entries] = {}
         for each, said in states.items():
@@ -39,16 +39,16 @@ class Shared:
 
     @property
     def seen(self) -> Mapping[str, property]:
-        """The states as the cells of keys have them: to be read."""
+        """The states as read-only properties of the keys' cells."""
         return {name: self._seen(name, said) for name, said in self._states.items()}
 
     def written(self) -> Cell:
-        """The cell, for rules that are handled next."""
+        """Return the cell for the rules that are handled next."""
         self._changed = True
         return self.cell
 
     def file(self) -> None:
-        """Have all of it in the state, if rules came since."""
+        """Write the shared state to the state, if rules were handled since."""
         import polars as pl
 
         if not self._changed:
@@ -75,13 +75,13 @@ class Shared:
             return tuple(value) if said.kind is Kind.LIST else value
 
         def write(_: object, value: object) -> None:
-            raise TypeError(f'state "{name}" is shared by all keys: on_rule sets it')
+            raise TypeError(f'state "{name}" is shared by all keys: only on_rule sets it')
 
         return property(read, write)
 
 
 class _Copies(LikeDict):
-    """A map whose values are copied when they are looked at: most rows look at few of many."""
+    """A map that copies its values on access: most rows look at few of many."""
 
     __slots__ = ("_of",)
 

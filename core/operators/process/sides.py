@@ -1,7 +1,7 @@
-"""The operator of `process` behind `connect`: rows of two inputs, one state for both.
+"""The operator of `process` after `connect`: rows of two inputs, with common state.
 
-Rows of both inputs wait for the watermark, and are handled in one order, each by the method of its
-side. A key is the same on both sides: by its types, and by how it is encoded.
+Rows of both inputs are buffered for the watermark, and handled in one order, each by the method of
+its side. Keys of both sides are equal if their types and encodings are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIDE = "__side"
 
 
 class ProcessingTwo(Processing):
-    """The operator; `process` takes the rows of the left input."""
+    """The operator of a class with two inputs; `process` takes the rows of the left one."""
 
     method = "on_left"
     method_right = "on_right"
@@ -51,7 +51,7 @@ class ProcessingTwo(Processing):
         self._held_right = self._holding_right() if body.in_time else None
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows of the right input are held, or handled."""
+        """Buffer or handle rows of the right input."""
         if not frame.height:
             return
         with blamed(self._around.step):
@@ -64,18 +64,18 @@ class ProcessingTwo(Processing):
                 self._held_right.hold(self._keyed_right(frame))
 
     def settle(self) -> None:
-        """File rows, states and timers."""
+        """Write buffered rows, states and timers to the state."""
         if self._held_right is not None:
             self._held_right.file()
         super().settle()
 
     @property
     def held(self) -> int:
-        """The rows that are held, and the timers."""
+        """The number of buffered rows and of timers."""
         return super().held + (0 if self._held_right is None else len(self._held_right))
 
     def _calling(self, call: Any) -> Call:
-        """What handles a row of the right input."""
+        """Return the method that handles a row of the right input."""
         made: Call = call
         return made
 
@@ -92,7 +92,7 @@ class ProcessingTwo(Processing):
         return None if all(rows is None for rows in found) else found
 
     def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
-        """What becomes of rows: a frame of the left input, or one of each."""
+        """Handle rows, either a frame of the left input or one of each, and emit the output."""
         pair = frame if isinstance(frame, tuple) else (frame, None)
         order, begins = _together(pair), [0, 0]
         for start in range(0, order.height, PIECE):
@@ -109,13 +109,13 @@ class ProcessingTwo(Processing):
             yield from self._gathered(piece.drop(SIDE), came.shown)
 
     def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
-        """The cell of each row of a side."""
+        """Return the cell of each row of a side."""
         return self._cells_of(rows)
 
     def _came(
         self, parts: list[pl.DataFrame | None], sides: list[int], piece: pl.DataFrame
     ) -> Came:
-        """Rows of both sides, in one order."""
+        """Combine the rows of both sides in one order."""
         rows, cells = [iter(()), iter(())], [iter(()), iter(())]
         for side, part in enumerate(parts):
             if part is not None:
@@ -136,7 +136,7 @@ def _schema(side: nodes.Side) -> Schema:
 
 
 def _together(pair: tuple[pl.DataFrame | None, pl.DataFrame | None]) -> pl.DataFrame:
-    """The hidden columns of the rows of both sides in one order, and which side each is of."""
+    """Return the hidden columns of the rows of both sides in one order, with their side."""
     import polars as pl
 
     hidden = []
@@ -149,7 +149,7 @@ def _together(pair: tuple[pl.DataFrame | None, pl.DataFrame | None]) -> pl.DataF
 
 
 def _shown(parts: list[pl.DataFrame | None], sides: list[int]) -> Callable[[int], dict[str, Any]]:
-    """A row as people see it, by its number among those of both sides."""
+    """Return a function that gives a row, by its number among both sides, as messages show it."""
 
     def shown(at: int) -> dict[str, Any]:
         part = parts[sides[at]]

@@ -1,12 +1,12 @@
 """Session windows: rows of a key that follow each other at most the gap apart make one window.
 
-A row exactly at the end of a session still belongs to it, so that a session closes when the
-watermark is past its end, and not when it is there. What it puts out is then that much older than
-the watermark: `behind_us`.
+A row exactly at the end of a session still belongs to it, so a session closes when the watermark is
+past its end, and not at its end. Its output is then that much older than the watermark:
+`watermark_delay_us`.
 
-A window that may change after it was put out (`lateness`, `trigger`) is kept among the shown ones.
-A row that touches one takes it back: its row is deleted, and the session is put out again when it
-is due. So a window's row is gone as soon as there is no such window.
+A window that may change after it was emitted (`lateness`, `trigger`) is stored among the emitted
+sessions. A row that touches it retracts it: its row is deleted, and the session is emitted again
+when it is due. So a window's row is deleted as soon as the window no longer exists.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Sessions(Filed):
     """The operator of `window: {session: ...}`."""
 
     def __init__(self, operation: Windowed, place: Place, types: Mapping[str, pl.DataType]) -> None:
-        """`types` are those of the columns that rows come with; only `top` keeps them all."""
+        """`types` are the types of the input columns; only `top` keeps all of them."""
         window, state = operation.window, place.state
         assert window is not None and isinstance(window.shape, Session)
         self._window = window
@@ -63,11 +63,11 @@ class Sessions(Filed):
 
     @property
     def held(self) -> int:
-        """The pieces of sessions that go on."""
+        """The number of fragments of open sessions."""
         return self._open.rows
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows become pieces; those that come too late for any session are told apart."""
+        """Store rows as fragments; rows too late for any session are left out."""
         if not frame.height:
             return
         rows = self._joined(frame)
@@ -82,7 +82,7 @@ class Sessions(Filed):
             yield from self._file(self._open.pieces(rows))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Sessions close whose gap has passed."""
+        """Emit the sessions whose gap has passed."""
         if self._window.processing and watermark_us < FOREVER_US:
             return
         before_us = self._state.clock_us
@@ -94,13 +94,13 @@ class Sessions(Filed):
             self._shown.drop(watermark_us)
 
     def due_us(self) -> int | None:
-        """When the next session closes by the wall clock, or is to be shown."""
+        """Return the wall-clock time at which a session closes or the trigger fires."""
         closes = self._open.first() if self._window.processing else None
         due = [at for at in (closes, self._rings.due_us()) if at is not None]
         return min(due, default=None)
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """The wall clock has come this far."""
+        """Advance the wall clock."""
         if self._window.processing:
             yield from self._close(now_us)
             if self._shown is not None:
@@ -109,7 +109,7 @@ class Sessions(Filed):
             yield from self._show(self._open.all())
 
     def _joined(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows, each with the start and end of the session it is part of among these."""
+        """Give each row the start and end of its session among these rows."""
         import polars as pl
 
         rows = self._grouping.rows(frame, self._fold.reads)
@@ -122,12 +122,12 @@ class Sessions(Filed):
         return joined(numbered, self._open.key, self._gap_us)
 
     def _owed(self, *, asking: bool) -> int:
-        """On how many rows of before work is to be done when rows come."""
+        """Return the number of earlier rows that the arrival of rows works on."""
         rows = self._open.owed(asking=asking or self._count is not None)
         return rows if self._shown is None else rows + self._shown.owed
 
     def _suspects(self, rows: pl.DataFrame) -> pl.DataFrame | None:
-        """The rows whose session would be over, with all its lateness, were they alone in it."""
+        """Return the rows that would be too late if they were alone in their session."""
         import polars as pl
 
         clock_us = self._state.clock_us
@@ -138,7 +138,7 @@ class Sessions(Filed):
         return suspects if suspects.height else None
 
     def _too_late(self, suspects: pl.DataFrame) -> pl.DataFrame:
-        """The numbers of the rows whose session is over."""
+        """Return the numbers of the rows whose session is over."""
         sessions = suspects.select(self._by).unique()
         kept = [each.of_keys(sessions) for each in (self._open, self._shown) if each is not None]
         for pieces in kept:
@@ -148,7 +148,7 @@ class Sessions(Filed):
         return suspects.join(sessions, on=self._by, how="semi", nulls_equal=True).select(ROW)
 
     def _file(self, pieces: pl.DataFrame) -> Iterator[Output]:
-        """Keep pieces, and put out what they change at once."""
+        """Store fragments, and emit the changes that they cause at once."""
         if self._shown is not None and self._shown.rows:
             touched = self._shown.touched(pieces)
             if touched is not None:
@@ -161,14 +161,14 @@ class Sessions(Filed):
             yield from self._show(self._open.full(pieces, self._count))
 
     def _close(self, until_us: int) -> Iterator[Output]:
-        """Put out the sessions that closed up to then."""
+        """Emit the sessions that closed up to this time."""
         first = self._open.first()
         if first is not None and first <= until_us:
             yield from aside(self._open.owed_closing)
             yield from self._show(self._open.closed(until_us))
 
     def _show(self, sessions: pl.DataFrame | None) -> Iterator[Output]:
-        """Put sessions out, and keep those that may still change."""
+        """Emit sessions, and store those that may still change."""
         if sessions is None or not sessions.height:
             return
         yield from self._out.rows(self._finished(sessions, deleted=False))
@@ -176,7 +176,7 @@ class Sessions(Filed):
             self._shown.add(sessions)
 
     def _finished(self, sessions: pl.DataFrame, *, deleted: bool) -> pl.DataFrame:
-        """The results of whole sessions."""
+        """Return the results of complete sessions."""
         import polars as pl
 
         if not sessions.height:

@@ -1,4 +1,4 @@
-"""What becomes of the rows that come: they get their key and pane, and late ones are told apart."""
+"""The rows that arrive at a window operator: their key and pane, without late ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """The time by which windows fire: the watermark, or the wall clock; it never goes back."""
+    """The clock by which windows fire: the watermark or the wall clock; it never goes back."""
 
     def __init__(self, window: Window, place: Place) -> None:
         self._lateness_us = window.lateness_us
@@ -28,7 +28,7 @@ class Clock:
 
     @property
     def us(self) -> int:
-        """How far it has come."""
+        """The current time."""
         return self._place.state.clock_us
 
     @us.setter
@@ -37,18 +37,18 @@ class Clock:
 
     @property
     def over_us(self) -> int:
-        """Windows that end up to then take no more rows."""
+        """The end up to which windows take no more rows."""
         return max(self.us - self._lateness_us, NO_CLOCK_US)
 
     def closed_us(self, grid: Grid) -> int:
-        """The last pane of a grid that no window of it needs any more."""
+        """Return the last pane of a grid that no open window needs."""
         if self.us == FOREVER_US:
             return FOREVER_US
         closed = grid.start(grid.first(self.over_us + 1))
         return max(closed, NO_CLOCK_US)
 
     def time(self, frame: pl.DataFrame) -> pl.Expr:
-        """When the rows happened, or happen now (microseconds)."""
+        """Return the event time of the rows, or their arrival time (microseconds)."""
         import polars as pl
 
         if self._processing:
@@ -62,7 +62,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Rows to be filed, under what pane the first; and late ones, as they came to the step."""
+    """Rows to store, with the first pane among them, and late rows as they arrived."""
 
     rows: pl.DataFrame
     least: int
@@ -70,7 +70,7 @@ class Arrived:
 
 
 class Rows:
-    """Projects rows to what is filed of them."""
+    """The projection of input rows to the columns that are stored."""
 
     def __init__(self, grid: Grid, clock: Clock, grouping: Grouping, fold: Fold) -> None:
         self._grid = grid
@@ -80,7 +80,7 @@ class Rows:
         self._at = AT in fold.reads
 
     def arrived(self, frame: pl.DataFrame) -> Arrived:
-        """The rows of a batch."""
+        """Split a batch into rows to store and late rows."""
         import polars as pl
 
         rows = self._projected(frame)

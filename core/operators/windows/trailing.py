@@ -1,13 +1,13 @@
 """Windows that share panes, merged from window to window instead of each from all its panes.
 
 Two stacks make a queue, as is known from sliding minima. The panes of a window are an older and a
-newer part. Of the newer part one merged state a key is kept, to which panes are added as they come.
-Of the older part there is the merged state from each pane on to its end, so that the oldest pane is
-left out by taking the next of these. When the older part is used up, the newer one takes its place.
-So a window costs a few merges of one row a key, however many panes it has.
+newer part. The newer part is one merged state per key, to which panes are added as they come. For
+the older part there is the merged state from each pane to its end, so that the oldest pane is
+dropped by taking the next of these. When the older part is used up, the newer one takes its place.
+So a window costs a few merges of one row per key, however many panes it has.
 
-The states of the older part would take as much room as panes times keys: so they are made for
-stretches of panes, and pane by pane only for the stretch that the oldest pane is in.
+The states of the older part would take as much memory as panes times keys, so they are built for
+stretches of panes, and pane by pane only for the stretch that contains the oldest pane.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_LATE = 16
-"""So many frames of rows that came behind are kept apart."""
+"""The number of frames of late rows that are kept unmerged."""
 
 
 class Trailing:
@@ -40,11 +40,11 @@ class Trailing:
         self._reached = 0
         """The last pane that is in either part."""
         self._late: list[pl.DataFrame] = []
-        """What was filed since under panes that were merged before."""
+        """Rows that were folded since under panes merged before."""
         filed.watchers.append(self._came)
 
     def close(self) -> None:
-        """Hear no more of what is filed."""
+        """Stop listening to the pane state."""
         self._filed.watchers.remove(self._came)
 
     def _came(self, folded: pl.DataFrame) -> None:
@@ -59,7 +59,7 @@ class Trailing:
             self._late = [self._filed.merged(together(self._late))]
 
     def window(self, end: int) -> pl.DataFrame | None:
-        """The states of a window, which ends later than the one before; None without rows."""
+        """Return the states of a window that ends after the one before; None without rows."""
         import polars as pl
 
         start = self._grid.start(end)
@@ -81,7 +81,7 @@ class Trailing:
 
 
 class _Suffixes:
-    """The merged states of panes from each of them on to the last."""
+    """The merged states from each pane to the last one."""
 
     def __init__(self, filed: Filed, panes: pl.DataFrame, last: int) -> None:
         self.last = last
@@ -90,9 +90,9 @@ class _Suffixes:
         self._slots: list[int] = panes[SLOT].unique().sort().to_list()
         self._stretch = isqrt(len(self._slots)) + 1
         self._stretches: dict[int, pl.DataFrame | None] = {}
-        """From the first pane of each stretch on."""
+        """From the first pane of each stretch."""
         self._single: dict[int, pl.DataFrame | None] = {}
-        """From each pane of the oldest stretch on to the end of the stretch."""
+        """From each pane of the oldest stretch to the end of the stretch."""
         firsts = range(0, len(self._slots), self._stretch)
         behind: pl.DataFrame | None = None
         for at in reversed(firsts[1:]):
@@ -100,7 +100,7 @@ class _Suffixes:
             self._stretches[at] = behind
 
     def behind(self, start: int) -> tuple[pl.DataFrame | None, ...]:
-        """Parts that together are the states of the panes behind a time, which only rises."""
+        """Return parts that together are the states of the panes after an increasing time."""
         at = bisect_right(self._slots, start)
         if at == len(self._slots):
             return ()
@@ -123,7 +123,7 @@ class _Suffixes:
 
 
 def _merged(filed: Filed, parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame | None:
-    """One state a key."""
+    """Merge states into one per key."""
     columns = (*filed.key, *filed.fold.columns)
     there = [part.select(columns) for part in parts if part is not None and part.height]
     if not there:

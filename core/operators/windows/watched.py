@@ -1,8 +1,8 @@
-"""Windows that fire when a user's class says so, of the rows that have come to them.
+"""Windows that fire when a user class decides so, by the rows that have arrived in them.
 
-As with a number of rows, a row goes into each of its windows when it comes, and the keys of a batch
-are looked up at once: beside what is kept of a window stands what the class keeps of it. The class
-is asked once for each key and window that rows of a batch have come to, while it has not ended.
+As with a count trigger, a row is added to each of its windows when it arrives, and the keys of a
+batch are looked up at once: the class's state is stored with that of the window. The class is
+called once for each key and window with rows in the batch, while the window has not ended.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ CAME = "__came"
 """The new rows of a window."""
 FIRES = "__fires"
 NEW = "__new"
-"""Behind the name of a column: as it is now."""
+"""The suffix of a column for its new value."""
 
 
 class Remembering:
-    """Another fold, with what a trigger's class keeps of a window beside it.
+    """Another fold, with the state of a trigger class in each window.
 
-    Of the states of a window that are merged, one at most has anything of it.
+    Of the states of a window that are merged, at most one has state of the class.
     """
 
     def __init__(self, fold: Fold, trigger: Trigger) -> None:
@@ -48,14 +48,14 @@ class Remembering:
         self.finish = fold.finish
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The states of rows, of which nothing is kept yet."""
+        """Return the states of rows, without state of the class."""
         import polars as pl
 
         nothing = (pl.lit(None, dtype=type).alias(name) for name, type in self._kept.items())
         return self._fold.begin(rows, by).with_columns(nothing)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The states of states, with what is kept of one of them."""
+        """Merge states, with the class's state from the one that has it."""
         import polars as pl
 
         merged = self._fold.merge(states, by)
@@ -68,7 +68,10 @@ class Remembering:
 
 
 class Watched(Counted):
-    """`parts` are of windows apart; `panes` is the grid in which rows come."""
+    """Windows with a user trigger.
+
+    The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive.
+    """
 
     def __init__(self, parts: Parts, panes: Grid, telling: Telling) -> None:
         super().__init__(parts, panes, 0)
@@ -81,19 +84,19 @@ class Watched(Counted):
         self._telling = telling
 
     def _accumulated(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The windows that fire, and those that had ended."""
+        """Return the windows that fire, including ended ones."""
         states = self._asked(rows)
         return self._put(states, states.clear())
 
     def _cut(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The windows that fire, which are forgotten, and what there is of those that had ended."""
+        """Return the windows that fire, including ended ones, and remove them."""
         import polars as pl
 
         states = self._asked(rows)
         return self._put(states, states.filter(pl.col(FIRES)))
 
     def _put(self, states: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
-        """Keep the windows that are not gone; those that fire."""
+        """Store all windows but the removed ones, and return those that fire."""
         import polars as pl
 
         by, kept = self._filed.by, (*self._filed.by, *self._filed.fold.columns)
@@ -102,7 +105,7 @@ class Watched(Counted):
         return states.filter(pl.col(FIRES)).select(kept)
 
     def _asked(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The windows of the keys of these rows, with FIRES, and what is kept of them now."""
+        """Return the windows of these rows' keys with FIRES and the class's new state."""
         import polars as pl
 
         filed, by = self._filed, self._filed.by
@@ -127,7 +130,7 @@ class Watched(Counted):
         return found.with_columns(*news, pl.col(FIRES).fill_null(False)).select(*columns, FIRES)
 
     def _answers(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """What the class says of the new rows of each window, and what it keeps of it then."""
+        """Call the class with the new rows of each window; return its answers and states."""
         import polars as pl
 
         bounds = self._bounded(groups)
@@ -157,7 +160,7 @@ class Watched(Counted):
         if state.keys() != self._kept.keys():
             known = ", ".join(self._kept) or "nothing"
             message = f"{self._code.shown} keeps {', '.join(state) or 'nothing'}, not {known}"
-            hint = f'say it in class {self._code.name}, as in state = {{"n": "bigint"}}'
+            hint = f'declare it in class {self._code.name}, as in state = {{"n": "bigint"}}'
             raise self._told(UserCodeError(message, hint), row)
         if not isinstance(answer, bool):
             came = type(answer).__name__
@@ -178,7 +181,7 @@ class Watched(Counted):
         return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
 
     def _bounded(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """What names each window."""
+        """Return the columns that name each window."""
         import polars as pl
 
         end = pl.col(SLOT)

@@ -1,9 +1,8 @@
-"""The operator of windows of time: rows are filed by pane, and put out when time passes a window.
+"""The operator of time windows: rows are stored by pane, and emitted when time passes a window.
 
-Its clock is the watermark, or the wall's where windows are of processing time: then a row belongs
-to the moment at which it comes. A row is late when every window that it is in has ended, and has
-had its time for late rows; such rows are counted, and go out on a stream of their own if one is
-wanted.
+Its clock is the watermark, or the wall clock for processing-time windows: then a row belongs to the
+instant of its arrival. A row is late when all its windows have ended, including their allowed
+lateness; late rows are counted, and emitted on their own stream if it is declared.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 AGES_US = 1 << 62
-"""Rows of windows without bounds have the time of a row, which may be any: time has to wait."""
+"""Rows of unbounded windows may have any event time, so the watermark is held back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the operator is made of."""
+    """The components of a window operator."""
 
     window: Window
     grid: Grid
@@ -49,7 +48,7 @@ class Parts:
 
 
 class Windows:
-    """Windows that fire as time passes: at their end, again for late rows, every so often."""
+    """Windows that fire as time advances: at their end, again for late rows, periodically."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -63,7 +62,7 @@ class Windows:
         self.behind_us = behind_us(window)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """File the rows that are not late."""
+        """Store the rows that are not late."""
         if not frame.height:
             return
         came = self._parts.rows.arrived(frame)
@@ -74,12 +73,12 @@ class Windows:
             yield from self._file(came)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Put out the windows that have ended; by the wall clock none has, but at the very end."""
+        """Emit the windows that have ended; with processing time, only at the end of input."""
         if not self._window.processing or watermark_us == FOREVER_US:
             yield from self._reach(watermark_us)
 
     def due_us(self) -> int | None:
-        """When, by the wall clock, windows end or are to be put out before."""
+        """Return the wall-clock time when windows end or the trigger fires."""
         rings, first = self._rings.due_us(), self._filed.first()
         if first is None or not self._window.processing:
             return rings
@@ -89,23 +88,23 @@ class Windows:
         return None if due == FOREVER_US else due
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """The wall clock has come this far."""
+        """Advance the wall clock."""
         if self._window.processing:
             yield from self._reach(now_us)
         if self._rings.rings(now_us):
             yield from self._early()
 
     def settle(self) -> None:
-        """File the rows that wait."""
+        """Flush buffered rows to the state."""
         self._filed.settle()
 
     @property
     def held(self) -> int:
-        """How many rows are kept."""
+        """The number of stored and buffered rows."""
         return self._filed.rows
 
     def _reach(self, now_us: int) -> Iterator[Output]:
-        """Time has come this far."""
+        """Advance the window clock, and emit the windows that end."""
         before = self._clock.us
         if now_us <= before:
             return
@@ -126,7 +125,7 @@ class Windows:
             yield from self._early()
 
     def _file(self, came: Arrived) -> Iterator[Output]:
-        """Keep rows; some may be late, but not too late, for windows that were put out."""
+        """Store rows; rows within the allowed lateness change windows that were emitted."""
         ends = self._parts.grid.first(came.least)
         in_time = not self._window.lateness_us or ends > self._clock.us
         yield from aside(self._filed.owed(asking=not in_time))
@@ -138,7 +137,7 @@ class Windows:
             yield from self._besides(came)
 
     def _again(self, came: Arrived) -> Iterator[Output]:
-        """Put out again, whole, the windows that had ended and have changed."""
+        """Emit the ended windows that have changed again, with all their rows."""
         import polars as pl
 
         self._filed.add(came.rows, came.least)
@@ -147,7 +146,7 @@ class Windows:
         yield from self._whole(behind.select(self._filed.by), self._clock.over_us, now)
 
     def _besides(self, came: Arrived) -> Iterator[Output]:
-        """Put out what late rows alone make: their windows have been put out and cleared."""
+        """Emit results of late rows alone: their windows have been emitted and cleared."""
         import polars as pl
 
         now, grid, slot = self._clock.us, self._parts.grid, pl.col(SLOT)
@@ -159,7 +158,7 @@ class Windows:
         yield from self._parts.results.rows(windows)
 
     def _early(self) -> Iterator[Output]:
-        """Put out windows that have not ended: those that changed, or all that is there."""
+        """Emit windows that have not ended: the changed ones, or all."""
         self._filed.settle()
         now = self._clock.us
         if self._parts.changed is not None:
@@ -174,7 +173,7 @@ class Windows:
             yield from self._parts.results.rows(windows)
 
     def _whole(self, changed: pl.DataFrame, after: int, until: int) -> Iterator[Output]:
-        """Put out the windows in between that these keys and panes are in, with all their rows."""
+        """Emit the windows in this range of these keys and panes, with all their rows."""
         self._filed.settle()
         keys = changed.select(self._filed.key).unique()
         states = self._filed.runs.of_keys(keys, self._clock.closed_us(self._parts.grid))
@@ -184,5 +183,5 @@ class Windows:
 
 
 def behind_us(window: Window) -> int:
-    """How much older than the watermark the rows of a window may be."""
+    """Return how much older than the watermark the rows of a window may be."""
     return window.lateness_us if window.bounded else AGES_US

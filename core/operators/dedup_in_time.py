@@ -36,7 +36,7 @@ NEW = "__new"
 class InTime(Forgetting, ABC):
     """The base of both operators: rows are buffered until the watermark, late ones left out.
 
-    `_chosen` selects the rows to emit.
+    `_select_rows` chooses the rows to emit.
     """
 
     def __init__(self, operation: Dedup, place: Place) -> None:

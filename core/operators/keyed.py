@@ -46,7 +46,7 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
                 place.state,
                 _STATES.get(type(window.shape), WINDOWS),
                 by_event=not window.processing,
-                behind_us=1 if isinstance(window.shape, Session) else behind_us(window),
+                watermark_delay_us=1 if isinstance(window.shape, Session) else behind_us(window),
             )
         case nodes.Dedup(keep="first"):
             return (FirstInTime if operation.in_time else First)(operation, place)

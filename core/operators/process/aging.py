@@ -48,15 +48,15 @@ class Ageing:
 class AgeingList(Ageing, MutableSequence[Any]):
     """A list whose elements expire."""
 
-    __slots__ = ("_fit", "kept")
+    __slots__ = ("_fit", "entries")
 
     def __init__(
-        self, clock: Callable[[], int], ttl_us: int, fit: Fit, kept: Iterable[Any] = ()
+        self, clock: Callable[[], int], ttl_us: int, fit: Fit, entries: Iterable[Any] = ()
     ) -> None:
         """`fit` converts elements to their declared type."""
         super().__init__(clock, ttl_us)
         self._fit = fit
-        self.kept: list[tuple[Any, int]] = list(kept)
+        self.entries: list[tuple[Any, int]] = list(entries)
         """Each element with its expiry time."""
 
     def __len__(self) -> int:
@@ -92,8 +92,8 @@ class AgeingList(Ageing, MutableSequence[Any]):
 
     def append(self, value: Any) -> None:
         """Append an element in constant time."""
-        self.kept.append((self._fit(value), self._until()))
-        self._grown(len(self.kept))
+        self.entries.append((self._fit(value), self._until()))
+        self._grown(len(self.entries))
 
     def sort(self, *, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> None:
         """Sort the elements, which keep their expiry times."""
@@ -116,14 +116,16 @@ class AgeingList(Ageing, MutableSequence[Any]):
 
     def copied(self, copy: Callable[[Any], Any] | None) -> AgeingList:
         """Return a new list with copies of the elements, or with the same elements."""
-        kept = self.kept if copy is None else ((copy(value), until) for value, until in self.kept)
-        return AgeingList(self._clock, self._ttl_us, self._fit, kept)
+        entries: Iterable[Any] = self.entries
+        if copy is not None:
+            entries = ((copy(value), until) for value, until in self.entries)
+        return AgeingList(self._clock, self._ttl_us, self._fit, entries)
 
     def _live(self) -> list[tuple[Any, int]]:
         now_us = self._clock()
-        if any(until < now_us for _, until in self.kept):
-            self.kept[:] = [each for each in self.kept if each[1] >= now_us]
-        return self.kept
+        if any(until < now_us for _, until in self.entries):
+            self.entries[:] = [each for each in self.entries if each[1] >= now_us]
+        return self.entries
 
 
 class LikeDict(Mapping[Any, Any]):
@@ -142,7 +144,7 @@ class LikeDict(Mapping[Any, Any]):
 class AgeingMap(Ageing, LikeDict, MutableMapping[Any, Any]):
     """A map whose entries expire."""
 
-    __slots__ = ("_fits", "kept")
+    __slots__ = ("_fits", "entries")
 
     def __init__(
         self,
@@ -150,36 +152,36 @@ class AgeingMap(Ageing, LikeDict, MutableMapping[Any, Any]):
         ttl_us: int,
         fit_key: Fit,
         fit: Fit,
-        kept: Mapping[Any, tuple[Any, int]] = NOTHING,
+        entries: Mapping[Any, tuple[Any, int]] = NOTHING,
     ) -> None:
         """`fit_key` and `fit` convert keys and values to their declared types."""
         super().__init__(clock, ttl_us)
         self._fits = fit_key, fit
-        self.kept: dict[Any, tuple[Any, int]] = dict(kept)
+        self.entries: dict[Any, tuple[Any, int]] = dict(entries)
         """Each entry's value and expiry time."""
 
     def __len__(self) -> int:
         return len(self._live())
 
     def __getitem__(self, key: Any) -> Any:
-        value, until = self.kept[key]
+        value, until = self.entries[key]
         if until < self._clock():
-            del self.kept[key]
+            del self.entries[key]
             raise KeyError(key)
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         fit_key, fit = self._fits
         value, key, now_us = fit(value), fit_key(key), self._clock()
-        before = self.kept.get(key)
+        before = self.entries.get(key)
         if before is not None and before[1] < now_us:
-            del self.kept[key]
-        self.kept[key] = (value, now_us + self._ttl_us)
-        self._grown(len(self.kept))
+            del self.entries[key]
+        self.entries[key] = (value, now_us + self._ttl_us)
+        self._grown(len(self.entries))
 
     def __delitem__(self, key: Any) -> None:
         self[key]
-        del self.kept[key]
+        del self.entries[key]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(list(self._live()))
@@ -193,14 +195,14 @@ class AgeingMap(Ageing, LikeDict, MutableMapping[Any, Any]):
 
     def copied(self, copy: Callable[[Any], Any] | None) -> AgeingMap:
         """Return a new map with copies of the values, or with the same values."""
-        kept = self.kept
+        entries = self.entries
         if copy is not None:
-            kept = {key: (copy(value), until) for key, (value, until) in kept.items()}
-        return AgeingMap(self._clock, self._ttl_us, *self._fits, kept)
+            entries = {key: (copy(value), until) for key, (value, until) in entries.items()}
+        return AgeingMap(self._clock, self._ttl_us, *self._fits, entries)
 
     def _live(self) -> dict[Any, tuple[Any, int]]:
         now_us = self._clock()
-        if any(until < now_us for _, until in self.kept.values()):
-            for key in [key for key, (_, until) in self.kept.items() if until < now_us]:
-                del self.kept[key]
-        return self.kept
+        if any(until < now_us for _, until in self.entries.values()):
+            for key in [key for key, (_, until) in self.entries.items() if until < now_us]:
+                del self.entries[key]
+        return self.entries

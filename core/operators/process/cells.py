@@ -1,6 +1,6 @@
 """The cell of a key: an object with all state of the key, as a user class sees it.
 
-A state without TTL is a slot, with a property that validates what is written (`checked`). A value
+A state without TTL is a slot, with a property that validates what is written. A value
 with a TTL is a property over two slots: the value and its expiry time. A timer is a property over
 the time that it is set to, and the time of its entry in the heap (`timers`).
 

@@ -207,14 +207,14 @@ def fill(
             for cell, elements in zip(cells, values, strict=True):
                 kept = getattr(cell, f"_of_{name}")
                 if isinstance(kept, AgeingList):
-                    kept.kept = [(each["value"], each["until"]) for each in elements]
+                    kept.entries = [(each["value"], each["until"]) for each in elements]
                 else:
                     list.extend(kept, elements)  # they were validated before they were stored
         case Kind.MAP:
             for cell, entries in zip(cells, values, strict=True):
                 kept = getattr(cell, f"_of_{name}")
                 if isinstance(kept, AgeingMap):
-                    kept.kept = {e["key"]: (e["value"], e["until"]) for e in entries}
+                    kept.entries = {e["key"]: (e["value"], e["until"]) for e in entries}
                 else:
                     dict.update(kept, ((each["key"], each["value"]) for each in entries))
 
@@ -254,10 +254,10 @@ def _elements(kept: Any) -> Any:
     """Return the elements of a list, or the entries of a map."""
     match kept:
         case AgeingMap():
-            entries = kept.kept.items()
-            found = [{"key": k, "value": value, "until": until} for k, (value, until) in entries]
+            pairs = kept.entries.items()
+            found = [{"key": k, "value": value, "until": until} for k, (value, until) in pairs]
         case AgeingList():
-            found = [{"value": value, "until": until} for value, until in kept.kept]
+            found = [{"value": value, "until": until} for value, until in kept.entries]
         case dict():
             found = [{"key": key, "value": value} for key, value in kept.items()]
         case _:
@@ -267,5 +267,5 @@ def _elements(kept: Any) -> Any:
 
 def _last(kept: AgeingList | AgeingMap) -> int | None:
     """Return the latest expiry time of the elements."""
-    pairs = kept.kept.values() if isinstance(kept, AgeingMap) else kept.kept
+    pairs = kept.entries.values() if isinstance(kept, AgeingMap) else kept.entries
     return max((until for _, until in pairs), default=None)

@@ -39,7 +39,7 @@ from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.plan.states import DUE, HELD, WAITS
 from headrace.core.process.declared import Declared, Kind
-from headrace.core.process.process import moment
+from headrace.core.process.process import Process, moment
 from headrace.core.state import NO_CLOCK_US
 from headrace.core.types import TIMESTAMP, Schema, to_polars
 
@@ -73,8 +73,9 @@ class Processing(Timely):
         outputs = {MAIN: operation.body.returns, **dict(operation.body.outputs)}
         self._outs = Outs(outputs, work)
         self._failing = Failing(code, self._outs, states)
-        self._process = process = self._made(kind)
+        process: Process = self._made(kind)
         process._stand(work)
+        self._process: Any = process
         self._rows = self._making_rows()
         self._handling = RowByRow(
             process,

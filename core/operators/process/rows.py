@@ -23,6 +23,8 @@ from headrace.core.user_code import UserCodeError
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.core.operators.process.cells import Cells
+
 PIECE = 1 << 14
 """The number of rows that are Python objects at a time."""
 MOST = 100_000
@@ -170,7 +172,8 @@ class RowByRow:
 
         BaseExceptions fail the job: sys.exit(), or a panic of Polars.
         """
-        saved, marked = cell._cells.saved(cell), self._outs.marked()
+        cells: Cells = cell._cells
+        saved, marked = cells.saved(cell), self._outs.marked()
         try:
             found = call(what(), cell, self._outs.out)
             if found is not None:
@@ -179,7 +182,7 @@ class RowByRow:
         except Unlisted:
             raise
         except Exception as error:
-            cell._cells.restore(cell, saved)
+            cells.restore(cell, saved)
             self._outs.back_to(marked)
             if self._tells_rules or cell._id is not EVERY:
                 self.failures.append(self._failing.letter(error, of()))
@@ -198,14 +201,14 @@ class RowByRow:
         """
         work, out = self._work, self._outs.out
         for at_us, cell, name in due:
-            work.cell, work.timer = cell, name
-            work.moment_us = at_us if event_us is None else event_us
+            work.timer_cell, work.timer = cell, name
+            work.timer_event_us = at_us if event_us is None else event_us
             work.at = self._rows + len(self.moments)
-            self.moments.append(Moment(work.moment_us, cell, name, at_us))
+            self.moments.append(Moment(work.timer_event_us, cell, name, at_us))
             try:
                 self._call(cell, name, at_us, out)
             finally:
-                work.timer = work.cell = None
+                work.timer = work.timer_cell = None
             if at_us > self._at_us:
                 self._at_us, self._at_once = at_us, {}
             self._count(self._at_once, cell, name, at_us)

@@ -29,13 +29,13 @@ class Work:
         "_listed",
         "_times",
         "at",
-        "cell",
         "cells",
         "clock_us",
         "frame",
-        "moment_us",
         "now_us",
         "timer",
+        "timer_cell",
+        "timer_event_us",
     )
 
     def __init__(self, now_us: Callable[[], int]) -> None:
@@ -48,9 +48,9 @@ class Work:
         self._listed: list[int] | None = None
         self.timer: str | None = None
         """The current timer; None while rows are handled."""
-        self.cell: Any = None
-        """The cell of the current timer; `moment_us` is the event time of its output."""
-        self.moment_us: int | None = None
+        self.timer_cell: Any = None
+        """The cell of the current timer; `timer_event_us` is the event time of its output."""
+        self.timer_event_us: int | None = None
         self.frame: pl.DataFrame | None = None
         """The rows of the current batch of `on_rows`."""
         self.clock_us = NO_CLOCK_US
@@ -71,7 +71,7 @@ class Work:
         """The current key."""
         if self.frame is not None:
             raise RuntimeError("on_rows handles rows of many keys: see the columns of the key")
-        found = (self.cells[self.at] if self.timer is None else self.cell)._id
+        found = (self.cells[self.at] if self.timer is None else self.timer_cell)._id
         if found is EVERY:
             raise RuntimeError("a rule has no key: it applies to all keys")
         return found
@@ -80,7 +80,7 @@ class Work:
     def time_us(self) -> int | None:
         """The event time of the current row or timer."""
         if self.timer is not None:
-            return self.moment_us
+            return self.timer_event_us
         if self.frame is not None:
             raise RuntimeError("on_rows handles rows of many times: see self.event_times")
         times = self._listed or self.times

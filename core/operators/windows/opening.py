@@ -23,7 +23,7 @@ class Opening:
     """A wrapper of a window operator that is created with its first rows."""
 
     def __init__(
-        self, make: Make, state: StepState, kept: str, *, by_event: bool, behind_us: int
+        self, make: Make, state: StepState, kept: str, *, by_event: bool, watermark_delay_us: int
     ) -> None:
         """`make` takes the types of the columns; `kept` is the name of the state with the rows.
 
@@ -34,7 +34,7 @@ class Opening:
         self._by_event = by_event
         columns = state.columns(kept)
         self._operator = None if columns is None else make(row_types(columns))
-        self.behind_us = behind_us
+        self.behind_us = watermark_delay_us
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Process rows; the first ones create the operator."""

@@ -1,4 +1,4 @@
-"""Operators of changes over literal rows: what they put out, and what that comes to in the end."""
+"""Operators over changelogs of literal rows: their output, and the final rows of it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Clock:
 def place(
     state: StepState | None = None, clock: Clock | None = None, *, ordered: bool = False
 ) -> Place:
-    """Where an operator stands whose rows go out as `out`."""
+    """Return the context of an operator whose output stream is `out`."""
     state = state or MemoryBackend().open(ALL)
     return Place("out", state, clock or Clock(), ordered, frozenset())
 
@@ -82,13 +82,13 @@ def timed(frame: pl.DataFrame, times: Sequence[int], *, ordered: bool = False) -
 
 
 def second(at: int) -> datetime:
-    """That second of the epoch."""
+    """Return that second of the epoch."""
     return datetime.fromtimestamp(at, UTC)
 
 
 @dataclass(slots=True)
 class Table:
-    """What changes come to: the last row of each key, without those that were deleted."""
+    """Return the final rows of a changelog: the last row of each key that is not deleted."""
 
     key: tuple[str, ...]
     rows: dict[tuple[object, ...], tuple[object, ...]] = field(default_factory=dict)
@@ -123,6 +123,6 @@ def cut(frame: pl.DataFrame, ends: Iterable[int]) -> Iterator[pl.DataFrame]:
 
 
 def fed(operator: Operator, pieces: Iterable[pl.DataFrame]) -> Iterator[Output]:
-    """What an operator makes of these batches."""
+    """Return the output of an operator for these batches."""
     for piece in pieces:
         yield from operator.process(piece)

@@ -75,7 +75,7 @@ def threaded(folder: Path, text: str, memory: Memory) -> Outcome:
 
 
 def rows(memory: Memory, name: str) -> Counter[tuple[object, ...]]:
-    """What was committed under a name, as a multiset of rows."""
+    """Return the rows committed under a name, as a multiset."""
     frames = memory.outputs.get(name, [])
     return Counter(row for frame in frames for row in frame.rows())
 

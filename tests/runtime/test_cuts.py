@@ -1,4 +1,4 @@
-"""However rows are cut into batches and dealt out, stateless steps give what SQL says."""
+"""Stateless steps give the rows of SQL, however rows are cut into batches and splits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROWS = st.lists(
 
 
 def memory_of(data: Input, splits: int, cut: Cut, chance: random.Random) -> Memory:
-    """The rows dealt out to splits, each in chunks."""
+    """The rows distributed to splits, each in chunks."""
     inputs = {}
     for name, all_rows in data.items():
         parts = [all_rows[at::splits] for at in range(splits)]

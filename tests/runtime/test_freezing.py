@@ -1,4 +1,4 @@
-"""Operators that are frozen and begun anew at any time put out what undisturbed ones do."""
+"""Operators that are frozen and restarted at any time emit the rows of undisturbed ones."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ ALONE = pipelines.pipelines(one_split=True).filter(lambda text: "from: made" not
 
 
 def disturbed(whole: Plan, chance: random.Random, length: int, times: int = 1) -> None:
-    """Hold subtasks that are begun anew again and again against one that is not.
+    """Compare subtasks that are restarted again and again with one that is not.
 
-    So many such groups of subtasks, each disturbed at times of its own.
+    This many groups of subtasks, each disturbed at its own times.
     """
     one = Subtasks(whole, 1)
     others = [Subtasks(whole, chance.randint(1, 3)) for _ in range(times)]
@@ -98,7 +98,7 @@ def disturbed(whole: Plan, chance: random.Random, length: int, times: int = 1) -
 
 
 def disturb(subtasks: Subtasks, chance: random.Random) -> None:
-    """Begin them anew, or have them keep what they know, or leave them alone."""
+    """Restart them, or snapshot them, or leave them alone."""
     match chance.randrange(6):
         case 0:
             subtasks.begin_anew(chance.randint(1, 3))

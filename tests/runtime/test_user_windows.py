@@ -63,7 +63,7 @@ def test_whatever_happens_evictors_leave_the_same_rows(data: st.DataObject) -> N
 def survive(data: st.DataObject, *clauses: str) -> None:
     """Live through whatever is drawn."""
     splits = data.draw(pipelines.SPLITS)
-    if "accumulate" in clauses[0]:  # which rows are together is told by the order of one split
+    if "accumulate" in clauses[0]:  # the order of one split decides which rows are together
         splits = splits[:1]
     keys = data.draw(st.sampled_from(["", "key: k", "key: {d: v % 2, w: k}"]))
     meant.survive(data, pipeline(*filter(None, (keys, *clauses))), {"rows": splits})
@@ -79,7 +79,7 @@ IN_WINDOW = "(key s='a', window 1970-01-01T00:00:00 to 1970-01-01T00:00:05)"
 
 
 def outcome(folder: Path, body: str, *clauses: str) -> str | list[tuple[object, ...]]:
-    """What comes of a function with this body over three rows, or what is said of it."""
+    """Return the output of a function with this body over three rows, or its error."""
     Path(folder, "own.py").write_text(OWN.format(body))
     times = [pipelines.BEGIN + timedelta(seconds=s) for s in (10, 11, 12)]
     some = [{"k": 1, "s": "a", "v": n, "x": 0.0, "at": at} for n, at in enumerate(times)]

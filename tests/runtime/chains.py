@@ -111,7 +111,7 @@ class HeldState(MemoryState):
 
 
 def _merged(layout: RunsLayout, rows: pl.DataFrame) -> pl.DataFrame:
-    """Merge rows, and check that they are stored under their latest time, whatever part is merged."""
+    """Merge rows, and check that they keep their latest time, whichever part is merged."""
     by = [*layout.key, SLOT]
     for part in (rows, rows.gather_every(2), rows.gather_every(2, 1)):
         found = layout.merge(part)

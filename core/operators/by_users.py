@@ -69,10 +69,10 @@ class Applied(_AllRows):
         if newest:
             self.types = {**self.types, EVENT_TIME: to_polars(TIMESTAMP)}
         self._grouping = grouping
-        self._shown = operation.of.names
-        self._again = operation.window.fires_again
-        self._calling = Calling(operation.code, telling)
-        self._returned = Returned(operation.code.shown, operation.returns)
+        self._visible_columns = operation.of.names
+        self._fires_again = operation.window.fires_again
+        self._function = Calling(operation.code, telling)
+        self._schema = Returned(operation.code.shown, operation.returns)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the rows that the function returns, each after the columns of its group."""
@@ -85,7 +85,7 @@ class Applied(_AllRows):
         origin = made[FROM]
         groups = states.select(*named, *newest)[origin]
         rows = groups.hstack(made.drop(FROM).get_columns())
-        if not self._again:
+        if not self._fires_again:
             return rows
         silent = states.select(*named, *newest).with_row_index(FROM)
         silent = silent.join(origin.unique().to_frame(), on=FROM, how="anti").drop(FROM)
@@ -97,17 +97,17 @@ class Applied(_AllRows):
         """Call the function for each group, and return its rows with FROM."""
         import polars as pl
 
-        groups = self._calling.of(states, by)
+        groups = self._function.of(states, by)
         number = pl.Series(FROM, [], dtype=pl.UInt32)
-        frames = [self._returned.frame([]).with_columns(number)]
-        for at, piece in enumerate(pieces(states, self._shown)):
+        frames = [self._schema.frame([]).with_columns(number)]
+        for at, piece in enumerate(pieces(states, self._visible_columns)):
             answer = groups.answer(at, piece)
             try:
                 frame = self._framed(answer)
             except UserCodeError as error:
                 raise groups.failed(at, error) from error.__cause__
-            if self._again and frame.height > 1:
-                message = f"{self._calling.name} returned {frame.height} rows for a window"
+            if self._fires_again and frame.height > 1:
+                message = f"{self._function.name} returned {frame.height} rows for a window"
                 hint = "each firing replaces the row: return one row, or set accumulate: false"
                 raise groups.failed(at, UserCodeError(f"{message} that may fire again", hint))
             frames.append(frame.with_columns(pl.lit(at, dtype=number.dtype).alias(FROM)))
@@ -118,10 +118,10 @@ class Applied(_AllRows):
         import polars as pl
 
         if isinstance(answer, pl.DataFrame):
-            return self._returned.declared(answer)
+            return self._schema.declared(answer)
         if isinstance(answer, list | dict | None):
-            return self._returned.frame(self._returned.rows(answer))
-        message = f"{self._calling.name} must return a DataFrame, dicts or None"
+            return self._schema.frame(self._schema.rows(answer))
+        message = f"{self._function.name} must return a DataFrame, dicts or None"
         raise UserCodeError(f"{message}, got {type(answer).__name__}")
 
 
@@ -139,9 +139,9 @@ class EvictedByUser(_AllRows):
         read = {name: types[name] for name in inner.reads - {ORDER}}
         super().__init__({**types_of(evict.of), **read}, newest=False)
         self._inner = inner
-        self._shown = evict.of.names
-        self._telling = telling
-        self._calling = Calling(evict.code, telling)
+        self._visible_columns = evict.of.names
+        self._error_context = telling
+        self._function = Calling(evict.code, telling)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the inner fold's results of the selected rows, also for groups without any."""
@@ -150,7 +150,7 @@ class EvictedByUser(_AllRows):
         numbered = states.with_row_index(GROUP)
         flat = rows_of(numbered, (GROUP,))
         rows = flat[self._kept(states, by)]
-        with self._telling.numbered(numbered, GROUP):
+        with self._error_context.numbered(numbered, GROUP):
             of_group = self._inner.begin(rows, (GROUP,))
             if of_group.height < numbered.height:
                 nothing = self._inner.begin(rows.clear().drop(GROUP), ())
@@ -163,8 +163,8 @@ class EvictedByUser(_AllRows):
         """Return the numbers of the selected rows among all rows."""
         import polars as pl
 
-        groups, start, kept = self._calling.of(states, by), 0, list[pl.Series]()
-        for at, piece in enumerate(pieces(states, self._shown)):
+        groups, start, kept = self._function.of(states, by), 0, list[pl.Series]()
+        for at, piece in enumerate(pieces(states, self._visible_columns)):
             numbers = pl.int_range(start, start + piece.height, eager=True).alias(ROW)
             answer = returned = groups.answer(at, piece.with_columns(numbers))
             if isinstance(answer, pl.Series) and answer.dtype == pl.Boolean:
@@ -177,7 +177,7 @@ class EvictedByUser(_AllRows):
                 answer = None
             if answer is None:
                 came = type(returned).__name__
-                message = f"{self._calling.name} must return some of the rows, got {came}"
+                message = f"{self._function.name} must return some of the rows, got {came}"
                 hint = "filter them, or return a Series of booleans, one per row"
                 raise groups.failed(at, UserCodeError(message, hint))
             kept.append(answer.cast(pl.Int64).unique().sort())

@@ -20,7 +20,7 @@ class Calling:
     def __init__(self, code: UserCode, telling: Telling) -> None:
         self.name = code.shown
         self._code = code
-        self._telling = telling
+        self._error_context = telling
         self._function: Callable[..., object] | None = None
         self._wants_window = False
 
@@ -31,7 +31,7 @@ class Calling:
             self._function = made_of(self._code) if isinstance(function, type) else function
             self._wants_window = takes(self._function) > 1
         return Groups(
-            self._function, self._wants_window, self._code, self._telling, groups.select(by)
+            self._function, self._wants_window, self._code, self._error_context, groups.select(by)
         )
 
 
@@ -49,7 +49,7 @@ class Groups:
         self._function = function
         self._wants_window = wants_window
         self._code = code
-        self._telling = telling
+        self._error_context = telling
         self._groups = groups
 
     def answer(self, at: int, rows: pl.DataFrame) -> object:
@@ -63,12 +63,14 @@ class Groups:
 
     def failed(self, at: int, error: UserCodeError) -> UserCodeError:
         """Add the key and window of the group to the error."""
-        where = self._telling.said(self._groups.row(at, named=True)) if self._groups.width else ""
+        where = (
+            self._error_context.said(self._groups.row(at, named=True)) if self._groups.width else ""
+        )
         return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
 
     def _window(self, at: int) -> Window:
         row = self._groups.row(at, named=True) if self._groups.width else {}
-        return self._telling.window(row)
+        return self._error_context.window(row)
 
 
 def takes(function: Callable[..., Any]) -> int:

@@ -42,23 +42,23 @@ class InTime(Forgetting, ABC):
     def __init__(self, operation: Dedup, place: Place) -> None:
         super().__init__(operation.ttl, place)
         self._operation = operation
-        self._place = place
+        self._context = place
         self._grouping = Grouping(operation.key)
-        self._waiting = Waiting(place.state, self._grouping)
+        self._buffer = Waiting(place.state, self._grouping)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer the rows for the watermark; late rows are left out."""
-        frame = yield from self._place.in_time(frame, self._operation.late_to)
+        frame = yield from self._context.in_time(frame, self._operation.late_to)
         if frame.height:
-            yield from aside(self._waiting.owed)
+            yield from aside(self._buffer.owed)
             kept = [name for name in frame.columns if self._operation.keeps(name)]
-            self._waiting.add(self._worthy(self._grouping.rows(frame, kept)))
+            self._buffer.add(self._worthy(self._grouping.rows(frame, kept)))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the chosen rows among those that the watermark has passed."""
         if watermark_us <= self._state.clock_us:
             return
-        rows = self._waiting.passed(watermark_us)
+        rows = self._buffer.passed(watermark_us)
         if rows is not None and rows.height:
             yield from self._put_out(self._chosen(rows))
         yield from super().advance(watermark_us)
@@ -66,7 +66,7 @@ class InTime(Forgetting, ABC):
     @property
     def held(self) -> int:
         """The number of buffered rows, and of keys that may expire."""
-        return self._waiting.rows + super().held
+        return self._buffer.rows + super().held
 
     def _worthy(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that can affect the result."""
@@ -77,10 +77,10 @@ class InTime(Forgetting, ABC):
         """Return the rows to emit, of rows in row order."""
 
     def _put_out(self, rows: pl.DataFrame) -> Iterator[Output]:
-        place = () if self._place.ordered else (ORDER,)
+        place = () if self._context.ordered else (ORDER,)
         out = rows.drop(KEY, *self._grouping.inside, *place, strict=False)
         for start in range(0, out.height, MOST_ROWS):
-            yield self._place.stream, out.slice(start, MOST_ROWS)
+            yield self._context.stream, out.slice(start, MOST_ROWS)
 
 
 class FirstInTime(InTime):

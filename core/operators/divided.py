@@ -32,14 +32,14 @@ class Divided:
         key_groups: int,
         parts: Sequence[tuple[range, Operator]],
     ) -> None:
-        self._dealing = _Dealing(key)
+        self._grouper = _Dealing(key)
         self._key_groups = key_groups
         self._parts = parts
         self.behind_us = max(operator.behind_us for _, operator in parts)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Route each row to the operator of its key group."""
-        groups = self._dealing.groups(frame, self._key_groups)
+        groups = self._grouper.groups(frame, self._key_groups)
         for owned, operator in self._parts:
             if (rows := _within(frame, groups, owned)).height:
                 yield from operator.process(rows)
@@ -80,12 +80,12 @@ class DividedSides(Divided):
         parts: Sequence[tuple[range, TwoSided]],
     ) -> None:
         super().__init__(keys[0], key_groups, parts)
-        self._of_right = _Dealing(keys[1])
+        self._right_grouper = _Dealing(keys[1])
         self._sides = parts
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Route each row of the right input to the operator of its key group."""
-        groups = self._of_right.groups(frame, self._key_groups)
+        groups = self._right_grouper.groups(frame, self._key_groups)
         for owned, operator in self._sides:
             if (rows := _within(frame, groups, owned)).height:
                 yield from operator.process_right(rows)

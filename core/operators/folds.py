@@ -66,7 +66,7 @@ class Aggregates:
         self, operation: nodes.Aggregate, grouping: Grouping, *, newest: bool = False
     ) -> None:
         self._grouping = grouping
-        self._telling = Telling(grouping, operation.window)
+        self._error_context = Telling(grouping, operation.window)
         self._expressions = {column.name: column.expression for column in operation.columns}
         if newest:
             self._expressions[EVENT_TIME] = _newest()
@@ -81,24 +81,24 @@ class Aggregates:
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return partial states."""
-        with self._telling(rows):
+        with self._error_context(rows):
             return partial_states(rows, by, self._calls)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return merged states."""
-        with self._telling(states):
+        with self._error_context(states):
             return merged_states(states, by, self._calls)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the results."""
         inside = dict(zip(self._grouping.inside, self._grouping.names, strict=True))
         names = [inside.get(name, name) for name in by]
-        with self._telling(states):
+        with self._error_context(states):
             return results(self._grouping.named(states), names, self._calls, self._expressions)
 
     def naming(self, groups: pl.DataFrame, number: str) -> AbstractContextManager[None]:
         """Describe groups in errors by their number among `groups`, which have the key."""
-        return self._telling.numbered(groups, number)
+        return self._error_context.numbered(groups, number)
 
     @property
     def types(self) -> Mapping[str, pl.DataType]:

@@ -42,7 +42,7 @@ class Evicted:
 
         self._evict = evict
         self._inner = inner
-        self._telling = telling
+        self._error_context = telling
         more = {ORDER: to_polars(ORDER_TYPE)}
         if evict.within_us is not None:
             more[AT] = to_polars(BIGINT)
@@ -68,7 +68,7 @@ class Evicted:
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the inner fold's results of the kept rows."""
         numbered = states.with_row_index(GROUP)
-        with self._telling.numbered(numbered, GROUP):
+        with self._error_context.numbered(numbered, GROUP):
             of_group = self._inner.begin(rows_of(numbered, (GROUP,)), (GROUP,))
         return self._inner.finish(numbered.drop(KEPT).join(of_group, on=GROUP), by)
 
@@ -86,9 +86,9 @@ class Best:
 
         beside = (EVENT_TIME, DELETE)
         self._row = {n: t for n, t in types.items() if n not in beside and operation.keeps(n)}
-        self._shown = [name for name in self._row if name not in HIDDEN]
+        self._visible_columns = [name for name in self._row if name not in HIDDEN]
         self._ranks = Ranks(operation.by, operation.rows)
-        self._kept = pl.struct(*self._row).head(operation.rows)
+        self._kept_rows = pl.struct(*self._row).head(operation.rows)
         newest_of = {EVENT_TIME: to_polars(TIMESTAMP)} if newest else {}
         self._newest = [pl.col(EVENT_TIME).max()] if newest else []
         self.reads = frozenset((*self._row, *newest_of))
@@ -96,7 +96,7 @@ class Best:
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the best of these rows."""
-        return listed(self._ranks.ordered(rows), by, self._kept, *self._newest)
+        return listed(self._ranks.ordered(rows), by, self._kept_rows, *self._newest)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the best rows of several lists."""
@@ -109,7 +109,11 @@ class Best:
         ranks = pl.int_ranges(1, pl.col(KEPT).list.len() + 1, dtype=pl.Int32).alias(RANK)
         kept = states.with_columns(ranks).explode(KEPT, RANK)
         hidden = dict.fromkeys((*by, *self.columns.keys() - {KEPT}))
-        return kept.select(*hidden, RANK, KEPT).unnest(KEPT).select(*hidden, *self._shown, RANK)
+        return (
+            kept.select(*hidden, RANK, KEPT)
+            .unnest(KEPT)
+            .select(*hidden, *self._visible_columns, RANK)
+        )
 
 
 def row_types(columns: Mapping[str, pl.DataType], kept: str = KEPT) -> Mapping[str, pl.DataType]:

@@ -55,10 +55,10 @@ class Map(Stateless):
         self._stream = stream
         self._path = folder / operation.file
         self._name = f"{Path(operation.file).name}:{operation.function}"
-        self._returned = Returned(self._name, operation.returns)
+        self._schema = Returned(self._name, operation.returns)
         self._event_time = operation.event_time
         self._by_row = operation.mode == "row"
-        self._failed = failed
+        self._on_failure = failed
         self._function = load_function(self._path, operation.function)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -93,7 +93,7 @@ class Map(Stateless):
         if not isinstance(result, pl.DataFrame):
             came = type(result).__name__
             raise UserCodeError(f"{self._name} must return a polars DataFrame, got {came}")
-        result = self._returned.declared(result)
+        result = self._schema.declared(result)
         if result.height == frame.height:
             return self._timed(result, hidden)
         if EVENT_TIME in hidden.columns and not self._event_time:
@@ -125,7 +125,7 @@ class Map(Stateless):
         frame, hidden = self._of_python(frame, hidden, failures)
         for at, row in enumerate(frame.iter_rows(named=True)):
             try:
-                answer = self._returned.rows(self._function(dict(row)))
+                answer = self._schema.rows(self._function(dict(row)))
             except Exception as error:
                 failures.append(self._failure(error, row))
                 continue
@@ -133,9 +133,9 @@ class Map(Stateless):
             origin.extend([at] * len(answer))
             number.extend(range(len(answer)))
         if failures:
-            assert self._failed is not None, "without a target, a failure is raised"
-            yield from self._failed(failures)
-        result = self._returned.frame(made)
+            assert self._on_failure is not None, "without a target, a failure is raised"
+            yield from self._on_failure(failures)
+        result = self._schema.frame(made)
         whence, which = pl.Series(origin, dtype=pl.UInt32), pl.Series(number, dtype=pl.Int64)
         yield self._stream, self._timed(result, _parted(hidden, whence, which))
 
@@ -157,14 +157,14 @@ class Map(Stateless):
     def _unfit(self, column: str, row: pl.DataFrame) -> FailedRow:
         shown = near(row).row(0, named=True)
         message = f"{self._name}: column {quoted(column)} has a time outside the years 1 to 9999"
-        if self._failed is None:
+        if self._on_failure is None:
             hint = "Python has no such time: drop it before the step, or cast it to string"
             raise UserCodeError(f"{message} (in the row {row_said(shown)})", hint)
         return FailedRow(message, shown)
 
     def _failure(self, error: Exception, row: dict[str, Any]) -> FailedRow:
         message = error.message if isinstance(error, UserCodeError) else said(error)
-        if self._failed is None:
+        if self._on_failure is None:
             place = where(error, self._path)
             raise UserCodeError(f"{place}: {message} (in the row {row_said(row)})") from error
         return FailedRow(f"{where(error, self._path)}: {message}", row)

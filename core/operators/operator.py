@@ -124,7 +124,7 @@ class Chain:
     ) -> None:
         """Each operator comes with the stream that it reads; the first may be `two_sided`."""
         self._operators = operators
-        self._two_sided = two_sided
+        self._two_input = two_sided
         self.put_out: Counter[str] = Counter()
         """The number of emitted rows, by stream."""
 
@@ -132,8 +132,8 @@ class Chain:
         """Process rows with the first operator; rows of a right input have side 1."""
         if not side:
             return self._process(0, frame)
-        assert self._two_sided is not None, "the first operator has no right input"
-        return self._onward(0, self._two_sided.process_right(frame))
+        assert self._two_input is not None, "the first operator has no right input"
+        return self._onward(0, self._two_input.process_right(frame))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Advance each operator, after the ones before it."""

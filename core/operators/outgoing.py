@@ -37,7 +37,7 @@ class Outgoing:
         self._ordered = ordered
         self._having: pl.Expr | None = None
         self._columns: tuple[str, ...] = ()
-        self._of_one: tuple[str, ...] | None = None
+        self._window_columns: tuple[str, ...] | None = None
         """The columns that all rows of one window share."""
         if isinstance(operation, nodes.Top):
             self._key: tuple[str, ...] = (*Grouping(operation.key).inside, nodes.RANK)
@@ -45,8 +45,8 @@ class Outgoing:
         bounds = (WINDOW_START, WINDOW_END) if window and window.bounded else ()
         self._key = tuple(each.name for each in operation.key)
         if isinstance(operation, nodes.Apply):
-            self._of_one = (*self._key, *bounds)
-            self._columns = (*self._of_one, *operation.returns.names)
+            self._window_columns = (*self._key, *bounds)
+            self._columns = (*self._window_columns, *operation.returns.names)
             return
         self._columns = (*self._key, *bounds, *(column.name for column in operation.columns))
         if operation.having:
@@ -59,8 +59,8 @@ class Outgoing:
             return
         if self._ordered:
             frame = placed(frame, self._number(frame))
-            if self._of_one is not None:
-                frame = parted(frame, _number_in(frame, self._of_one))
+            if self._window_columns is not None:
+                frame = parted(frame, _number_in(frame, self._window_columns))
         hidden = [name for name in HIDDEN if name in frame.columns]
         frame = projected(frame, *(self._columns or self._shown(frame)), *hidden)
         for start in range(0, frame.height, MOST_ROWS):

@@ -41,8 +41,8 @@ class Top(Forgetting):
         self._ranks = Ranks(operation.by, operation.rows)
         self._stream = place.stream
         self._ordered = place.ordered
-        self._keeps = operation.keeps
-        self._kept: tuple[str, ...] = ()
+        self._keeps_column = operation.keeps
+        self._stored_columns: tuple[str, ...] = ()
         columns = place.state.columns(KEYS)
         if columns is not None:
             self._open(row_types(columns, BEST))
@@ -65,8 +65,8 @@ class Top(Forgetting):
         """Open the table; `types` are the types of the input columns."""
         import polars as pl
 
-        kept = {n: type for n, type in types.items() if n != EVENT_TIME and self._keeps(n)}
-        self._kept = tuple(kept)
+        kept = {n: type for n, type in types.items() if n != EVENT_TIME and self._keeps_column(n)}
+        self._stored_columns = tuple(kept)
         self.open({BEST: pl.List(pl.Struct(kept)), LAST: to_polars(TIMESTAMP)})
 
     def _best(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -84,7 +84,7 @@ class Top(Forgetting):
         """Rank the stored and the new rows of each key."""
         import polars as pl
 
-        columns = (KEY, *self._kept, LAST, BEFORE)
+        columns = (KEY, *self._stored_columns, LAST, BEFORE)
         came = best.with_columns(pl.lit(None, dtype=pl.Int32).alias(BEFORE)).select(columns)
         if not found.height:
             return came.with_columns(best[RANK])
@@ -102,14 +102,14 @@ class Top(Forgetting):
     def _keep(self, ranked: pl.DataFrame) -> None:
         import polars as pl
 
-        best = pl.struct(self._kept).alias(BEST)
+        best = pl.struct(self._stored_columns).alias(BEST)
         states = ranked.group_by(KEY, maintain_order=True).agg(best, pl.col(LAST).first())
         self.put(states, states[LAST])
 
     def _put_out(self, changed: pl.DataFrame, frame: pl.DataFrame) -> Iterator[Output]:
         import polars as pl
 
-        names = [name for name in self._kept if name not in HIDDEN]
+        names = [name for name in self._stored_columns if name not in HIDDEN]
         hidden = [pl.lit(False).alias(DELETE)]
         if EVENT_TIME in frame.columns:
             hidden.append(pl.col(LAST).alias(EVENT_TIME))

@@ -213,7 +213,7 @@ def test_what_is_shared_is_filed_again_only_when_rules_came() -> None:
         operator = trial._operator
         assert isinstance(operator, ProcessingRuled)
         operator.settle()
-        return operator._shared._entries["limits"].rows
+        return operator._shared_state._entries["limits"].rows
 
     trial.rule(k="a", most=9, at=at(1))
     trial.watermark(at(2))

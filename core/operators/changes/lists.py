@@ -33,7 +33,7 @@ class Lists:
     def __init__(self, by: Sequence[Ranking], shown: int, columns: Sequence[str]) -> None:
         # Rows that are equal otherwise, with equal positions, have a fixed order by ID.
         self._ranks = Ranks(by, shown, (ID, GHOST))
-        self._shown = shown
+        self._emitted_count = shown
         self._columns = list(columns)
 
     def ranked(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -70,8 +70,8 @@ class Lists:
         """Return the rows at ranks that have changed, and those at ranks that no longer exist."""
         import polars as pl
 
-        was = before.filter(pl.col(BEFORE) <= self._shown).rename({BEFORE: RANK})
-        now = after.filter(pl.col(RANK) <= self._shown)
+        was = before.filter(pl.col(BEFORE) <= self._emitted_count).rename({BEFORE: RANK})
+        now = after.filter(pl.col(RANK) <= self._emitted_count)
         other = was.select(KEY, RANK, pl.col(ID).alias(BEFORE))
         beside = now.drop(BEFORE, strict=False).join(other, on=[KEY, RANK], how="left")
         new = beside.filter(pl.col(CHANGED) | pl.col(ID).ne_missing(pl.col(BEFORE)))

@@ -55,14 +55,14 @@ class RunningOfChanges(Stateless):
 
         assert operation.changes is not None, "append-only rows have another operator"
         self._grouping = grouping = Grouping(operation.key)
-        self._latest = Latest(grouping, operation.changes)
+        self._compactor = Latest(grouping, operation.changes)
         self._fold = Aggregates(operation, grouping)
-        self._out = Outgoing(operation, place.stream, ordered=place.ordered)
+        self._results_out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
         reads = read_columns(self._fold)
-        self._reads = tuple(reads)
+        self._input_columns = tuple(reads)
         kept = {**grouping.types, **reads, ID: pl.String()}
-        self._kept = (*kept, SLOT)
+        self._stored_columns = (*kept, SLOT)
         layout = RunsLayout(kept, grouping.inside, lambda rows: rows)
         self._rows = place.state.runs(ROWS, layout)
         row = row_columns(operation)
@@ -77,26 +77,28 @@ class RunningOfChanges(Stateless):
         if not frame.height:
             return
         yield from aside(self._rows.owed(asking=True) + self._table.owed(NO_CLOCK_US))
-        changes = self._latest.changes(frame, self._reads)
-        groups = self._latest.touched(changes)
+        changes = self._compactor.changes(frame, self._input_columns)
+        groups = self._compactor.touched(changes)
         found = self._table.find(groups[KEY]).drop(ASKED).rename({LAST: EARLIER})
         groups = groups.join(found, on=KEY, how="left", maintain_order="left")
         groups = groups.with_columns(pl.max_horizontal(LAST, EARLIER).alias(LAST))
         results = self._results(self._now(changes, groups))
         self._keep(groups, results)
         out = self._changed(groups, results)
-        yield from self._out.rows(out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME))
+        yield from self._results_out.rows(
+            out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME)
+        )
 
     def _now(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
         """Apply the changes to the stored rows of these groups, and return their current rows."""
         import polars as pl
 
         slot = pl.lit(0, dtype=pl.Int64).alias(SLOT)
-        now = changes.filter(~changes[GONE]).with_columns(slot).select(self._kept)
+        now = changes.filter(~changes[GONE]).with_columns(slot).select(self._stored_columns)
         before = self._rows.take_keys(groups.select(self._grouping.inside))
         if before is not None:
             stay = before.filter(~pl.col(ID).is_in(changes[ID].implode()))
-            now = pl.concat([stay.select(self._kept), now])
+            now = pl.concat([stay.select(self._stored_columns), now])
         self._rows.add(now)
         return now
 

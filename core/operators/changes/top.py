@@ -45,12 +45,12 @@ class TopOfChanges(Stateless):
     def __init__(self, operation: nodes.Top, place: Place, spare: int = SPARE) -> None:
         assert operation.changes is not None, "append-only rows have another operator"
         self._operation = operation
-        self._place = place
+        self._context = place
         self._grouping = Grouping(operation.key)
-        self._latest = Latest(self._grouping, operation.changes)
-        self._most = operation.rows + max(operation.rows, spare)
-        self._due = 16 * spare
-        self._parts: tuple[Table, Filed, Lists] | None = None
+        self._compactor = Latest(self._grouping, operation.changes)
+        self._list_rows = operation.rows + max(operation.rows, spare)
+        self._rerank_rows = 16 * spare
+        self._states: tuple[Table, Filed, Lists] | None = None
         self._columns: tuple[str, ...] = ()
         columns = place.state.columns(KEYS)
         if columns is not None:
@@ -60,10 +60,10 @@ class TopOfChanges(Stateless):
         """Emit the ranks that change with these changelog rows."""
         if not frame.height:
             return
-        table, filed, lists = self._parts or self._open(frame.schema)
+        table, filed, lists = self._states or self._open(frame.schema)
         yield from aside(table.owed(NO_CLOCK_US) + filed.owed)
-        changes = self._latest.changes(frame, self._columns)
-        groups = self._known(self._latest.touched(changes), table)
+        changes = self._compactor.changes(frame, self._columns)
+        groups = self._known(self._compactor.touched(changes), table)
         before = self._listed(groups)
         after = lists.changed(before, changes, groups)
         groups, after = self._filed_anew(groups, after, changes)
@@ -86,10 +86,10 @@ class TopOfChanges(Stateless):
             VERSION: pl.Int64(),
             DUE: pl.Int64(),
         }
-        table = self._place.state.table(KEYS, columns)
-        filed = Filed(self._place.state, self._grouping, row)
-        self._parts = table, filed, Lists(self._operation.by, self._operation.rows, self._columns)
-        return self._parts
+        table = self._context.state.table(KEYS, columns)
+        filed = Filed(self._context.state, self._grouping, row)
+        self._states = table, filed, Lists(self._operation.by, self._operation.rows, self._columns)
+        return self._states
 
     def _known(self, touched: pl.DataFrame, table: Table) -> pl.DataFrame:
         """Join the touched groups with their stored values."""
@@ -118,8 +118,8 @@ class TopOfChanges(Stateless):
         """Store the rows of large groups, and rebuild the lists that are too short."""
         import polars as pl
 
-        assert self._parts is not None, "it was opened"
-        filed = self._parts[1]
+        assert self._states is not None, "it was opened"
+        filed = self._states[1]
         came = changes.join(groups.filter(~pl.col(WHOLE)).select(KEY, VERSION), on=KEY)
         filed.add(came)
         groups = _counted(groups, came, "__came")
@@ -129,15 +129,17 @@ class TopOfChanges(Stateless):
         anew = groups.filter(~pl.col(WHOLE) & short)
         if anew.height:
             groups, after = self._ranked_anew(groups, after, anew, changes)
-        grown = groups.filter(pl.col(WHOLE) & (pl.col(COUNT) > self._most))
+        grown = groups.filter(pl.col(WHOLE) & (pl.col(COUNT) > self._list_rows))
         if grown.height:
             columns = (KEY, VERSION, *self._grouping.inside)
             rows = after.join(grown.select(columns), on=KEY)
             filed.add(rows.with_columns(pl.lit(False).alias(GONE)))
-            is_grown = pl.col(WHOLE) & (pl.col(COUNT) > self._most)
-            due = pl.when(is_grown).then(2 * pl.col(COUNT) + self._due).otherwise(pl.col(DUE))
+            is_grown = pl.col(WHOLE) & (pl.col(COUNT) > self._list_rows)
+            due = (
+                pl.when(is_grown).then(2 * pl.col(COUNT) + self._rerank_rows).otherwise(pl.col(DUE))
+            )
             groups = groups.with_columns(pl.col(WHOLE) & ~is_grown, due.alias(DUE))
-        return groups, after.filter(pl.col(RANK) <= self._most)
+        return groups, after.filter(pl.col(RANK) <= self._list_rows)
 
     def _ranked_anew(
         self, groups: pl.DataFrame, after: pl.DataFrame, anew: pl.DataFrame, changes: pl.DataFrame
@@ -145,8 +147,8 @@ class TopOfChanges(Stateless):
         """Rebuild the lists of these groups from all their rows; they then count as complete."""
         import polars as pl
 
-        assert self._parts is not None, "it was opened"
-        _, filed, lists = self._parts
+        assert self._states is not None, "it was opened"
+        _, filed, lists = self._states
         is_anew = pl.col(KEY).is_in(anew[KEY].implode())
         kept = after.filter(~is_anew)
         taken = filed.take(anew)
@@ -177,7 +179,7 @@ class TopOfChanges(Stateless):
         import polars as pl
 
         names = [name for name in self._columns if name not in (*HIDDEN, ID)]
-        place = [ORDER] if self._place.ordered else []
+        place = [ORDER] if self._context.ordered else []
         columns = [KEY, *names, RANK, *place, DELETE]
         both = [
             rows.with_columns(pl.lit(deleted).alias(DELETE)).select(columns)
@@ -189,7 +191,7 @@ class TopOfChanges(Stateless):
         hidden = [name for name in HIDDEN if name in out.columns]
         out = out.select(*names, RANK, *hidden)
         for start in range(0, out.height, MOST_ROWS):
-            yield self._place.stream, out.slice(start, MOST_ROWS)
+            yield self._context.stream, out.slice(start, MOST_ROWS)
 
 
 def _counted(groups: pl.DataFrame, rows: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -33,30 +33,30 @@ class AsOfJoin(Clockless, Timely):
     """The operator of an inner or left join with `as_of`."""
 
     def __init__(self, operation: nodes.Join, matching: AsOf, place: Place) -> None:
-        self._place = place
+        self._context = place
         self._state = place.state
         self._late_to = operation.late_to
         self._is_inner = operation.type == "inner"
-        self._side = Sided(operation, LEFT, ordered=place.ordered)
+        self._left = Sided(operation, LEFT, ordered=place.ordered)
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
         self._versions = Versions(operation, matching.ttl_us, place)
-        self._shown = [n for n in self._versions.columns if n != self._versions.side.time]
-        kept = {name: type for name, type in self._side.types.items() if name != self._side.time}
-        layout = RunsLayout(kept, self._side.key, lambda rows: rows)
+        self._version_columns = [n for n in self._versions.columns if n != self._versions.side.time]
+        kept = {name: type for name, type in self._left.types.items() if name != self._left.time}
+        layout = RunsLayout(kept, self._left.key, lambda rows: rows)
         self._waiting = place.state.runs(WAITING, layout)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer left rows for the watermark."""
         yield from aside(self._waiting.owed(asking=False))
-        rows = self._side.rows((yield from self._place.in_time(frame, self._late_to[LEFT])))
-        if self._is_inner and (lacks := self._side.lacks_key(rows)) is not None:
+        rows = self._left.rows((yield from self._context.in_time(frame, self._late_to[LEFT])))
+        if self._is_inner and (lacks := self._left.lacks_key(rows)) is not None:
             rows = rows.filter(~lacks)
-        self._waiting.add(rows.rename({self._side.time: SLOT}))
+        self._waiting.add(rows.rename({self._left.time: SLOT}))
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer right rows for the watermark."""
         yield from aside(self._versions.owed(asking=False))
-        self._versions.add((yield from self._place.in_time(frame, self._late_to[RIGHT])))
+        self._versions.add((yield from self._context.in_time(frame, self._late_to[RIGHT])))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the left rows that the watermark has passed."""
@@ -71,7 +71,7 @@ class AsOfJoin(Clockless, Timely):
         due = self._versions.due(until_us)
         rows = self._waiting.take(until_us) if asked else None
         if rows is not None:
-            times = rows[SLOT].alias(self._side.time)
+            times = rows[SLOT].alias(self._left.time)
             yield from self._beside(rows.hstack([times]), due)
         self._versions.keep(due)
 
@@ -82,11 +82,11 @@ class AsOfJoin(Clockless, Timely):
 
     def _beside(self, rows: pl.DataFrame, due: pl.DataFrame | None) -> Iterator[Output]:
         """Join these rows, sorted by time, each with the version that it matches."""
-        keys = self._side.encoded(rows)[KEY]
-        if (lacks := self._side.lacks_key(rows)) is not None:
+        keys = self._left.encoded(rows)[KEY]
+        if (lacks := self._left.lacks_key(rows)) is not None:
             keys = keys.set(lacks, None)
-        versions, met = self._versions.met(keys, rows[self._side.time], due)
-        versions = of_columns(versions, self._shown)
+        versions, met = self._versions.met(keys, rows[self._left.time], due)
+        versions = of_columns(versions, self._version_columns)
         if self._is_inner and met.null_count():
             meets = met.is_not_null()
             rows, met = filtered(rows, meets), met.filter(meets)

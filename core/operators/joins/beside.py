@@ -22,12 +22,12 @@ class Beside:
         self, pairs: Pairs, probe: Probe, asking: pl.DataFrame, there: pl.DataFrame
     ) -> None:
         self._pairs, self._probe = pairs, probe
-        self._asking, self._there = asking, there
+        self._probe_rows, self._stored_rows = asking, there
 
     def rows(self) -> Iterator[pl.DataFrame]:
         """Return the pairs that pass the join condition, in bounded batches."""
         for asks, meets in self.meant():
-            yield picked(self._asking, asks).hstack(picked(self._there, meets))
+            yield picked(self._probe_rows, asks).hstack(picked(self._stored_rows, meets))
 
     def met(self) -> pl.Series:
         """Return the numbers of the probing rows that have a match, each once, in order."""
@@ -45,7 +45,7 @@ class Beside:
             return
         of_asking, of_there = (
             of_columns(frame, [name for name in frame.columns if name in self._pairs.reads])
-            for frame in (self._asking, self._there)
+            for frame in (self._probe_rows, self._stored_rows)
         )
         for asks, meets in self._probe.pairs():
             numbers = asks.alias(ASKS).to_frame().hstack([meets.alias(MEETS)])

@@ -48,7 +48,7 @@ class ChangingJoin(BothSides, Forgetting):
         )
         self._sides = (left, right)
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
-        self._differing = Differing(operation, (left, right), self._pairs)
+        self._delta = Differing(operation, (left, right), self._pairs)
         rows = {each.rows_of: each.type for each in self._sides}
         self.open({**rows, LAST: to_polars(TIMESTAMP)})
 
@@ -57,7 +57,7 @@ class ChangingJoin(BothSides, Forgetting):
         side = self._sides[which].side
         changes = self._sides[which].changes(frame)
         if (lacks := side.lacks_key(changes)) is not None:
-            yield from self._put_out(*self._differing.keyless(which, changes.filter(lacks)))
+            yield from self._put_out(*self._delta.keyless(which, changes.filter(lacks)))
             changes = changes.filter(~lacks)
         if changes.height:
             found = self.table().find(changes[KEY].unique(maintain_order=True))
@@ -75,7 +75,7 @@ class ChangingJoin(BothSides, Forgetting):
             touched = own.touched(part, rows)
             if self.forgets or touched.changes:
                 self._keep(which, part, found, touched.rows)
-            yield from self._put_out(*self._differing.of(which, touched, others))
+            yield from self._put_out(*self._delta.of(which, touched, others))
 
     def _keep(
         self, which: int, changes: pl.DataFrame, found: pl.DataFrame, rows: pl.DataFrame

@@ -39,22 +39,22 @@ class Differing:
     ) -> None:
         self._sides = sides
         self._pairs = pairs
-        self._alone: list[Literal["unmet", "met"] | None] = [
+        self._emitted_alone: list[Literal["unmet", "met"] | None] = [
             "unmet" if operation.type in _UNMET[which] else None for which in (LEFT, RIGHT)
         ]
         """The rows of each side that are emitted alone."""
         if operation.type == "semi":
-            self._alone[LEFT] = "met"
-        self._nobody = ["-" * len(each.rest) for each in sides]
+            self._emitted_alone[LEFT] = "met"
+        self._missing_ids = ["-" * len(each.rest) for each in sides]
         """The id that replaces the other side's in a row alone, whose other columns are null."""
         if operation.type == "full":
-            self._nobody = ["none", "none"]
+            self._missing_ids = ["none", "none"]
 
     def keyless(self, which: int, changes: pl.DataFrame) -> Difference:
         """Return the difference made by changes of rows that cannot match."""
         import polars as pl
 
-        if self._alone[which] != "unmet":
+        if self._emitted_alone[which] != "unmet":
             return changes.clear(), changes.clear()
         return changes.filter(GONE), changes.filter(~pl.col(GONE))
 
@@ -70,9 +70,9 @@ class Differing:
             if not self._pairs.one_sided:
                 out.append(pairs)
             out.append(self._of_own(which, rows, pairs))
-        if self._alone[1 - which] is not None:
+        if self._emitted_alone[1 - which] is not None:
             lost, won = self._turned(1 - which, others, met, touched)
-            if self._alone[1 - which] == "unmet":
+            if self._emitted_alone[1 - which] == "unmet":
                 lost, won = won, lost
             outs[0].append(lost)
             outs[1].append(won)
@@ -81,7 +81,7 @@ class Differing:
 
     def _of_own(self, which: int, rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
         """Return the changed rows that are emitted alone."""
-        alone = self._alone[which]
+        alone = self._emitted_alone[which]
         if alone is None:
             return rows.clear()
         chosen = that_meet_none if alone == "unmet" else that_meet
@@ -129,7 +129,7 @@ class Differing:
 
         nobody = [
             pl.col(name).fill_null(pl.lit(nobody))
-            for name, nobody in zip(IDS, self._nobody, strict=True)
+            for name, nobody in zip(IDS, self._missing_ids, strict=True)
         ]
         full = [frame for frame in rows if frame.height] or rows[:1]
         whole = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]

@@ -46,28 +46,28 @@ class EverywhereJoin(Clockless, Timely):
     def __init__(self, operation: nodes.Join, matching: Everywhere, place: Place) -> None:
         self._operation = operation
         self._matching = matching
-        self._place = place
+        self._context = place
         numbered = _numbered(matching, place.ordered)
         self._left = Sided(operation, LEFT, ordered=numbered)
         self._right = Sided(operation, RIGHT, ordered=numbered)
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
-        self._replaced = replaced(matching)
-        self._replacing = [
+        self._key_columns = replaced(matching)
+        self._key_exprs = [
             to_expr(each.value).alias(name)
-            for each, name in zip(matching.key or (), self._replaced, strict=True)
+            for each, name in zip(matching.key or (), self._key_columns, strict=True)
         ]
         self._types = columns_of(operation, matching, ordered=place.ordered)[RULES]
         # By arrival all subtasks have equal rows; with event time, a slower subtask has more.
         spread = Spread.UNION if matching.in_time else Spread.BROADCAST
-        self._rules_kept = place.state.entries(RULES, spread)
-        self._waiting_kept = place.state.entries(WAITING, Spread.LIST)
-        self._rules = self._rules_kept.rows
+        self._rules_state = place.state.entries(RULES, spread)
+        self._waiting_state = place.state.entries(WAITING, Spread.LIST)
+        self._rules = self._rules_state.rows
         if self._rules is not None and matching.in_time:
             self._rules = self._rules.unique(maintain_order=True)
-        self._waiting = [] if self._waiting_kept.rows is None else [self._waiting_kept.rows]
-        self._held: pl.DataFrame | None = None
+        self._waiting = [] if self._waiting_state.rows is None else [self._waiting_state.rows]
+        self._valid: pl.DataFrame | None = None
         """With event time, the right rows with their end of validity; None: there are new ones."""
-        self._over_us: int | None = None
+        self._next_end_us: int | None = None
         """The first time at which one of them becomes invalid; None: all stay valid."""
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -75,7 +75,7 @@ class EverywhereJoin(Clockless, Timely):
         if not self._matching.in_time:
             yield from self._met(self._left.rows(frame), self._holding(self._rules))
             return
-        frame = yield from self._place.in_time(frame, self._operation.late_to[LEFT])
+        frame = yield from self._context.in_time(frame, self._operation.late_to[LEFT])
         if frame.height:
             self._waiting.append(self._left.rows(frame))
 
@@ -84,12 +84,12 @@ class EverywhereJoin(Clockless, Timely):
         import polars as pl
 
         rows = self._right.rows(frame)
-        if self._replacing:
-            rows = rows.hstack(frame.select(*self._replacing))
+        if self._key_exprs:
+            rows = rows.hstack(frame.select(*self._key_exprs))
         if self._matching.in_time:
             part = frame[ORDER].struct.field("part").alias(PART)
             self._rules = _behind(self._rules, rows.with_columns(part).select(*self._types))
-            self._held = None
+            self._valid = None
         else:
             gone = frame[DELETE] if DELETE in frame.columns else pl.lit(False)
             self._rules = self._latest(rows.with_columns(gone.alias(GONE)))
@@ -104,7 +104,7 @@ class EverywhereJoin(Clockless, Timely):
             before = before.with_columns(pl.lit(False).alias(GONE)).select(rows.columns)
         rows = _behind(before, rows)
         if self._matching.key is not None:
-            by = self._replaced
+            by = self._key_columns
             rows = rows.unique(by, keep="last", maintain_order=True) if by else rows.tail(1)
         return rows.filter(~pl.col(GONE)).select(*self._types)
 
@@ -112,7 +112,7 @@ class EverywhereJoin(Clockless, Timely):
         """Join the left rows that the watermark has passed with versions valid at their time."""
         import polars as pl
 
-        state = self._place.state
+        state = self._context.state
         state.clock_us = max(state.clock_us, watermark_us)
         if not self._matching.in_time:
             return
@@ -128,7 +128,7 @@ class EverywhereJoin(Clockless, Timely):
     def _forget(self, clock_us: int) -> None:
         """Forget the right rows that are no longer valid."""
         rules = self._versions()
-        if rules is None or self._over_us is None or self._over_us > clock_us:
+        if rules is None or self._next_end_us is None or self._next_end_us > clock_us:
             return
         holds = rules[UNTIL].is_null() | (rules[UNTIL] > clock_us)
         rules = rules.filter(holds)
@@ -137,14 +137,14 @@ class EverywhereJoin(Clockless, Timely):
 
     def _hold(self, rules: pl.DataFrame) -> None:
         over = rules[UNTIL].min()
-        self._held, self._over_us = rules, None if over is None else int(over)  # type: ignore[arg-type]
+        self._valid, self._next_end_us = rules, None if over is None else int(over)  # type: ignore[arg-type]
 
     def settle(self) -> None:
         """Write buffered and valid rows to the state."""
         import polars as pl
 
-        self._waiting_kept.rows = pl.concat(self._waiting) if self._waiting else None
-        self._rules_kept.rows = self._rules
+        self._waiting_state.rows = pl.concat(self._waiting) if self._waiting else None
+        self._rules_state.rows = self._rules
 
     @property
     def held(self) -> int:
@@ -158,9 +158,9 @@ class EverywhereJoin(Clockless, Timely):
 
     def _versions(self) -> pl.DataFrame | None:
         """Return the right rows, each with the end of its validity."""
-        if self._held is None and self._rules is not None:
+        if self._valid is None and self._rules is not None:
             self._hold(held_until(self._rules, self._matching))
-        return self._held
+        return self._valid
 
     def _met(self, rows: pl.DataFrame, rules: pl.DataFrame | None) -> Iterator[Output]:
         """Join left rows with valid ones, and emit the result in bounded batches."""
@@ -169,7 +169,7 @@ class EverywhereJoin(Clockless, Timely):
         there = (
             rules if rules is not None else pl.DataFrame(schema={**self._types, UNTIL: pl.Int64})
         )
-        there = there.drop(PART, *self._replaced, strict=False)
+        there = there.drop(PART, *self._key_columns, strict=False)
         at_once = MOST_ROWS if self._left.key else max(1, MOST_PAIRS // max(1, there.height))
         for start in range(0, rows.height, at_once):
             yield from self._pairs.rows(self._joined(rows.slice(start, at_once), there))

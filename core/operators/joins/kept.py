@@ -44,7 +44,7 @@ class Kept:
             del types[side.time]
         self.runs = place.state.runs(STATES[which], RunsLayout(types, side.key, _as_they_are))
         hidden = [name for name in (side.time, side.number) if name in types]
-        self._shown = (*side.columns, *hidden)
+        self._output_columns = (*side.columns, *hidden)
         self._columns = tuple(types)
         self._types = {**types, SLOT: to_polars(BIGINT)}
 
@@ -71,9 +71,9 @@ class Kept:
         """Return the output columns of stored rows, and the given expressions."""
         if more:
             assert self._time is None, "with window bounds, rows are emitted without their time"
-            return projected(rows, *self._shown, *more)
+            return projected(rows, *self._output_columns, *more)
         time = [] if self._time is None else [rows[SLOT].alias(self._time)]
-        return of_columns(rows, self._shown, *time)
+        return of_columns(rows, self._output_columns, *time)
 
     def few(self, asking: int) -> bool:
         """Whether this number of probing rows is small compared with the stored rows."""

@@ -32,7 +32,7 @@ class Pairs:
         self._stream = stream
         self._ordered = ordered
         only = operation.only
-        self._only = None if only is None else to_expr(only.condition)
+        self._condition = None if only is None else to_expr(only.condition)
         self.reads = frozenset[str]() if only is None else columns(only.condition)
         """The columns that the join condition reads."""
         self.one_sided = operation.type in ("semi", "anti")
@@ -47,11 +47,13 @@ class Pairs:
     @property
     def asks(self) -> bool:
         """Whether there is a condition besides the equality of keys."""
-        return self._only is not None
+        return self._condition is not None
 
     def meant(self, pairs: pl.DataFrame) -> pl.DataFrame:
         """Return the pairs that pass the condition."""
-        return pairs if self._only is None or not pairs.height else pairs.filter(self._only)
+        return (
+            pairs if self._condition is None or not pairs.height else pairs.filter(self._condition)
+        )
 
     def rows(self, pairs: pl.DataFrame) -> Iterator[Output]:
         """Emit these pairs and unmatched rows in bounded batches.

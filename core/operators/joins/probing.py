@@ -54,7 +54,7 @@ class Probe:
         """`near`: the inclusive bounds of a match's SLOT less that of the probing row."""
         import polars as pl
 
-        self._asking, self._there, self._on, self._near = asking, there, on, near
+        self._probe_rows, self._stored_rows, self._key, self._time_range = asking, there, on, near
         bits = max(asking.height, there.height).bit_length()
         bounds = WHOLE >> bits << bits, (1 << bits) - 1
         self._upper, self._lower = (pl.Series([each], dtype=pl.UInt64) for each in bounds)
@@ -66,9 +66,13 @@ class Probe:
         # A sentinel after the last code, which no search reaches.
         self._codes = self._numbered(hashes, pl.Series([WHOLE], dtype=pl.UInt64))
         asks, hashes, begin = self._begun()
-        self._each = _each(self._codes, asks, begin, hashes | self._lower, SPARSE * asking.height)
+        self._candidates = _each(
+            self._codes, asks, begin, hashes | self._lower, SPARSE * asking.height
+        )
         """Each probing row and each candidate, as one number; None: there are too many."""
-        self._found = None if self._each is not None else self._ranges(asks, hashes, begin)
+        self._found_ranges = (
+            None if self._candidates is not None else self._ranges(asks, hashes, begin)
+        )
 
     def pairs(self) -> Iterator[Pair]:
         """Return all pairs, in bounded batches, in the order of the probing rows."""
@@ -85,14 +89,14 @@ class Probe:
         import polars as pl
 
         found = [pl.Series([], dtype=pl.UInt32)]
-        if self._found is not None:
-            asks, meets = self._found[ASKS], self._rows(self._found[FROM])
+        if self._found_ranges is not None:
+            asks, meets = self._found_ranges[ASKS], self._rows(self._found_ranges[FROM])
             same = self._same(asks, meets)
             if same.all():
                 return asks
             # The first candidate has another key or time: all candidates of these are checked.
             found.append(asks.filter(same))
-            self._found = self._found.filter(~same)
+            self._found_ranges = self._found_ranges.filter(~same)
         found += [asks for asks, _ in self.pairs()]
         return pl.concat(found).unique().sort()
 
@@ -100,13 +104,13 @@ class Probe:
         """Return probing rows and their candidates, in bounded batches."""
         import polars as pl
 
-        if self._each is not None:
-            for start in range(0, len(self._each), MOST_ROWS):
-                each = self._each.slice(start, MOST_ROWS)
+        if self._candidates is not None:
+            for start in range(0, len(self._candidates), MOST_ROWS):
+                each = self._candidates.slice(start, MOST_ROWS)
                 yield (each // SHIFT).cast(pl.UInt32), (each & (SHIFT - 1)).cast(pl.UInt32)
             return
-        assert self._found is not None, "ranges exist if single candidates do not"
-        for ranges in _cut(self._found):
+        assert self._found_ranges is not None, "ranges exist if single candidates do not"
+        for ranges in _cut(self._found_ranges):
             to = pl.int_ranges(ranges[FROM], ranges[TO], dtype=pl.UInt32, eager=True)
             whole = pl.DataFrame([ranges[ASKS], to.alias(TO)]).explode(TO)
             yield whole[ASKS], whole[TO]
@@ -123,7 +127,7 @@ class Probe:
 
     def _begun(self) -> tuple[pl.Series, pl.Series, pl.Series]:
         """Return the probing rows that have candidates, their hashes, and the first candidates."""
-        asking = self._numbered(projected(self._asking, _hash(self._on).alias("hash"))["hash"])
+        asking = self._numbered(projected(self._probe_rows, _hash(self._key).alias("hash"))["hash"])
         asks, hashes = asking & self._lower, asking & self._upper
         begin = _begins(self._codes, hashes)
         some = self._codes[begin] < (hashes | self._lower)
@@ -136,19 +140,19 @@ class Probe:
         end = _begins(self._codes, hashes | self._lower)
         columns = {ASKS: asks.cast(pl.UInt32), HASH: hashes, FROM: begin, TO: end}
         found = pl.DataFrame([column.alias(name) for name, column in columns.items()])
-        if self._near is not None and _count(found) > SPARSE * self._asking.height:
-            found = self._nearer(found, self._near)
+        if self._time_range is not None and _count(found) > SPARSE * self._probe_rows.height:
+            found = self._nearer(found, self._time_range)
         return found[found[ASKS].arg_sort()]
 
     def _nearer(self, found: pl.DataFrame, near: tuple[int, int]) -> pl.DataFrame:
         """Restrict the ranges to the candidates that are near in time."""
         import polars as pl
 
-        slots, times = self._asking[SLOT][found[ASKS]], self._there[SLOT]
+        slots, times = self._probe_rows[SLOT][found[ASKS]], self._stored_rows[SLOT]
         times = times if self._order is None else times[self._order]
         first = times.search_sorted(slots + near[0], "left").cast(pl.UInt64)
         last = times.search_sorted(slots + near[1], "right").cast(pl.UInt64)
-        self._near = None
+        self._time_range = None
         begin, end = (
             self._codes.search_sorted(found[HASH] | place, "left") for place in (first, last)
         )
@@ -164,10 +168,10 @@ class Probe:
 
     def _same(self, asks: pl.Series, meets: pl.Series) -> pl.Series:
         """Return which pairs really have equal keys, not only half a hash, and are near in time."""
-        same = [self._asking[n][asks] == self._there[n][meets] for n in self._on]
-        if self._near is not None:
-            apart = self._there[SLOT][meets] - self._asking[SLOT][asks]
-            same.append(apart.is_between(*self._near))
+        same = [self._probe_rows[n][asks] == self._stored_rows[n][meets] for n in self._key]
+        if self._time_range is not None:
+            apart = self._stored_rows[SLOT][meets] - self._probe_rows[SLOT][asks]
+            same.append(apart.is_between(*self._time_range))
         return reduce(lambda one, other: one & other, same)
 
 

@@ -36,38 +36,38 @@ class Spans:
         self.side = side = Sided(operation, which, ordered=place.ordered)
         self.key = side.key
         self._closes_us, self._over_us = gap_us + 1, gap_us + 1 + lateness_us
-        self._was = (WAS[which],) if lateness_us else ()
-        types = {**side.types, **dict.fromkeys(self._was, to_polars(BIGINT))}
+        self._emitted_columns = (WAS[which],) if lateness_us else ()
+        types = {**side.types, **dict.fromkeys(self._emitted_columns, to_polars(BIGINT))}
         self._types = {**types, SLOT: to_polars(BIGINT)}
         layout = RunsLayout(types, side.key, lambda rows: rows)
         self.open = place.state.runs(STATES[which], layout)
-        self._went: Runs | None = None
+        self._emitted: Runs | None = None
         if lateness_us:
-            self._went = place.state.runs(SHOWN + STATES[which], layout)
+            self._emitted = place.state.runs(SHOWN + STATES[which], layout)
         numbers = () if side.number is None else (side.number,)
-        self._shown = (*side.columns, *numbers, *self._was)
+        self._output_columns = (*side.columns, *numbers, *self._emitted_columns)
 
     @property
     def rows(self) -> int:
         """The number of stored rows."""
-        return self.open.rows + (0 if self._went is None else self._went.rows)
+        return self.open.rows + (0 if self._emitted is None else self._emitted.rows)
 
     def owed(self, *, asking: bool) -> int:
         """Return the number of earlier rows that storing rows, or a lookup of keys, works on."""
-        went = 0 if self._went is None else self._went.owed(asking=True)
+        went = 0 if self._emitted is None else self._emitted.owed(asking=True)
         return went + self.open.owed(asking=asking)
 
     def of(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Convert input rows to stored rows."""
         import polars as pl
 
-        none = [pl.lit(None, dtype=pl.Int64).alias(name) for name in self._was]
+        none = [pl.lit(None, dtype=pl.Int64).alias(name) for name in self._emitted_columns]
         closes = (pl.col(self.side.time) + self._closes_us).alias(SLOT)
         return self.side.rows(frame).with_columns(*none, closes)
 
     def shown(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
         """Return the output columns of rows, and the given expressions."""
-        return projected(rows, *self._shown, *more)
+        return projected(rows, *self._output_columns, *more)
 
     def due(self, until_us: int) -> pl.DataFrame:
         """Remove and return the open rows stored up to this time."""
@@ -80,7 +80,7 @@ class Spans:
         """Return the rows of these keys, open after this time or emitted, as fragments."""
         import polars as pl
 
-        runs = (self.open,) if self._went is None else (self.open, self._went)
+        runs = (self.open,) if self._emitted is None else (self.open, self._emitted)
         found = [rows for each in runs if (rows := each.of_keys(keys, after_us)) is not None]
         return pieces_of(self, together(found) if found else pl.DataFrame(schema=self._types))
 
@@ -97,39 +97,41 @@ class Spans:
         """Store rows of emitted sessions as long as these may be touched."""
         import polars as pl
 
-        if self._went is None:
+        if self._emitted is None:
             return
-        was = [pl.col(START).alias(name) for name in self._was]
+        was = [pl.col(START).alias(name) for name in self._emitted_columns]
         until = (pl.col(END) + self._over_us).alias(SLOT)
         went = rows.with_columns(*was, until).select(*self._types)
-        self._went.add(went.filter(pl.col(SLOT) > clock_us))
+        self._emitted.add(went.filter(pl.col(SLOT) > clock_us))
 
     def taken(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the emitted rows of these keys, with the bounds of their sessions."""
         import polars as pl
 
-        went = None if self._went is None else self._went.take_keys(keys)
+        went = None if self._emitted is None else self._emitted.take_keys(keys)
         if went is None:
             return None
         end = (pl.col(SLOT) - self._over_us).alias(END)
-        return went.with_columns(*[pl.col(name).alias(START) for name in self._was], end)
+        return went.with_columns(
+            *[pl.col(name).alias(START) for name in self._emitted_columns], end
+        )
 
     def open_again(self, rows: pl.DataFrame | None, touched: pl.DataFrame) -> None:
         """Reopen the rows of touched sessions; store the others as emitted again."""
         import polars as pl
 
-        if rows is None or self._went is None:
+        if rows is None or self._emitted is None:
             return
         by = [*self.key, START, END]
         names = [*self._types]
-        self._went.add(rows.join(touched, on=by, how="anti", nulls_equal=True).select(names))
+        self._emitted.add(rows.join(touched, on=by, how="anti", nulls_equal=True).select(names))
         again = rows.join(touched, on=by, how="semi", nulls_equal=True)
         self.open.add(again.with_columns((pl.col(END) + self._closes_us).alias(SLOT)).select(names))
 
     def drop(self, until_us: int) -> None:
         """Forget the emitted rows stored up to this time: no row can touch them."""
-        if self._went is not None:
-            self._went.drop(until_us)
+        if self._emitted is not None:
+            self._emitted.drop(until_us)
 
 
 def pieces_of(spans: Spans, rows: pl.DataFrame, *, all: bool = False) -> pl.DataFrame:

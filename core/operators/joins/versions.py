@@ -48,22 +48,22 @@ class Versions:
         waiting = {n: type for n, type in self.side.types.items() if n != self.side.time}
         waiting |= {PART: pl.Int64(), CAME: pl.Int64(), GONE: pl.Boolean()}
         layout = RunsLayout(waiting, self.side.key, lambda rows: rows)
-        self._coming = place.state.runs(COMING, layout)
-        self._came: int | None = None
+        self._waiting = place.state.runs(COMING, layout)
+        self._next_arrival: int | None = None
         """The arrival number of the next version; None: unknown since the restore."""
-        self._kept = place.state.table(
+        self._table = place.state.table(
             VERSIONS, {name: self.side.types[name] for name in self.columns}
         )
 
     @property
     def rows(self) -> int:
         """The number of waiting versions."""
-        return self._coming.rows
+        return self._waiting.rows
 
     def owed(self, *, asking: bool) -> int:
         """Return the number of earlier rows that the next call works on."""
         clock_us = self._state.clock_us
-        return self._kept.owed(clock_us) if asking else self._coming.owed(asking=False)
+        return self._table.owed(clock_us) if asking else self._waiting.owed(asking=False)
 
     def add(self, frame: pl.DataFrame) -> None:
         """Buffer rows that are not late; a row without key matches nothing."""
@@ -75,7 +75,7 @@ class Versions:
             else pl.repeat(False, pl.len())
         )
         first = self._next()
-        self._came = first + frame.height
+        self._next_arrival = first + frame.height
         rows = self.side.rows(
             frame,
             pl.col(ORDER).struct.field("part").alias(PART),
@@ -84,16 +84,16 @@ class Versions:
         )
         lacks = self.side.lacks_key(rows)
         rows = rows if lacks is None else rows.filter(~lacks)
-        self._coming.add(rows.rename({self.side.time: SLOT}))
+        self._waiting.add(rows.rename({self.side.time: SLOT}))
 
     def is_due(self, until_us: int) -> bool:
         """Whether the watermark has passed any waiting version."""
-        first = self._coming.first()
+        first = self._waiting.first()
         return first is not None and first <= until_us
 
     def due(self, until_us: int) -> pl.DataFrame | None:
         """Remove and return the versions due up to this time, with KEY, in order of validity."""
-        rows = self._coming.take(until_us) if self.is_due(until_us) else None
+        rows = self._waiting.take(until_us) if self.is_due(until_us) else None
         if rows is None:
             return None
         if not self._is_in_order(rows):
@@ -109,7 +109,7 @@ class Versions:
         The rows, given by their keys and times, are sorted by time, and later than all stored
         versions. A null key matches nothing.
         """
-        found = self._kept.find(keys.drop_nulls() if keys.null_count() else keys)
+        found = self._table.find(keys.drop_nulls() if keys.null_count() else keys)
         kept = found[list(self.columns)]
         if due is None:
             return kept, self._holding(kept, _before(keys, found), times)
@@ -129,13 +129,13 @@ class Versions:
         if due is not None:
             last = _last_of_each(due)
             if last[GONE].any():
-                self._kept.remove(last.filter(GONE)[KEY])
+                self._table.remove(last.filter(GONE)[KEY])
                 last = last.filter(~pl.col(GONE))
             if self._ttl_us is not None:
                 last = added(last, (pl.col(self.side.time) + self._ttl_us).alias(UNTIL))
-            self._kept.put(last)
+            self._table.put(last)
         if self._ttl_us is not None:
-            self._kept.forget(clock_us)
+            self._table.forget(clock_us)
 
     @property
     def _number(self) -> str:
@@ -144,9 +144,9 @@ class Versions:
 
     def _next(self) -> int:
         """Return the arrival number of the next version."""
-        if self._came is not None:
-            return self._came
-        before = self._coming.read(NO_CLOCK_US, FOREVER_US)
+        if self._next_arrival is not None:
+            return self._next_arrival
+        before = self._waiting.read(NO_CLOCK_US, FOREVER_US)
         return 0 if before is None else int(before[CAME].max()) + 1  # type: ignore[arg-type]
 
     def _is_in_order(self, rows: pl.DataFrame) -> bool:

@@ -41,12 +41,12 @@ class Whole:
     ) -> None:
         """`bounds`: the start and end of a row's window; None: it has no bounds."""
         self._type = operation.type
-        self._sides, self._on = sides, on
+        self._sides, self._join_columns = sides, on
         self.alone_of = [which for which in (LEFT, RIGHT) if goes_alone(operation.type, which)]
         """The sides whose unmatched rows are emitted."""
         names = nodes.BOUNDS if bounds else ()
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered, bounds=names)
-        self._more = _named(*bounds) if bounds else []
+        self._bound_columns = _named(*bounds) if bounds else []
 
     def fired(
         self, sides: tuple[pl.DataFrame, pl.DataFrame], new: pl.Expr | None = None
@@ -69,10 +69,12 @@ class Whole:
     def _asked(self, which: int, sides: tuple[pl.DataFrame, pl.DataFrame]) -> Beside:
         own, other = sides[which], sides[1 - which]
         there = self._sides[1 - which].shown(other)
-        return Beside(self._pairs, Probe(own, other, self._on), self._shown(which, own), there)
+        return Beside(
+            self._pairs, Probe(own, other, self._join_columns), self._shown(which, own), there
+        )
 
     def _shown(self, which: int, rows: pl.DataFrame) -> pl.DataFrame:
-        return self._sides[which].shown(rows, *self._more)
+        return self._sides[which].shown(rows, *self._bound_columns)
 
 
 def _named(start: pl.Expr, end: pl.Expr) -> list[pl.Expr]:

@@ -46,17 +46,17 @@ class WithinJoin(BothSides, Filed):
     def __init__(self, operation: nodes.Join, matching: Within, place: Place) -> None:
         self._type = operation.type
         self._late_to = operation.late_to
-        self._place, self._state = place, place.state
+        self._context, self._state = place, place.state
         self._processing = matching.processing
         self._bounds: Bounds | None = None
         if matching.least_us is not None and matching.most_us is not None:
             self._bounds = Bounds(matching.least_us, matching.most_us, operation.type)
         self._by_event = self._bounds is not None and not matching.processing
-        self._kept = tuple(
+        self._buffers = tuple(
             Kept(operation, which, place, "slot" if self._by_event else "kept")
             for which in (LEFT, RIGHT)
         )
-        self._alone_of = [w for w in (LEFT, RIGHT) if goes_alone(operation.type, w)]
+        self._unmatched_sides = [w for w in (LEFT, RIGHT) if goes_alone(operation.type, w)]
         """The sides whose unmatched rows are emitted."""
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
         self.behind_us = 0
@@ -68,7 +68,7 @@ class WithinJoin(BothSides, Filed):
     @property
     def held(self) -> int:
         """The number of stored rows."""
-        return sum(kept.rows for kept in self._kept)
+        return sum(kept.rows for kept in self._buffers)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Advance the watermark; with processing time, only the end of input matters."""
@@ -79,7 +79,7 @@ class WithinJoin(BothSides, Filed):
         """Return the wall-clock time at which rows must be emitted or forgotten."""
         if not self._processing or self._bounds is None or self._state.clock_us == FOREVER_US:
             return None
-        first = [kept.runs.first() for kept in self._kept]
+        first = [kept.runs.first() for kept in self._buffers]
         due = [
             at + self._bounds.open_us(which) + 1 for which, at in enumerate(first) if at is not None
         ]
@@ -96,18 +96,18 @@ class WithinJoin(BothSides, Filed):
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
         """Leave out late rows, emit those that cannot match, and join the others."""
         if self._processing:
-            yield from self._reach(self._place.now_us())
+            yield from self._reach(self._context.now_us())
         if self._by_event:
-            frame = yield from self._place.in_time(frame, self._late_to[which])
-        rows = self._kept[which].of(frame, self._slot())
-        lacks = self._kept[which].side.lacks_key(rows)
+            frame = yield from self._context.in_time(frame, self._late_to[which])
+        rows = self._buffers[which].of(frame, self._slot())
+        lacks = self._buffers[which].side.lacks_key(rows)
         if lacks is not None:
-            if which in self._alone_of:
+            if which in self._unmatched_sides:
                 yield from self._out(which, rows.filter(lacks))
             rows = rows.filter(~lacks)
         if rows.height:
-            owed = self._kept[1 - which].owed(rows.height)
-            yield from aside(owed + self._kept[which].runs.owed(asking=False))
+            owed = self._buffers[1 - which].owed(rows.height)
+            yield from aside(owed + self._buffers[which].runs.owed(asking=False))
             yield from self._meet(which, rows)
 
     def _slot(self) -> pl.Expr | None:
@@ -136,12 +136,12 @@ class WithinJoin(BothSides, Filed):
         if self._bounds is not None and self._bounds.open_us(which) < 0:
             over = rows[SLOT] <= before(self._state.clock_us, self._bounds.open_us(which))
             yield from self._alone(which, rows.filter(over))
-        self._kept[which].runs.add(rows)
+        self._buffers[which].runs.add(rows)
 
     def _met_first(self, rows: pl.DataFrame) -> Iterator[Output]:
         """Emit the left rows that match these right ones, and no earlier one."""
         near = None if self._bounds is None else self._bounds.near(RIGHT)
-        asking = self._kept[LEFT].met_by(rows, near)
+        asking = self._buffers[LEFT].met_by(rows, near)
         if asking is not None:
             asking = asking[self._met(LEFT, asking, rows)]
             if asking.height:
@@ -156,18 +156,18 @@ class WithinJoin(BothSides, Filed):
         if bounds is None:
             yield from self._end() if now_us == FOREVER_US else ()
             return
-        for which in self._alone_of:
-            open_us, runs = bounds.open_us(which), self._kept[which].runs
+        for which in self._unmatched_sides:
+            open_us, runs = bounds.open_us(which), self._buffers[which].runs
             rows = runs.read(before(was_us, open_us), before(now_us, open_us))
             if rows is not None:
                 yield from self._alone(which, rows)
-        for which, kept in enumerate(self._kept):
+        for which, kept in enumerate(self._buffers):
             kept.runs.drop(before(now_us, bounds.kept_us(which)))
 
     def _end(self) -> Iterator[Output]:
         """Emit and forget unmatched rows, which would be emitted again at the next end."""
-        for which in self._alone_of:
-            runs = self._kept[which].runs
+        for which in self._unmatched_sides:
+            runs = self._buffers[which].runs
             rows = runs.take(FOREVER_US)
             if rows is None:
                 continue
@@ -178,7 +178,7 @@ class WithinJoin(BothSides, Filed):
 
     def _alone(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         """Emit the unmatched ones of these rows, if the join type emits them."""
-        if which in self._alone_of and rows.height:
+        if which in self._unmatched_sides and rows.height:
             yield from self._out(which, without(rows, self._met(which, rows)))
 
     def _met(
@@ -196,7 +196,7 @@ class WithinJoin(BothSides, Filed):
         return iter(()) if beside is None else beside.rows()
 
     def _asked(self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None) -> Beside | None:
-        own, other = self._kept[which], self._kept[1 - which]
+        own, other = self._buffers[which], self._buffers[1 - which]
         near = None if self._bounds is None else self._bounds.near(which)
         there = other.met_by(asking, near) if there is None else there
         if there is None:
@@ -205,4 +205,4 @@ class WithinJoin(BothSides, Filed):
         return Beside(self._pairs, probe, own.shown(asking), other.shown(there))
 
     def _out(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        return self._pairs.rows(self._kept[which].shown(rows))
+        return self._pairs.rows(self._buffers[which].shown(rows))

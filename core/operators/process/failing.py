@@ -34,8 +34,8 @@ class Failing:
         """`states` are the states that the class declares."""
         self._code = code
         self._states = tuple(states)
-        self._shares = any(said.shared for said in states.values())
-        self._outs = outs
+        self._has_shared = any(said.shared for said in states.values())
+        self._collectors = outs
 
     @property
     def shown(self) -> str:
@@ -75,8 +75,8 @@ class Failing:
     def _told(self, error: BaseException, of: str) -> UserCodeError:
         hint = error.hint if isinstance(error, UserCodeError) else ""
         if isinstance(error, Exception) and not hint:
-            hint = self._outs.hint(error)
-        if self._shares and READ_ONLY.match(str(error)):
+            hint = self._collectors.hint(error)
+        if self._has_shared and READ_ONLY.match(str(error)):
             hint = "state shared by all keys is written in on_rule"
         elif (found := UNDECLARED.match(str(error))) and found[1] in self._states:
             hint = OF_RULE

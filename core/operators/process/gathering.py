@@ -25,7 +25,7 @@ class Gathering:
         self, outs: Outs, keys: Keys, streams: dict[str, str], ordered: frozenset[str]
     ) -> None:
         """`streams` are the stream names of the outputs, by output name."""
-        self._outs = outs
+        self._collectors = outs
         self._keys = keys
         self._streams = streams
         self._ordered = ordered
@@ -40,7 +40,7 @@ class Gathering:
         hidden = of_columns(came, (name for name in names if name in came.columns))
         if moments:
             hidden = _with_moments(hidden, moments, self._keys)
-        for each in self._outs:
+        for each in self._collectors:
             if not len(each):
                 continue
             frame, origin = each.taken()

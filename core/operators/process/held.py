@@ -25,27 +25,27 @@ class Held:
     ) -> None:
         self._columns = list(columns)
         self._runs: Runs = state.runs(name, RunsLayout(columns, key, _as_they_are))
-        self._fresh: list[Waiting] = []
+        self._new_frames: list[Waiting] = []
 
     def __len__(self) -> int:
-        return self._runs.rows + sum(each.frame.height for each in self._fresh)
+        return self._runs.rows + sum(each.frame.height for each in self._new_frames)
 
     def hold(self, frame: pl.DataFrame) -> None:
         """Buffer rows that are not late."""
-        self._fresh.append(Waiting.of(of_columns(frame, self._columns)))
+        self._new_frames.append(Waiting.of(of_columns(frame, self._columns)))
 
     def released(self, before_us: int) -> pl.DataFrame | None:
         """Remove and return the rows before that time, in row order."""
-        early, self._fresh = _parted(self._fresh, before_us)
+        early, self._new_frames = _parted(self._new_frames, before_us)
         found = self._of_runs(before_us) + early
         return in_order(joined(found)) if found else None
 
     def file(self) -> None:
         """Write all rows to the state."""
-        if self._fresh:
-            whole = joined([each.frame for each in self._fresh])
+        if self._new_frames:
+            whole = joined([each.frame for each in self._new_frames])
             self._runs.add(whole.hstack([microseconds(whole[EVENT_TIME]).alias(SLOT)]))
-            self._fresh = []
+            self._new_frames = []
 
     def _of_runs(self, before_us: int) -> list[pl.DataFrame]:
         first = self._runs.first()
@@ -60,8 +60,8 @@ class HeldByAll:
 
     def __init__(self, name: str, columns: Iterable[str], state: StepState) -> None:
         self._columns = list(columns)
-        self._kept = state.entries(name, Spread.GROUPS)
-        kept = self._kept.rows
+        self._entries = state.entries(name, Spread.GROUPS)
+        kept = self._entries.rows
         self._frames = [Waiting.of(kept)] if kept is not None and kept.height else []
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class HeldByAll:
     def file(self) -> None:
         """Write all rows to the state."""
         frames = [each.frame for each in self._frames]
-        self._kept.rows = joined(frames) if frames else None
+        self._entries.rows = joined(frames) if frames else None
 
 
 class Waiting(NamedTuple):

@@ -45,7 +45,7 @@ class Kept:
         self._keys = keys
         self._name = name
         self._clean: dict[Any, Cell] = {}
-        self._touched = Touched(cells.new, self._clean)
+        self._dirty = Touched(cells.new, self._clean)
         self.tables: dict[str, Table] = {
             name: state.table(name, {VALUE: column(said)}) for name, said in states.items()
         }
@@ -54,7 +54,7 @@ class Kept:
 
     def cells(self, ids: Iterable[object]) -> list[Cell]:
         """Return the cell of each of these keys."""
-        touched = self._touched
+        touched = self._dirty
         found = list(map(touched.__getitem__, ids))
         if touched.new:
             made, touched.new = touched.new, []
@@ -63,7 +63,7 @@ class Kept:
 
     def is_full(self) -> bool:
         """Whether there are so many cells in memory that they should be evicted."""
-        return len(self._touched) + len(self._clean) > MOST_CELLS
+        return len(self._dirty) + len(self._clean) > MOST_CELLS
 
     def forget(self, now_us: int, clock_us: int) -> None:
         """Remove expired rows from the tables, by event time or by the wall clock."""
@@ -78,24 +78,24 @@ class Kept:
             for name, said in self._states.items()
             if said.ttl_us is not None
             and said.processing
-            and (self._touched or self.tables[name].rows)
+            and (self._dirty or self.tables[name].rows)
         ]
         return min(ttls, default=None)
 
     def put_back(self) -> None:
         """Write the dirty cells to the tables."""
-        if not self._touched:
+        if not self._dirty:
             return
-        cells = list(self._touched.values())
+        cells = list(self._dirty.values())
         keys = self._keys.of(cells).alias(KEY)
         for name, said in self._states.items():
             self._put(name, said, cells, keys)
-        self._clean.update(self._touched)
-        self._touched.clear()
+        self._clean.update(self._dirty)
+        self._dirty.clear()
 
     def let_go(self) -> None:
         """Evict all cells; they must have been written back."""
-        assert not self._touched, "dirty cells are written back before"
+        assert not self._dirty, "dirty cells are written back before"
         self._clean.clear()
 
     def _read(self, made: list[Cell]) -> None:
@@ -132,7 +132,7 @@ class Kept:
         table.put(frame)
 
     def _beside(self) -> Size:
-        return Size(len(self._touched), (len(self._touched) + len(self._clean)) * CELL_BYTES)
+        return Size(len(self._dirty), (len(self._dirty) + len(self._clean)) * CELL_BYTES)
 
 
 class Touched(dict[Any, Cell]):

@@ -84,33 +84,33 @@ class RowByRow:
         failed ones.
         """
         self._on_timer: Call | None = getattr(process, "on_timer", None)
-        self._work = work
-        self._outs = outs
-        self._failing = failing
+        self._call_context = work
+        self._collectors = outs
+        self._errors = failing
         self._careful = careful
-        self._tells_rules = tells_rules
+        self._reports_rules = tells_rules
         self.moments: list[Moment] = []
         """The timers that were handled since the last rows."""
         self.failures: list[FailedRow] = []
-        self._ended: dict[object, int] = {}
+        self._end_firings: dict[object, int] = {}
         self._at_us = NO_CLOCK_US
-        self._at_once: dict[object, int] = {}
+        self._firings: dict[object, int] = {}
         """The number of timers of each key that fired at the same time."""
-        self._rows = 0
+        self._row_count = 0
 
     def begin(self) -> None:
         """Prepare to handle timers without rows."""
-        self._rows, self.moments = 0, []
+        self._row_count, self.moments = 0, []
 
     def go_on(self) -> None:
         """Note that event time or the wall clock advances."""
-        self._at_us, self._at_once = NO_CLOCK_US, {}
+        self._at_us, self._firings = NO_CLOCK_US, {}
 
     def handle(self, rows: Came, timers: Timers | None) -> None:
         """Handle rows in their order, and before each row the timers due before it."""
-        work = self._work
+        work = self._call_context
         work.begin(rows.cells, rows.times)
-        self._rows, self.moments = len(rows.cells), []
+        self._row_count, self.moments = len(rows.cells), []
         numbers = count()
         try:
             if self._careful:
@@ -125,28 +125,28 @@ class RowByRow:
             raise
         except BaseException as error:
             at = next(numbers) - 1  # `work.at` differs if the row object could not be created
-            told = self._failing.of_row(error, rows.cells[at]._id, rows.shown(at))
+            told = self._errors.of_row(error, rows.cells[at]._id, rows.shown(at))
             raise told from error
 
     def _all(self, rows: Came, numbers: Iterator[int]) -> None:
-        work, out, call = self._work, self._outs.out, rows.call
+        work, out, call = self._call_context, self._collectors.out, rows.call
         if call is None:
             for at, each, row, cell in zip(
                 numbers, rows.calls, rows.rows, rows.cells, strict=False
             ):
                 work.at = at
                 if (found := each(row, cell, out)) is not None:
-                    raise self._failing.returned(found, each.__name__)
+                    raise self._errors.returned(found, each.__name__)
             return
         for at, row, cell in zip(numbers, rows.rows, rows.cells, strict=False):
             work.at = at
             if (found := call(row, cell, out)) is not None:
-                raise self._failing.returned(found, call.__name__)
+                raise self._errors.returned(found, call.__name__)
 
     def _in_time(
         self, rows: Came, numbers: Iterator[int], times: list[int], timers: Timers
     ) -> None:
-        work, out, calls = self._work, self._outs.out, rows.calls
+        work, out, calls = self._call_context, self._collectors.out, rows.calls
         for at, call, row, cell, time_us in zip(
             numbers, calls, rows.rows, rows.cells, times, strict=False
         ):
@@ -154,10 +154,10 @@ class RowByRow:
                 self.fire(timers.due(time_us))
             work.at = at
             if (found := call(row, cell, out)) is not None:
-                raise self._failing.returned(found, call.__name__)
+                raise self._errors.returned(found, call.__name__)
 
     def _carefully(self, rows: Came, numbers: Iterator[int], timers: Timers | None) -> None:
-        work, made = self._work, iter(rows.rows)
+        work, made = self._call_context, iter(rows.rows)
         times = None if timers is None else work.times
         for at, call, cell in zip(numbers, rows.calls, rows.cells, strict=False):
             if timers is not None and times is not None and times[at] > timers.next_us:
@@ -173,19 +173,19 @@ class RowByRow:
         BaseExceptions fail the job: sys.exit(), or a panic of Polars.
         """
         cells: Cells = cell._cells
-        saved, marked = cells.saved(cell), self._outs.marked()
+        saved, marked = cells.saved(cell), self._collectors.marked()
         try:
-            found = call(what(), cell, self._outs.out)
+            found = call(what(), cell, self._collectors.out)
             if found is not None:
-                raise self._failing.returned(found, call.__name__)
-            self._outs.check(marked)
+                raise self._errors.returned(found, call.__name__)
+            self._collectors.check(marked)
         except Unlisted:
             raise
         except Exception as error:
             cells.restore(cell, saved)
-            self._outs.back_to(marked)
-            if self._tells_rules or cell._id is not EVERY:
-                self.failures.append(self._failing.letter(error, of()))
+            self._collectors.back_to(marked)
+            if self._reports_rules or cell._id is not EVERY:
+                self.failures.append(self._errors.letter(error, of()))
 
     def fire(
         self,
@@ -199,21 +199,21 @@ class RowByRow:
         The rows that they emit have their time, or `event_us` for wall-clock timers. At the end of
         input, and at one time, their number is limited.
         """
-        work, out = self._work, self._outs.out
+        work, out = self._call_context, self._collectors.out
         for at_us, cell, name in due:
             work.timer_cell, work.timer = cell, name
             work.timer_event_us = at_us if event_us is None else event_us
-            work.at = self._rows + len(self.moments)
+            work.at = self._row_count + len(self.moments)
             self.moments.append(Moment(work.timer_event_us, cell, name, at_us))
             try:
                 self._call(cell, name, at_us, out)
             finally:
                 work.timer = work.timer_cell = None
             if at_us > self._at_us:
-                self._at_us, self._at_once = at_us, {}
-            self._count(self._at_once, cell, name, at_us)
+                self._at_us, self._firings = at_us, {}
+            self._count(self._firings, cell, name, at_us)
             if is_end:
-                self._count(self._ended, cell, name, None)
+                self._count(self._end_firings, cell, name, None)
 
     def _call(self, cell: Any, name: str, at_us: int, out: Any) -> None:
         call, at = self._on_timer, moment(at_us)
@@ -223,11 +223,11 @@ class RowByRow:
             if self._careful:
                 self._try(cell, call, lambda: at, lambda: row)
             elif (found := call(at, cell, out)) is not None:
-                raise self._failing.returned(found, "on_timer")
+                raise self._errors.returned(found, "on_timer")
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            told = self._failing.of_timer(error, cell._id, name, at)
+            told = self._errors.of_timer(error, cell._id, name, at)
             raise _Told(told.message, told.hint) from error
 
     def _count(self, counted: dict[object, int], cell: Any, name: str, at_us: int | None) -> None:
@@ -239,7 +239,7 @@ class RowByRow:
         if times > MOST:
             when = "at the end" if at_us is None else f"while it was {moment(at_us)}"
             what = f'timer "{name}" of the key {cell._id!r}'
-            raise _Told(f"{self._failing.shown}: {what} fired {times} times {when}", ENDLESS)
+            raise _Told(f"{self._errors.shown}: {what} fired {times} times {when}", ENDLESS)
 
 
 class _Told(UserCodeError):

@@ -32,34 +32,34 @@ class ProcessingRuled(ProcessingTwo):
 
     method = "on_row"
     method_right = "on_rule"
-    _shared: Shared
+    _shared_state: Shared
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer or handle rules."""
         if not frame.height:
             return
-        with blamed(self._around.step):
-            if self._held_right is None:
+        with blamed(self._user_context.step):
+            if self._right_buffer is None:
                 yield from self._handled((None, self._keyed_right(frame)), None)
             else:
-                self._held_right.hold(self._keyed_right(frame))
+                self._right_buffer.hold(self._keyed_right(frame))
 
     def settle(self) -> None:
         """Write rules and shared state to the state, and the rest."""
-        with blamed(self._around.step):
-            self._shared.file()
+        with blamed(self._user_context.step):
+            self._shared_state.file()
         super().settle()
 
     @property
     def shared(self) -> Any:
         """The shared state, for test harnesses."""
-        return self._shared.cell
+        return self._shared_state.cell
 
     def _sharing(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
         shared = {name: said for name, said in states.items() if said.shared}
-        state, shown = self._place.state, self._around.code.shown
-        self._shared = Shared(shared, self._work, state, shown)
-        return self._shared.seen
+        state, shown = self._context.state, self._user_context.code.shown
+        self._shared_state = Shared(shared, self._call_context, state, shown)
+        return self._shared_state.seen
 
     def _calling(self, call: Any) -> Call:
         def on_rule(rule: Any, cell: Any, out: Any) -> object:
@@ -69,10 +69,10 @@ class ProcessingRuled(ProcessingTwo):
         return on_rule
 
     def _holding_right(self) -> HeldByAll:
-        columns = (*self._right.names, EVENT_TIME, ORDER)
-        return HeldByAll(HELD_RIGHT, columns, self._place.state)
+        columns = (*self._right_schema.names, EVENT_TIME, ORDER)
+        return HeldByAll(HELD_RIGHT, columns, self._context.state)
 
     def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
         if side == RIGHT:
-            return repeat(self._shared.written(), rows.height)
+            return repeat(self._shared_state.written(), rows.height)
         return super()._cells_on(side, rows)

@@ -43,36 +43,36 @@ class ProcessingTwo(Processing):
         code = around.code
         check(code.load(), code.shown, (self.method_right,), dict(body.states))
         call = getattr(self._process, self.method_right)
-        self._calls = (getattr(self._process, self.method), self._calling(call))
-        self._of_right = Grouping(join.right.key)
-        self._right = sides[1]
-        self._late_right = join.late_to[1]
-        self._makes = (self._rows, Rows.of(call, sides[1], code.shown))
-        self._held_right = self._holding_right() if body.in_time else None
+        self._side_methods = (getattr(self._process, self.method), self._calling(call))
+        self._right_key = Grouping(join.right.key)
+        self._right_schema = sides[1]
+        self._right_late_to = join.late_to[1]
+        self._row_factories = (self._row_factory, Rows.of(call, sides[1], code.shown))
+        self._right_buffer = self._holding_right() if body.in_time else None
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer or handle rows of the right input."""
         if not frame.height:
             return
-        with blamed(self._around.step):
-            if self._held_right is None:
+        with blamed(self._user_context.step):
+            if self._right_buffer is None:
                 yield from self._handled((None, self._keyed_right(frame)), None)
                 self._let_go()
                 return
-            frame = yield from self._place.in_time(frame, self._late_right)
+            frame = yield from self._context.in_time(frame, self._right_late_to)
             if frame.height:
-                self._held_right.hold(self._keyed_right(frame))
+                self._right_buffer.hold(self._keyed_right(frame))
 
     def settle(self) -> None:
         """Write buffered rows, states and timers to the state."""
-        if self._held_right is not None:
-            self._held_right.file()
+        if self._right_buffer is not None:
+            self._right_buffer.file()
         super().settle()
 
     @property
     def held(self) -> int:
         """The number of buffered rows and of timers."""
-        return super().held + (0 if self._held_right is None else len(self._held_right))
+        return super().held + (0 if self._right_buffer is None else len(self._right_buffer))
 
     def _calling(self, call: Any) -> Call:
         """Return the method that handles a row of the right input."""
@@ -80,15 +80,15 @@ class ProcessingTwo(Processing):
         return made
 
     def _holding_right(self) -> Held | HeldByAll:
-        return self._holding(HELD_RIGHT, self._right)
+        return self._holding(HELD_RIGHT, self._right_schema)
 
     def _keyed_right(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return self._of_right.rows(frame, self._right.names)
+        return self._right_key.rows(frame, self._right_schema.names)
 
     def _released(self, before_us: int) -> Any:
-        if self._held is None or self._held_right is None:
+        if self._buffer is None or self._right_buffer is None:
             return None
-        found = self._held.released(before_us), self._held_right.released(before_us)
+        found = self._buffer.released(before_us), self._right_buffer.released(before_us)
         return None if all(rows is None for rows in found) else found
 
     def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
@@ -105,7 +105,7 @@ class ProcessingTwo(Processing):
                 parts.append(None if rows is None else rows.slice(begins[side], count))
                 begins[side] += count
             came = self._came(parts, sides, piece)
-            self._handling.handle(came, timers)
+            self._caller.handle(came, timers)
             yield from self._gathered(piece.drop(SIDE), came.shown)
 
     def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
@@ -119,7 +119,7 @@ class ProcessingTwo(Processing):
         rows, cells = [iter(()), iter(())], [iter(()), iter(())]
         for side, part in enumerate(parts):
             if part is not None:
-                rows[side] = iter(self._makes[side].made(part))
+                rows[side] = iter(self._row_factories[side].made(part))
                 cells[side] = iter(self._cells_on(side, part))
         return Came(
             map(lambda side: next(rows[side]), sides),
@@ -127,7 +127,7 @@ class ProcessingTwo(Processing):
             times_of(piece),
             _shown(parts, sides),
             None,
-            [self._calls[side] for side in sides],
+            [self._side_methods[side] for side in sides],
         )
 
 

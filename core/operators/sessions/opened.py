@@ -45,7 +45,7 @@ class Opened:
         del columns[SLOT]
         self.layout = RunsLayout(columns, self.key, self._merged)
         self._runs = state.runs(OPEN, self.layout)
-        self._together = 0
+        self._compacted_count = 0
         """Their number after the last compaction, which only decides about the next one."""
 
     @property
@@ -105,14 +105,14 @@ class Opened:
 
     @property
     def _gathered(self) -> bool:
-        return self._runs.rows > 2 * self._together + FEW_ROWS
+        return self._runs.rows > 2 * self._compacted_count + FEW_ROWS
 
     def _put_together(self) -> None:
         """Merge the accumulated fragments to sessions: a long session has many."""
         whole = self._runs.take(FOREVER_US)
         if whole is not None:
             self._runs.add(whole)
-        self._together = self._runs.rows
+        self._compacted_count = self._runs.rows
 
     def _over(self, due: pl.DataFrame, until_us: int) -> pl.DataFrame:
         """Return the due sessions that no later fragment continues; store the others again."""

@@ -47,17 +47,17 @@ class Sessions(Filed):
         self._window = window
         self._count = window.trigger.count if window.trigger else None
         self._gap_us = window.shape.gap_us
-        self._place, self._state = place, state
+        self._context, self._state = place, state
         self._grouping = grouping = Grouping(operation.key)
         self._fold = fold = fold_of(operation, grouping, types)
         self._shows_bounds = not isinstance(operation, Top)
         self._out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._open = Opened(state, grouping, fold, self._gap_us)
-        self._shown = Shown(state, window, self._open) if window.fires_again else None
-        self._by = self._open.by
-        self._rings = Rings(window, place.now_us)
+        self._emitted = Shown(state, window, self._open) if window.fires_again else None
+        self._group_columns = self._open.by
+        self._trigger = Rings(window, place.now_us)
         if self._open.first() is not None:
-            self._rings.came()
+            self._trigger.came()
 
     behind_us = 1
 
@@ -75,10 +75,10 @@ class Sessions(Filed):
         yield from aside(self._owed(asking=suspects is not None))
         late = None if suspects is None else self._too_late(suspects)
         if late is not None and late.height:
-            yield from self._place.left_out(self._window.late_to, frame[late[ROW].sort()])
+            yield from self._context.left_out(self._window.late_to, frame[late[ROW].sort()])
             rows = rows.join(late, on=ROW, how="anti", maintain_order="left")
         if rows.height:
-            self._rings.came()
+            self._trigger.came()
             yield from self._file(self._open.pieces(rows))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
@@ -88,24 +88,24 @@ class Sessions(Filed):
         before_us = self._state.clock_us
         self._state.clock_us = max(before_us, watermark_us)
         yield from self._close(watermark_us)
-        if self._rings.passes(before_us, watermark_us):
+        if self._trigger.passes(before_us, watermark_us):
             yield from self._show(self._open.all())
-        if self._shown is not None:
-            self._shown.drop(watermark_us)
+        if self._emitted is not None:
+            self._emitted.drop(watermark_us)
 
     def due_us(self) -> int | None:
         """Return the wall-clock time at which a session closes or the trigger fires."""
         closes = self._open.first() if self._window.processing else None
-        due = [at for at in (closes, self._rings.due_us()) if at is not None]
+        due = [at for at in (closes, self._trigger.due_us()) if at is not None]
         return min(due, default=None)
 
     def tick(self, now_us: int) -> Iterator[Output]:
         """Advance the wall clock."""
         if self._window.processing:
             yield from self._close(now_us)
-            if self._shown is not None:
-                self._shown.drop(now_us)
-        if self._rings.rings(now_us):
+            if self._emitted is not None:
+                self._emitted.drop(now_us)
+        if self._trigger.rings(now_us):
             yield from self._show(self._open.all())
 
     def _joined(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -114,7 +114,7 @@ class Sessions(Filed):
 
         rows = self._grouping.rows(frame, self._fold.reads)
         if self._window.processing:
-            time = pl.lit(self._place.now_us(), dtype=pl.Int64)
+            time = pl.lit(self._context.now_us(), dtype=pl.Int64)
         else:
             time = pl.col(EVENT_TIME).cast(pl.Int64)
         times = (time.alias(START), time.alias(END), time.alias(AT))
@@ -124,7 +124,7 @@ class Sessions(Filed):
     def _owed(self, *, asking: bool) -> int:
         """Return the number of earlier rows that the arrival of rows works on."""
         rows = self._open.owed(asking=asking or self._count is not None)
-        return rows if self._shown is None else rows + self._shown.owed
+        return rows if self._emitted is None else rows + self._emitted.owed
 
     def _suspects(self, rows: pl.DataFrame) -> pl.DataFrame | None:
         """Return the rows that would be too late if they were alone in their session."""
@@ -139,18 +139,22 @@ class Sessions(Filed):
 
     def _too_late(self, suspects: pl.DataFrame) -> pl.DataFrame:
         """Return the numbers of the rows whose session is over."""
-        sessions = suspects.select(self._by).unique()
-        kept = [each.of_keys(sessions) for each in (self._open, self._shown) if each is not None]
+        sessions = suspects.select(self._group_columns).unique()
+        kept = [each.of_keys(sessions) for each in (self._open, self._emitted) if each is not None]
         for pieces in kept:
             if pieces is not None:
                 saved = continued(sessions, pieces, self._open.key, self._gap_us)
-                sessions = sessions.join(saved, on=self._by, how="anti", nulls_equal=True)
-        return suspects.join(sessions, on=self._by, how="semi", nulls_equal=True).select(ROW)
+                sessions = sessions.join(
+                    saved, on=self._group_columns, how="anti", nulls_equal=True
+                )
+        return suspects.join(sessions, on=self._group_columns, how="semi", nulls_equal=True).select(
+            ROW
+        )
 
     def _file(self, pieces: pl.DataFrame) -> Iterator[Output]:
         """Store fragments, and emit the changes that they cause at once."""
-        if self._shown is not None and self._shown.rows:
-            touched = self._shown.touched(pieces)
+        if self._emitted is not None and self._emitted.rows:
+            touched = self._emitted.touched(pieces)
             if touched is not None:
                 self._open.add_again(touched)
                 yield from self._out.rows(self._finished(touched, deleted=True))
@@ -172,8 +176,8 @@ class Sessions(Filed):
         if sessions is None or not sessions.height:
             return
         yield from self._out.rows(self._finished(sessions, deleted=False))
-        if self._shown is not None:
-            self._shown.add(sessions)
+        if self._emitted is not None:
+            self._emitted.add(sessions)
 
     def _finished(self, sessions: pl.DataFrame, *, deleted: bool) -> pl.DataFrame:
         """Return the results of complete sessions."""
@@ -181,7 +185,7 @@ class Sessions(Filed):
 
         if not sessions.height:
             return sessions
-        done = self._fold.finish(sessions.drop(SLOT, ROWS), self._by)
+        done = self._fold.finish(sessions.drop(SLOT, ROWS), self._group_columns)
         stamp = pl.Datetime("us", "UTC")
         end = pl.col(END) + self._gap_us
         if self._shows_bounds:

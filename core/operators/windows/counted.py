@@ -40,7 +40,7 @@ class Counted(Windows):
         self._count = count
 
     def _file(self, came: Arrived) -> Iterator[Output]:
-        yield from aside(self._filed.owed(asking=True))
+        yield from aside(self._pane_state.owed(asking=True))
         make = self._accumulated if self._window.accumulate else self._cut
         for rows in self._apart(came.rows):
             yield from self._parts.results.rows([make(rows)])
@@ -63,7 +63,7 @@ class Counted(Windows):
         """Return the windows with enough new rows, and the ended windows with new rows."""
         import polars as pl
 
-        filed = self._filed
+        filed = self._pane_state
         came = filed.fold.begin(rows, filed.by)
         known = filed.runs.take_keys(came.select(filed.key).unique())
         states = came if known is None else filed.merged(_together(known, came))
@@ -77,7 +77,7 @@ class Counted(Windows):
         """Return the cuts that are full, and the rows of ended windows."""
         import polars as pl
 
-        filed = self._filed
+        filed = self._pane_state
         by = (*filed.by, TURN)
         known = filed.runs.take_keys(rows.select(filed.key).unique())
         turns = self._turns(rows, known)
@@ -93,7 +93,7 @@ class Counted(Windows):
     def _turns(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
 
-        by = self._filed.by
+        by = self._pane_state.by
         number = pl.int_range(pl.len(), dtype=pl.Int64).over(by)
         if known is None:
             return rows.with_columns((number // self._count).alias(TURN))

@@ -42,43 +42,46 @@ class Filed:
         self.runs = state.runs(WINDOWS, layout)
         self.watchers: list[Callable[[pl.DataFrame], None]] = []
         """Called with each frame of folded rows."""
-        self._waiting: list[pl.DataFrame] = []
-        self._waits = self._bytes = 0
-        state.beside[WINDOWS] = lambda: Size(self._waits, self._bytes)
-        self._enough = SETTLED_ROWS
+        self._buffer: list[pl.DataFrame] = []
+        self._buffered_rows = self._buffered_bytes = 0
+        state.beside[WINDOWS] = lambda: Size(self._buffered_rows, self._buffered_bytes)
+        self._flush_rows = SETTLED_ROWS
         """Adapted to the rows; not part of the state."""
-        self._least: int | None = None
+        self._first_pane: int | None = None
 
     @property
     def rows(self) -> int:
         """The approximate number of stored and buffered rows."""
-        return self._waits + self.runs.rows
+        return self._buffered_rows + self.runs.rows
 
     def first(self) -> int | None:
         """Return the first pane that has rows."""
         filed = self.runs.first()
-        if filed is None or self._least is None:
-            return self._least if filed is None else filed
-        return min(filed, self._least)
+        if filed is None or self._first_pane is None:
+            return self._first_pane if filed is None else filed
+        return min(filed, self._first_pane)
 
     def add(self, rows: pl.DataFrame, least: int) -> None:
         """Buffer these rows, which have the columns `by` and those that the fold reads."""
         if self._overdue:
             self.settle()
-        self._waiting.append(rows)
-        self._waits += rows.height
-        self._bytes += int(rows.estimated_size())
-        self._least = least if self._least is None else min(self._least, least)
+        self._buffer.append(rows)
+        self._buffered_rows += rows.height
+        self._buffered_bytes += int(rows.estimated_size())
+        self._first_pane = least if self._first_pane is None else min(self._first_pane, least)
 
     def owed(self, *, asking: bool) -> int:
         """Return on how many earlier rows `add` works; `asking`: `flush` and a lookup of keys."""
-        rows = self._waits if asking or self._overdue else 0
+        rows = self._buffered_rows if asking or self._overdue else 0
         return rows + self.runs.owed(asking=asking) if rows or asking else 0
 
     @property
     def _overdue(self) -> bool:
         """Whether the buffer is folded before the next rows are added."""
-        return self._waits >= 2 * self._enough or self._bytes >= 2 * MOST_WAITING_BYTES
+        return (
+            self._buffered_rows >= 2 * self._flush_rows
+            or self._buffered_bytes >= 2 * MOST_WAITING_BYTES
+        )
 
     @property
     def many(self) -> bool:
@@ -86,21 +89,24 @@ class Filed:
 
         That work is offloaded, however small the last batch was.
         """
-        return self._waits >= self._enough or self._bytes >= MOST_WAITING_BYTES
+        return self._buffered_rows >= self._flush_rows or self._buffered_bytes >= MOST_WAITING_BYTES
 
     def settle(self, until: int | None = None) -> None:
         """Fold the buffer and write it to the state.
 
         With `until`, only if the buffer has rows up to that pane.
         """
-        if self._least is None or (until is not None and self._least > until):
+        if self._first_pane is None or (until is not None and self._first_pane > until):
             return
-        waited, folded = self._waits, grouped(together(self._waiting), self.by, self.fold.begin)
-        self._waiting, self._waits, self._bytes, self._least = [], 0, 0, None
+        waited, folded = (
+            self._buffered_rows,
+            grouped(together(self._buffer), self.by, self.fold.begin),
+        )
+        self._buffer, self._buffered_rows, self._buffered_bytes, self._first_pane = [], 0, 0, None
         if folded.height <= waited // 2:
-            self._enough = SETTLED_ROWS
-        elif waited >= self._enough:
-            self._enough = min(2 * self._enough, MOST_WAITING_ROWS)
+            self._flush_rows = SETTLED_ROWS
+        elif waited >= self._flush_rows:
+            self._flush_rows = min(2 * self._flush_rows, MOST_WAITING_ROWS)
         self.runs.add(folded)
         for watcher in self.watchers:
             watcher(folded)

@@ -40,8 +40,8 @@ class Results:
         self._fold = fold
         self._out = out
         self._times = _times(operation, grid)
-        self._finds_time = operation.window is not None and not operation.window.bounded
-        self._by = (*grouping.inside, *self._times)
+        self._has_fold_time = operation.window is not None and not operation.window.bounded
+        self._group_columns = (*grouping.inside, *self._times)
 
     def rows(self, windows: Iterable[pl.DataFrame]) -> Iterator[Output]:
         """Emit the rows of these windows in the order of their ends, in bounded batches."""
@@ -53,8 +53,8 @@ class Results:
     def _piece(self, states: pl.DataFrame) -> Iterator[Output]:
         if self._times:
             states = added(states, *self._times.values())
-        rows = self._fold.finish(states, self._by)
-        if self._finds_time and rows[EVENT_TIME].null_count():
+        rows = self._fold.finish(states, self._group_columns)
+        if self._has_fold_time and rows[EVENT_TIME].null_count():
             rows = rows.drop(EVENT_TIME)  # the rows that came had none
         yield from self._out.rows(rows)
 

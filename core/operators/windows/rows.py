@@ -24,16 +24,16 @@ class Clock:
     def __init__(self, window: Window, place: Place) -> None:
         self._lateness_us = window.lateness_us
         self._processing = window.processing
-        self._place = place
+        self._context = place
 
     @property
     def us(self) -> int:
         """The current time."""
-        return self._place.state.clock_us
+        return self._context.state.clock_us
 
     @us.setter
     def us(self, now_us: int) -> None:
-        self._place.state.clock_us = now_us
+        self._context.state.clock_us = now_us
 
     @property
     def over_us(self) -> int:
@@ -52,7 +52,7 @@ class Clock:
         import polars as pl
 
         if self._processing:
-            now_us = self._place.now_us()
+            now_us = self._context.now_us()
             self.us = now_us if self.us == NO_CLOCK_US else self.us
             return pl.repeat(max(now_us, self.us), pl.len(), dtype=pl.Int64)
         if EVENT_TIME in frame.columns:
@@ -76,8 +76,8 @@ class Rows:
         self._grid = grid
         self._clock = clock
         self._grouping = grouping
-        self._reads = fold.reads - {AT}
-        self._at = AT in fold.reads
+        self._input_columns = fold.reads - {AT}
+        self._needs_time = AT in fold.reads
 
     def arrived(self, frame: pl.DataFrame) -> Arrived:
         """Split a batch into rows to store and late rows."""
@@ -99,9 +99,9 @@ class Rows:
 
         time = self._clock.time(frame)
         more = [self._grid.pane(time).alias(SLOT)]
-        if self._at:
+        if self._needs_time:
             more.append(time.alias(AT))
-        reads = self._reads
+        reads = self._input_columns
         if EVENT_TIME in reads and EVENT_TIME not in frame.columns:
             reads -= {EVENT_TIME}
             more.append(pl.repeat(None, pl.len(), dtype=to_polars(TIMESTAMP)).alias(EVENT_TIME))

@@ -34,7 +34,7 @@ class Trailing:
 
     def __init__(self, grid: Grid, filed: Filed) -> None:
         self._grid = grid
-        self._filed = filed
+        self._pane_state = filed
         self._older: _Suffixes | None = None
         self._newer: pl.DataFrame | None = None
         self._reached = 0
@@ -45,7 +45,7 @@ class Trailing:
 
     def close(self) -> None:
         """Stop listening to the pane state."""
-        self._filed.watchers.remove(self._came)
+        self._pane_state.watchers.remove(self._came)
 
     def _came(self, folded: pl.DataFrame) -> None:
         import polars as pl
@@ -56,7 +56,7 @@ class Trailing:
         if late.height:
             self._late.append(late)
         if len(self._late) > MOST_LATE:
-            self._late = [self._filed.merged(together(self._late))]
+            self._late = [self._pane_state.merged(together(self._late))]
 
     def window(self, end: int) -> pl.DataFrame | None:
         """Return the states of a window that ends after the one before; None without rows."""
@@ -64,20 +64,20 @@ class Trailing:
 
         start = self._grid.start(end)
         if self._older is None or start >= self._older.last:
-            panes = self._filed.runs.read(start, end)
+            panes = self._pane_state.runs.read(start, end)
             if panes is None:
                 return None
-            self._older = _Suffixes(self._filed, panes, end)
+            self._older = _Suffixes(self._pane_state, panes, end)
             self._newer, self._late = None, []
-        elif (panes := self._filed.runs.read(self._reached, end)) is not None:
-            self._newer = _merged(self._filed, [panes, self._newer])
+        elif (panes := self._pane_state.runs.read(self._reached, end)) is not None:
+            self._newer = _merged(self._pane_state, [panes, self._newer])
         self._reached = end
         late = (each.filter(pl.col(SLOT) > start) for each in self._late)
-        states = _merged(self._filed, [*self._older.behind(start), self._newer, *late])
+        states = _merged(self._pane_state, [*self._older.behind(start), self._newer, *late])
         if states is None:
             return None
         slot = pl.lit(end, dtype=pl.Int64).alias(SLOT)
-        return projected(states, *self._filed.key, slot, *self._filed.fold.columns)
+        return projected(states, *self._pane_state.key, slot, *self._pane_state.fold.columns)
 
 
 class _Suffixes:
@@ -85,7 +85,7 @@ class _Suffixes:
 
     def __init__(self, filed: Filed, panes: pl.DataFrame, last: int) -> None:
         self.last = last
-        self._filed = filed
+        self._pane_state = filed
         self._panes = sorted_by(panes, SLOT)
         self._slots: list[int] = panes[SLOT].unique().sort().to_list()
         self._stretch = isqrt(len(self._slots)) + 1
@@ -111,7 +111,7 @@ class _Suffixes:
             self._single = {}
             behind: pl.DataFrame | None = None
             for pane in reversed(range(at, min(following, len(self._slots)))):
-                behind = _merged(self._filed, [self._rows(pane, pane + 1), behind])
+                behind = _merged(self._pane_state, [self._rows(pane, pane + 1), behind])
                 self._single[pane] = behind
         return self._single[at], self._stretches.get(following)
 

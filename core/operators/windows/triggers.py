@@ -19,13 +19,13 @@ class Changed:
     """The keys and panes with new rows since the last firing; stored in the state."""
 
     def __init__(self, state: StepState, grouping: Grouping, filed: Filed) -> None:
-        self._by = filed.by
+        self._group_columns = filed.by
         layout = RunsLayout(grouping.types, grouping.inside, lambda panes: panes.unique())
         self._runs = state.runs("changed", layout)
         filed.watchers.append(self._came)
 
     def _came(self, folded: pl.DataFrame) -> None:
-        self._runs.add(folded.select(self._by))
+        self._runs.add(folded.select(self._group_columns))
 
     def taken(self) -> pl.DataFrame | None:
         """Remove and return the changed keys and panes, each once."""

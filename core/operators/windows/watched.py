@@ -42,16 +42,18 @@ class Remembering:
     def __init__(self, fold: Fold, trigger: Trigger) -> None:
         assert trigger.state is not None and trigger.of is not None
         self._fold = fold
-        self._kept = {f"__t.{f.name}": to_polars(f.type) for f in trigger.state}
+        self._trigger_state = {f"__t.{f.name}": to_polars(f.type) for f in trigger.state}
         self.reads = fold.reads | {*trigger.of.names}
-        self.columns: Mapping[str, pl.DataType] = {**fold.columns, **self._kept}
+        self.columns: Mapping[str, pl.DataType] = {**fold.columns, **self._trigger_state}
         self.finish = fold.finish
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the states of rows, without state of the class."""
         import polars as pl
 
-        nothing = (pl.lit(None, dtype=type).alias(name) for name, type in self._kept.items())
+        nothing = (
+            pl.lit(None, dtype=type).alias(name) for name, type in self._trigger_state.items()
+        )
         return self._fold.begin(rows, by).with_columns(nothing)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -59,9 +61,9 @@ class Remembering:
         import polars as pl
 
         merged = self._fold.merge(states, by)
-        if not self._kept:
+        if not self._trigger_state:
             return merged
-        kept = [pl.col(name).drop_nulls().first() for name in self._kept]
+        kept = [pl.col(name).drop_nulls().first() for name in self._trigger_state]
         if not by:
             return merged.hstack(states.select(kept))
         return merged.join(states.group_by(by).agg(kept), on=by, nulls_equal=True)
@@ -79,9 +81,9 @@ class Watched(Counted):
         assert trigger is not None and trigger.code is not None
         assert trigger.state is not None and trigger.of is not None
         self._code = trigger.code
-        self._kept = {field.name: field for field in trigger.state}
-        self._of = trigger.of.names
-        self._telling = telling
+        self._state_fields = {field.name: field for field in trigger.state}
+        self._row_columns = trigger.of.names
+        self._error_context = telling
 
     def _accumulated(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows that fire, including ended ones."""
@@ -99,16 +101,16 @@ class Watched(Counted):
         """Store all windows but the removed ones, and return those that fire."""
         import polars as pl
 
-        by, kept = self._filed.by, (*self._filed.by, *self._filed.fold.columns)
+        by, kept = self._pane_state.by, (*self._pane_state.by, *self._pane_state.fold.columns)
         left = states.join(gone, on=by, how="anti", nulls_equal=True) if gone.height else states
-        self._filed.runs.add(left.select(kept))
+        self._pane_state.runs.add(left.select(kept))
         return states.filter(pl.col(FIRES)).select(kept)
 
     def _asked(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows of these rows' keys with FIRES and the class's new state."""
         import polars as pl
 
-        filed, by = self._filed, self._filed.by
+        filed, by = self._pane_state, self._pane_state.by
         came = filed.fold.begin(rows, by)
         known = filed.runs.take_keys(came.select(filed.key).unique())
         columns = (*by, *filed.fold.columns)
@@ -116,7 +118,7 @@ class Watched(Counted):
         if known is not None:
             states = filed.merged(known.select(columns).vstack(states))
         groups = rows.group_by(by, maintain_order=True).agg(
-            pl.struct(self._of).implode().alias(CAME)
+            pl.struct(self._row_columns).implode().alias(CAME)
         )
         answers = self._answers(groups.join(states, on=by, nulls_equal=True, maintain_order="left"))
         found = states.join(answers, on=by, how="left", nulls_equal=True)
@@ -125,7 +127,7 @@ class Watched(Counted):
             .then(pl.col(f"__t.{name}"))
             .otherwise(pl.col(f"__t.{name}{NEW}"))
             .alias(f"__t.{name}")
-            for name in self._kept
+            for name in self._state_fields
         ]
         return found.with_columns(*news, pl.col(FIRES).fill_null(False)).select(*columns, FIRES)
 
@@ -136,16 +138,17 @@ class Watched(Counted):
         bounds = self._bounded(groups)
         ended = (groups[SLOT] <= self._clock.us).to_list()
         flat = groups[CAME].explode().struct.unnest()
-        kept = groups.select(pl.col(f"__t.{name}").alias(name) for name in self._kept)
-        states = kept.to_dicts() if self._kept else [{} for _ in ended]
+        kept = groups.select(pl.col(f"__t.{name}").alias(name) for name in self._state_fields)
+        states = kept.to_dicts() if self._state_fields else [{} for _ in ended]
         fires, start = list[bool](), 0
         for at, length in enumerate(groups[CAME].list.len().to_list()):
             piece, start = flat.slice(start, length), start + length
             fires.append(True if ended[at] else self._fires(piece, states[at], bounds, at))
         columns = [
-            self._column(name, [state[name] for state in states], bounds) for name in self._kept
+            self._column(name, [state[name] for state in states], bounds)
+            for name in self._state_fields
         ]
-        answers = groups.select(self._filed.by)
+        answers = groups.select(self._pane_state.by)
         return answers.hstack([*columns, pl.Series(FIRES, fires, dtype=pl.Boolean())])
 
     def _fires(
@@ -154,11 +157,11 @@ class Watched(Counted):
         row = bounds.row(at, named=True)
         made = made_of(self._code)
         try:
-            answer = made.on_rows(rows, state, self._telling.window(row))
+            answer = made.on_rows(rows, state, self._error_context.window(row))
         except Exception as error:
             raise self._told(UserCodeError(self._code.failed(error)), row) from error
-        if state.keys() != self._kept.keys():
-            known = ", ".join(self._kept) or "nothing"
+        if state.keys() != self._state_fields.keys():
+            known = ", ".join(self._state_fields) or "nothing"
             message = f"{self._code.shown} keeps {', '.join(state) or 'nothing'}, not {known}"
             hint = f'declare it in class {self._code.name}, as in state = {{"n": "bigint"}}'
             raise self._told(UserCodeError(message, hint), row)
@@ -171,13 +174,13 @@ class Watched(Counted):
     def _column(self, name: str, values: list[object], bounds: pl.DataFrame) -> pl.Series:
         what = f'{self._code.shown} keeps a "{name}"'
         try:
-            return series(f"__t.{name}{NEW}", values, self._kept[name].type, what)
+            return series(f"__t.{name}{NEW}", values, self._state_fields[name].type, what)
         except Unfit as unfit:
             row = bounds.row(unfit.at, named=True)
             raise self._told(unfit, row) from unfit.__cause__
 
     def _told(self, error: UserCodeError, row: Mapping[str, object]) -> UserCodeError:
-        where = self._telling.said(row)
+        where = self._error_context.said(row)
         return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
 
     def _bounded(self, groups: pl.DataFrame) -> pl.DataFrame:
@@ -186,8 +189,8 @@ class Watched(Counted):
 
         end = pl.col(SLOT)
         if not self._window.bounded:
-            return groups.select(*self._filed.key, pl.lit(FOREVER_US).alias(SLOT))
+            return groups.select(*self._pane_state.key, pl.lit(FOREVER_US).alias(SLOT))
         time = to_polars(TIMESTAMP)
         bounds = (self._panes.start(end).cast(time), end.cast(time))
         named = (bound.alias(name) for bound, name in zip(bounds, BOUNDS, strict=True))
-        return groups.select(*self._filed.key, *named)
+        return groups.select(*self._pane_state.key, *named)

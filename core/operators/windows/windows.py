@@ -55,10 +55,10 @@ class Windows:
         window = parts.window
         self._window = window
         self._clock = parts.clock
-        self._filed = parts.filed
-        self._rings = Rings(window, parts.place.now_us)
-        if self._filed.first() is not None:
-            self._rings.came()
+        self._pane_state = parts.filed
+        self._trigger = Rings(window, parts.place.now_us)
+        if self._pane_state.first() is not None:
+            self._trigger.came()
         self.behind_us = behind_us(window)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -69,7 +69,7 @@ class Windows:
         if came.late is not None:
             yield from self._parts.place.left_out(self._window.late_to, came.late)
         if came.rows.height:
-            self._rings.came()
+            self._trigger.came()
             yield from self._file(came)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
@@ -79,7 +79,7 @@ class Windows:
 
     def due_us(self) -> int | None:
         """Return the wall-clock time when windows end or the trigger fires."""
-        rings, first = self._rings.due_us(), self._filed.first()
+        rings, first = self._trigger.due_us(), self._pane_state.first()
         if first is None or not self._window.processing:
             return rings
         grid = self._parts.grid
@@ -91,17 +91,17 @@ class Windows:
         """Advance the wall clock."""
         if self._window.processing:
             yield from self._reach(now_us)
-        if self._rings.rings(now_us):
+        if self._trigger.rings(now_us):
             yield from self._early()
 
     def settle(self) -> None:
         """Flush buffered rows to the state."""
-        self._filed.settle()
+        self._pane_state.settle()
 
     @property
     def held(self) -> int:
         """The number of stored and buffered rows."""
-        return self._filed.rows
+        return self._pane_state.rows
 
     def _reach(self, now_us: int) -> Iterator[Output]:
         """Advance the window clock, and emit the windows that end."""
@@ -109,28 +109,28 @@ class Windows:
         if now_us <= before:
             return
         self._clock.us = now_us
-        first = self._filed.first()
+        first = self._pane_state.first()
         if first is None:
             return
-        if self._filed.many:
-            self._filed.settle()
+        if self._pane_state.many:
+            self._pane_state.settle()
         grid = self._parts.grid
         if max(grid.first(before + 1), grid.first(first)) <= now_us:
             yield from self._parts.results.rows(self._parts.due.between(before, now_us))
         closed_us = self._clock.closed_us(grid)
-        self._filed.runs.drop(closed_us)
+        self._pane_state.runs.drop(closed_us)
         if self._parts.changed is not None:
             self._parts.changed.drop(closed_us)
-        if self._rings.passes(before, now_us):
+        if self._trigger.passes(before, now_us):
             yield from self._early()
 
     def _file(self, came: Arrived) -> Iterator[Output]:
         """Store rows; rows within the allowed lateness change windows that were emitted."""
         ends = self._parts.grid.first(came.least)
         in_time = not self._window.lateness_us or ends > self._clock.us
-        yield from aside(self._filed.owed(asking=not in_time))
+        yield from aside(self._pane_state.owed(asking=not in_time))
         if in_time:
-            self._filed.add(came.rows, came.least)
+            self._pane_state.add(came.rows, came.least)
         elif self._window.accumulate:
             yield from self._again(came)
         else:
@@ -140,33 +140,35 @@ class Windows:
         """Emit the ended windows that have changed again, with all their rows."""
         import polars as pl
 
-        self._filed.add(came.rows, came.least)
+        self._pane_state.add(came.rows, came.least)
         now = self._clock.us
         behind = came.rows.filter(self._parts.grid.first(pl.col(SLOT)) <= now)
-        yield from self._whole(behind.select(self._filed.by), self._clock.over_us, now)
+        yield from self._whole(behind.select(self._pane_state.by), self._clock.over_us, now)
 
     def _besides(self, came: Arrived) -> Iterator[Output]:
         """Emit results of late rows alone: their windows have been emitted and cleared."""
         import polars as pl
 
         now, grid, slot = self._clock.us, self._parts.grid, pl.col(SLOT)
-        behind = self._filed.fold.begin(came.rows.filter(grid.first(slot) <= now), self._filed.by)
+        behind = self._pane_state.fold.begin(
+            came.rows.filter(grid.first(slot) <= now), self._pane_state.by
+        )
         going_on = came.rows.filter(grid.last(slot) > now)
         if going_on.height:
-            self._filed.add(going_on, came.least)
+            self._pane_state.add(going_on, came.least)
         windows = self._parts.spread.windows(behind, self._clock.over_us, now)
         yield from self._parts.results.rows(windows)
 
     def _early(self) -> Iterator[Output]:
         """Emit windows that have not ended: the changed ones, or all."""
-        self._filed.settle()
+        self._pane_state.settle()
         now = self._clock.us
         if self._parts.changed is not None:
             changed = self._parts.changed.taken()
             if changed is not None:
                 yield from self._whole(changed, now, FOREVER_US)
             return
-        states = self._filed.runs.take(FOREVER_US)
+        states = self._pane_state.runs.take(FOREVER_US)
         self._parts.due.clear()
         if states is not None:
             windows = self._parts.spread.windows(states, now, FOREVER_US)
@@ -174,9 +176,9 @@ class Windows:
 
     def _whole(self, changed: pl.DataFrame, after: int, until: int) -> Iterator[Output]:
         """Emit the windows in this range of these keys and panes, with all their rows."""
-        self._filed.settle()
-        keys = changed.select(self._filed.key).unique()
-        states = self._filed.runs.of_keys(keys, self._clock.closed_us(self._parts.grid))
+        self._pane_state.settle()
+        keys = changed.select(self._pane_state.key).unique()
+        states = self._pane_state.runs.of_keys(keys, self._clock.closed_us(self._parts.grid))
         if states is not None:
             windows = self._parts.spread.changed(states, changed, after, until)
             yield from self._parts.results.rows(windows)

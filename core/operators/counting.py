@@ -190,13 +190,13 @@ class Counting(Clockless, Timely):
         Panes are merged in blocks of 1, 2, 4, ... that end with each pane, and a window is merged
         from such blocks, so its cost grows with the logarithm of its span.
         """
-        block, size, behind, left = panes, 1, 0, self._spans
+        block, size, shift, left = panes, 1, 0, self._spans
         windows: pl.DataFrame | None = None
         while True:
             if left & 1:
-                part = self._of(_moved(block, behind), full)
+                part = self._of(_moved(block, shift), full)
                 windows = part if windows is None else self._merged(windows, part)
-                behind += size
+                shift += size
             left >>= 1
             if not left:
                 return windows if windows is not None else full.clear()

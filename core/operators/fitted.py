@@ -60,12 +60,12 @@ def fitted(step: nodes.PlanPart, plan: nodes.Plan, frozen: Frozen) -> Frozen:
     changes = list(_changes(step, keyed, plan))
     names = frozenset(state.name for state in kept.states)
 
-    def changed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    def migrate(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         for change in changes:
             frame = change(frame)
         return frame
 
-    return Fitted(frozen, names, changed)
+    return Fitted(frozen, names, migrate)
 
 
 class Fitted:
@@ -223,8 +223,8 @@ def _in_order(wanted: Mapping[str, pl.DataType], *hidden: str) -> Change:
     def change(frame: pl.DataFrame) -> pl.DataFrame:
         key = [name for name in frame.columns if name.startswith("__k")]
         new = [pl.lit(None, t).alias(n) for n, t in wanted.items() if n not in frame.columns]
-        behind = [name for name in hidden if name in frame.columns]
-        return frame.with_columns(new).select(*key, *wanted, *behind)
+        trailing = [name for name in hidden if name in frame.columns]
+        return frame.with_columns(new).select(*key, *wanted, *trailing)
 
     return change
 

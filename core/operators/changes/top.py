@@ -126,9 +126,9 @@ class TopOfChanges(Stateless):
         groups = _counted(groups, after, COUNT)
         short = (pl.col(COUNT) < self._operation.rows) | (pl.col(DUE) <= pl.col("__came"))
         groups = groups.with_columns(pl.col(DUE) - pl.col("__came"))
-        anew = groups.filter(~pl.col(WHOLE) & short)
-        if anew.height:
-            groups, after = self._ranked_anew(groups, after, anew, changes)
+        short_groups = groups.filter(~pl.col(WHOLE) & short)
+        if short_groups.height:
+            groups, after = self._ranked_anew(groups, after, short_groups, changes)
         grown = groups.filter(pl.col(WHOLE) & (pl.col(COUNT) > self._list_rows))
         if grown.height:
             columns = (KEY, VERSION, *self._grouping.inside)
@@ -142,16 +142,20 @@ class TopOfChanges(Stateless):
         return groups, after.filter(pl.col(RANK) <= self._list_rows)
 
     def _ranked_anew(
-        self, groups: pl.DataFrame, after: pl.DataFrame, anew: pl.DataFrame, changes: pl.DataFrame
+        self,
+        groups: pl.DataFrame,
+        after: pl.DataFrame,
+        short_groups: pl.DataFrame,
+        changes: pl.DataFrame,
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Rebuild the lists of these groups from all their rows; they then count as complete."""
         import polars as pl
 
         assert self._states is not None, "it was opened"
         _, filed, lists = self._states
-        is_anew = pl.col(KEY).is_in(anew[KEY].implode())
-        kept = after.filter(~is_anew)
-        taken = filed.take(anew)
+        is_short = pl.col(KEY).is_in(short_groups[KEY].implode())
+        kept = after.filter(~is_short)
+        taken = filed.take(short_groups)
         if taken is not None and taken.height:
             rows = self._grouping.encoded(taken).with_columns(
                 pl.col(ID).is_in(changes[ID].implode()).alias(CHANGED),
@@ -160,7 +164,7 @@ class TopOfChanges(Stateless):
                 pl.lit(True).alias(WHOLE),
             )
             kept = pl.concat([kept, lists.ranked(rows).select(kept.columns)])
-        groups = groups.drop(COUNT).with_columns(pl.col(WHOLE) | is_anew)
+        groups = groups.drop(COUNT).with_columns(pl.col(WHOLE) | is_short)
         return _counted(groups, kept, COUNT), kept
 
     def _keep(self, groups: pl.DataFrame, after: pl.DataFrame, table: Table) -> None:

@@ -1,6 +1,6 @@
 """The output rows of a join: the join condition on pairs, and the columns that are emitted.
 
-A pair is a row with the columns of both sides that JoinSide defines. An unmatched row lacks those
+A pair is a row with the columns of both sides (JoinSideColumns). An unmatched row lacks those
 of the other side, or has nulls in them, and is emitted with nulls. `semi` and `anti` emit rows of
 the left side alone.
 """

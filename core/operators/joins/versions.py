@@ -155,10 +155,10 @@ class Versions:
         same = now[SLOT] == before[SLOT]
         if not same.any():
             return True
-        behind = now[CAME] < before[CAME]
+        out_of_order = now[CAME] < before[CAME]
         for name in (PART, self._number):
-            behind = (now[name] < before[name]) | ((now[name] == before[name]) & behind)
-        return not (same & behind).any()
+            out_of_order = (now[name] < before[name]) | ((now[name] == before[name]) & out_of_order)
+        return not (same & out_of_order).any()
 
     def _holding(self, versions: pl.DataFrame, at: pl.Series, times: pl.Series) -> pl.Series:
         """Return the matches without deletes and expired versions."""

@@ -118,13 +118,13 @@ class WindowJoin(BothSides, Clockless, Filed):
         if not self._window.lateness_us:
             return
         now = self._clock.us
-        behind = rows.filter(self._grid.first(pl.col(SLOT)) <= now)
-        if behind.height:
+        late_rows = rows.filter(self._grid.first(pl.col(SLOT)) <= now)
+        if late_rows.height:
             other = self._buffers[1 - which].runs
             yield from aside(other.owed(asking=True))
-            keys = behind.select(self._join_columns[:-1]).unique()
+            keys = late_rows.select(self._join_columns[:-1]).unique()
             there = other.of_keys(keys, self._clock.closed_us(self._grid))
-            sides = (behind, there) if which == LEFT else (there, behind)
+            sides = (late_rows, there) if which == LEFT else (there, late_rows)
             yield from self._put_out(*self._both(*sides), self._clock.over_us, now)
 
     def _put_out(

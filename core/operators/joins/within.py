@@ -187,13 +187,13 @@ class WithinJoin(BothSides, Filed):
         """Return which rows match some of the others, or of the other side's stored rows."""
         import polars as pl
 
-        beside = self._asked(which, asking, there)
-        return pl.Series([], dtype=pl.UInt32) if beside is None else beside.met()
+        pairs = self._asked(which, asking, there)
+        return pl.Series([], dtype=pl.UInt32) if pairs is None else pairs.met()
 
     def _beside(self, which: int, asking: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """Return the pairs of these rows with the stored rows of the other side."""
-        beside = self._asked(which, asking, None)
-        return iter(()) if beside is None else beside.rows()
+        pairs = self._asked(which, asking, None)
+        return iter(()) if pairs is None else pairs.rows()
 
     def _asked(self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None) -> Beside | None:
         own, other = self._buffers[which], self._buffers[1 - which]

@@ -55,29 +55,31 @@ class Cells:
         work: Work,
         timers: Timers,
         waits: Timers,
-        beside: Mapping[str, property] = NO_MORE,
+        more: Mapping[str, property] = NO_MORE,
     ) -> None:
-        """`timers` go by event time, `waits` by the wall clock; cells have `beside` as well."""
+        """`timers` go by event time, `waits` by the wall clock; `more` are further properties."""
         slots: list[str] = []
-        namespace: dict[str, object] = {"_cells": self, **beside}
+        namespace: dict[str, object] = {"_cells": self, **more}
         begin: list[tuple[str, object]] = []
-        for name, said in states.items():
-            clock = work.now_us if said.processing else work.event_us
-            if said.kind is Kind.TIMER:
+        for name, declared in states.items():
+            clock = work.now_us if declared.processing else work.event_us
+            if declared.kind is Kind.TIMER:
                 slots += [f"_at_{name}", f"_in_{name}"]
-                namespace[name] = _timer(name, waits if said.processing else timers, work, said)
+                namespace[name] = _timer(
+                    name, waits if declared.processing else timers, work, declared
+                )
                 begin += [(f"_at_{name}", None), (f"_in_{name}", None)]
-            elif said.kind is Kind.VALUE and said.ttl_us is not None:
+            elif declared.kind is Kind.VALUE and declared.ttl_us is not None:
                 slots += [f"_of_{name}", f"_until_{name}"]
-                namespace[name] = _ageing(name, clock, said)
+                namespace[name] = _ageing(name, clock, declared)
                 begin += [(f"_of_{name}", None), (f"_until_{name}", None)]
             else:
                 slots.append(f"_of_{name}")
-                begin.append((f"_of_{name}", _beginning(name, said, clock)))
+                begin.append((f"_of_{name}", _beginning(name, declared, clock)))
         self._mutable = {
-            f"_of_{name}": is_nested(said.types)
-            for name, said in states.items()
-            if said.kind in (Kind.LIST, Kind.MAP) or is_nested(said.types)
+            f"_of_{name}": is_nested(declared.types)
+            for name, declared in states.items()
+            if declared.kind in (Kind.LIST, Kind.MAP) or is_nested(declared.types)
         }
         self._plain = tuple(name for name in slots if name not in self._mutable)
         kind = type(CELL, (CellBase,), {"__slots__": tuple(slots), **namespace})
@@ -114,20 +116,20 @@ def _maker(kind: type, begin: list[tuple[str, object]]) -> Callable[[object], Ce
     return scope["new"]  # type: ignore[no-any-return]
 
 
-def _beginning(name: str, said: Declared, clock: Callable[[], int]) -> object:
+def _beginning(name: str, declared: Declared, clock: Callable[[], int]) -> object:
     """Return the initial value of a state, or a callable that creates it."""
-    ttl_us = said.ttl_us
-    first, last = (fit_of(name, said, type) for type in (said.types[0], said.types[-1]))
-    match said.kind:
+    ttl_us = declared.ttl_us
+    first, last = (fit_of(name, declared, type) for type in (declared.types[0], declared.types[-1]))
+    match declared.kind:
         case Kind.LIST:
             return list_kind(last) if ttl_us is None else partial(AgeingList, clock, ttl_us, last)
         case Kind.MAP:
             if ttl_us is None:
                 return map_kind(first, last)
             return partial(AgeingMap, clock, ttl_us, first, last)
-    if is_nested(said.types):
-        return partial(copied, said.default)
-    return said.default
+    if is_nested(declared.types):
+        return partial(copied, declared.default)
+    return declared.default
 
 
 AGEING = """
@@ -146,17 +148,17 @@ def write(cell, value):
 """
 
 
-def _ageing(name: str, clock: Callable[[], int], said: Declared) -> property:
+def _ageing(name: str, clock: Callable[[], int], declared: Declared) -> property:
     """Generate the property of a value with a TTL."""
-    (type,) = said.types
+    (type,) = declared.types
     scope = {
         "clock": clock,
         "copied": copied,
-        "default": said.default,
-        "fit": fit_of(name, said, type),
+        "default": declared.default,
+        "fit": fit_of(name, declared, type),
         "kind": CLASSES.get(type),
-        "own": said.default is not None and is_nested(said.types),
-        "ttl_us": said.ttl_us,
+        "own": declared.default is not None and is_nested(declared.types),
+        "ttl_us": declared.ttl_us,
     }
     return _written_out(AGEING.format(name=name, test=passes(type, "kind")), scope)
 
@@ -178,7 +180,7 @@ def write(cell, value):
 """
 
 
-def _timer(name: str, timers: Timers, work: Work, said: Declared) -> property:
+def _timer(name: str, timers: Timers, work: Work, declared: Declared) -> property:
     """Generate the property of a timer.
 
     A timer that is set to a past time fires at once, after those of the same time.
@@ -188,7 +190,7 @@ def _timer(name: str, timers: Timers, work: Work, said: Declared) -> property:
         if not isinstance(value, datetime):
             came = type(value).__name__
             raise TypeError(f'timer "{name}" must be set to a datetime or None, got {came}')
-        return in_us(value) if said.processing else max(in_us(value), work.event_us())
+        return in_us(value) if declared.processing else max(in_us(value), work.event_us())
 
     scope = {"moment": moment, "push": timers.push, "time_of": time_of}
     return _written_out(TIMER.format(name=name), scope)

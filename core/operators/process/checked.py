@@ -16,19 +16,21 @@ from headrace.core.types import Type
 Write: TypeAlias = Callable[[Any, Any], None]
 
 
-def fit_of(name: str, said: Declared, type: Type) -> Fit:
+def fit_of(name: str, declared: Declared, type: Type) -> Fit:
     """Return the conversion of values to the type of a state, whose errors name the state."""
     fit = fitting(type)
 
-    def fitted(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         try:
             return fit(value)
         except Unfit as error:
-            verb = {Kind.LIST: "was handed", Kind.MAP: "was handed"}.get(said.kind, "was set to")
-            message = f'state "{name}" is a {said}, and {verb} {shown(value)}'
+            verb = {Kind.LIST: "was handed", Kind.MAP: "was handed"}.get(
+                declared.kind, "was set to"
+            )
+            message = f'state "{name}" is a {declared}, and {verb} {shown(value)}'
             raise TypeError(f"{message}{_inside(value, error)}") from None
 
-    return fitted
+    return convert
 
 
 def _inside(value: object, error: Unfit) -> str:
@@ -36,15 +38,19 @@ def _inside(value: object, error: Unfit) -> str:
     return "" if str(error).startswith(shown(value)) else f": {error}"
 
 
-def written(name: str, said: Declared, beginning: Any) -> property:
+def written(name: str, declared: Declared, beginning: Any) -> property:
     """Return the property of a value without TTL, or of a list or a map, in a slot."""
-    write = _value(name, said) if said.kind is Kind.VALUE else _container(name, said, beginning)
+    write = (
+        _value(name, declared)
+        if declared.kind is Kind.VALUE
+        else _container(name, declared, beginning)
+    )
     return property(attrgetter(f"_of_{name}"), write)  # no other getter in Python is as fast
 
 
-def _value(name: str, said: Declared) -> Write:
-    (type,) = said.types
-    scope = {"fit": fit_of(name, said, type), "kind": CLASSES.get(type)}
+def _value(name: str, declared: Declared) -> Write:
+    (type,) = declared.types
+    scope = {"fit": fit_of(name, declared, type), "kind": CLASSES.get(type)}
     test = passes(type, "kind")
     exec(
         f"def write(cell, value):\n cell._of_{name} = value if {test} else fit(value)",
@@ -53,9 +59,9 @@ def _value(name: str, said: Declared) -> Write:
     return scope["write"]  # type: ignore[return-value]
 
 
-def _container(name: str, said: Declared, beginning: Any) -> Write:
+def _container(name: str, declared: Declared, beginning: Any) -> Write:
     # Setting a container writes all its elements.
-    of, is_map = f"_of_{name}", said.kind is Kind.MAP
+    of, is_map = f"_of_{name}", declared.kind is Kind.MAP
 
     def write(cell: Any, value: Any) -> None:
         if value is getattr(cell, of):
@@ -63,7 +69,7 @@ def _container(name: str, said: Declared, beginning: Any) -> Write:
         new = beginning()
         wrong = str | bytes if is_map else str | bytes | Mapping
         if isinstance(value, wrong) or not isinstance(value, Iterable | None):
-            raise TypeError(f'state "{name}" is a {said}, and was set to {shown(value)}')
+            raise TypeError(f'state "{name}" is a {declared}, and was set to {shown(value)}')
         (new.update if is_map else new.extend)(value or ())
         setattr(cell, of, new)
 

@@ -47,7 +47,7 @@ class Kept:
         self._clean: dict[Any, Cell] = {}
         self._dirty = Touched(cells.new, self._clean)
         self.tables: dict[str, Table] = {
-            name: state.table(name, {VALUE: column(said)}) for name, said in states.items()
+            name: state.table(name, {VALUE: column(declared)}) for name, declared in states.items()
         }
         for name in states:
             state.beside[name] = self._beside
@@ -67,17 +67,17 @@ class Kept:
 
     def forget(self, now_us: int, clock_us: int) -> None:
         """Remove expired rows from the tables, by event time or by the wall clock."""
-        for name, said in self._states.items():
-            if said.ttl_us is not None:
-                self.tables[name].forget(now_us if said.processing else clock_us)
+        for name, declared in self._states.items():
+            if declared.ttl_us is not None:
+                self.tables[name].forget(now_us if declared.processing else clock_us)
 
     def by_clock_us(self) -> int | None:
         """Return the shortest TTL by the wall clock of a non-empty state; None if there is none."""
         ttls = [
-            said.ttl_us
-            for name, said in self._states.items()
-            if said.ttl_us is not None
-            and said.processing
+            declared.ttl_us
+            for name, declared in self._states.items()
+            if declared.ttl_us is not None
+            and declared.processing
             and (self._dirty or self.tables[name].rows)
         ]
         return min(ttls, default=None)
@@ -88,8 +88,8 @@ class Kept:
             return
         cells = list(self._dirty.values())
         keys = self._keys.of(cells).alias(KEY)
-        for name, said in self._states.items():
-            self._put(name, said, cells, keys)
+        for name, declared in self._states.items():
+            self._put(name, declared, cells, keys)
         self._clean.update(self._dirty)
         self._dirty.clear()
 
@@ -110,10 +110,10 @@ class Kept:
             of = [made[at] for at in found[ASKED].to_list()]
             fill(name, self._states[name], of, found, until)
 
-    def _put(self, name: str, said: Declared, cells: list[Cell], keys: pl.Series) -> None:
+    def _put(self, name: str, declared: Declared, cells: list[Cell], keys: pl.Series) -> None:
         import polars as pl
 
-        values, until = written_of(name, said, cells)
+        values, until = written_of(name, declared, cells)
         full = [at for at, value in enumerate(values) if value is not NOTHING]
         table = self.tables[name]
         if len(full) < len(cells):
@@ -124,7 +124,7 @@ class Kept:
         if not full:
             return
         kept = [values[at] for at in full]
-        column = series(self._name, name, said, kept, [cells[at] for at in full])
+        column = series(self._name, name, declared, kept, [cells[at] for at in full])
         frame = pl.DataFrame([keys, column])
         if until is not None:
             untils = pl.Series(UNTIL, [until[at] for at in full], dtype=pl.Int64)
@@ -154,13 +154,13 @@ class Touched(dict[Any, Cell]):
         return cell
 
 
-def column(said: Declared) -> pl.DataType:
+def column(declared: Declared) -> pl.DataType:
     """Return the type of the column that holds a state."""
     import polars as pl
 
-    types = [to_polars(type) for type in said.types]
-    until = {} if said.ttl_us is None else {"until": pl.Int64()}
-    match said.kind:
+    types = [to_polars(type) for type in declared.types]
+    until = {} if declared.ttl_us is None else {"until": pl.Int64()}
+    match declared.kind:
         case Kind.LIST:
             return pl.List(pl.Struct({"value": types[0], **until}) if until else types[0])
         case Kind.MAP:
@@ -168,12 +168,14 @@ def column(said: Declared) -> pl.DataType:
     return types[0]
 
 
-def series(of: str, name: str, said: Declared, values: list[Any], cells: list[Cell]) -> pl.Series:
+def series(
+    of: str, name: str, declared: Declared, values: list[Any], cells: list[Cell]
+) -> pl.Series:
     """Convert the values of cells to a column; `of` is the name of the class in messages."""
     import polars as pl
 
-    type = column(said)
-    if said.kind is Kind.TIMER:
+    type = column(declared)
+    if declared.kind is Kind.TIMER:
         return pl.Series(VALUE, values, dtype=pl.Int64).cast(type)
     try:
         return pl.Series(VALUE, values, dtype=type, strict=True)
@@ -181,24 +183,24 @@ def series(of: str, name: str, said: Declared, values: list[Any], cells: list[Ce
         for value, cell in zip(values, cells, strict=True):
             if not fits(value, type):
                 shown = f"{value!r:.200} ({value.__class__.__name__})"
-                message = f"{of}: state {quoted(name)} is a {said}, and was set to {shown}"
-                whose = "" if said.shared else f", of the key {cell._id!r}"
+                message = f"{of}: state {quoted(name)} is a {declared}, and was set to {shown}"
+                whose = "" if declared.shared else f", of the key {cell._id!r}"
                 raise UserCodeError(f"{message}{whose}") from None
         raise
 
 
 def fill(
-    name: str, said: Declared, cells: list[Cell], found: pl.DataFrame, until: list[int] | None
+    name: str, declared: Declared, cells: list[Cell], found: pl.DataFrame, until: list[int] | None
 ) -> None:
     """Fill new cells with the stored values that were found."""
     import polars as pl
 
-    if said.kind is Kind.TIMER:
+    if declared.kind is Kind.TIMER:
         _set(cells, f"_at_{name}", found[VALUE].cast(pl.Int64).to_list())
         return
     values = listed(found[VALUE], f"state {quoted(name)}", "store it as a bigint")
-    match said.kind:
-        case Kind.VALUE if said.ttl_us is not None and until is not None:
+    match declared.kind:
+        case Kind.VALUE if declared.ttl_us is not None and until is not None:
             _set(cells, f"_of_{name}", values)
             _set(cells, f"_until_{name}", until)
         case Kind.VALUE:
@@ -225,20 +227,20 @@ def _set(cells: Iterable[Cell], slot: str, values: Iterable[object]) -> None:
 
 
 def written_of(
-    name: str, said: Declared, cells: list[Cell]
+    name: str, declared: Declared, cells: list[Cell]
 ) -> tuple[list[Any], list[int | None] | None]:
     """Return the value to store of each cell, or NOTHING, and their expiry times, if any."""
-    aged = said.ttl_us is not None
-    match said.kind:
+    aged = declared.ttl_us is not None
+    match declared.kind:
         case Kind.TIMER:
             return [_unless(None, getattr(cell, f"_at_{name}")) for cell in cells], None
         case Kind.VALUE if aged:
             values = [_unless(None, getattr(cell, f"_of_{name}")) for cell in cells]
-            if is_nested(said.types):  # each cell that was read has its own copy of the default
-                values = [_unless(said.default, value) for value in values]
+            if is_nested(declared.types):  # each cell that was read has its own copy of the default
+                values = [_unless(declared.default, value) for value in values]
             return values, [getattr(cell, f"_until_{name}") for cell in cells]
         case Kind.VALUE:
-            return [_unless(said.default, getattr(cell, f"_of_{name}")) for cell in cells], None
+            return [_unless(declared.default, getattr(cell, f"_of_{name}")) for cell in cells], None
     kept = [getattr(cell, f"_of_{name}") for cell in cells]
     return [_elements(each) for each in kept], [_last(each) for each in kept] if aged else None
 

@@ -46,7 +46,7 @@ class ProcessingMany(Processing):
             dict(body.states),
             self._cache.tables,
             place.now_us,
-            lambda said: self._clock_timers if said.processing else self._event_timers,
+            lambda declared: self._clock_timers if declared.processing else self._event_timers,
         )
         self._states = ManyStates(self._state_columns)
         self._frame_collector = ManyOuts({MAIN: body.returns, **dict(body.outputs)})

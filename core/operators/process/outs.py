@@ -128,14 +128,14 @@ class Gathered:
         if has_aliens is None:
             return copied
 
-        def taken(value: Any) -> Any:
+        def take(value: Any) -> Any:
             found = copied(value)
             if has_aliens(found):
                 wanted = f'{self.shown}: column "{field.name}" is declared {field.type}'
                 raise Misfit(f"{wanted}, and got {value!r:.200}", work.at)
             return found
 
-        return taken
+        return take
 
     def _emit_any(self, work: Work) -> Callable[..., None]:
         """Return `out` for columns whose names are not Python identifiers."""

@@ -64,10 +64,10 @@ class Processing(Timely):
         self._call_context = work = Work(place.now_us)
         work.clock_us = place.state.clock_us
         timers, waits = (
-            Timers([n for n, said in states.items() if said.processing is by_clock])
+            Timers([n for n, declared in states.items() if declared.processing is by_clock])
             for by_clock in (False, True)
         )
-        own = {name: said for name, said in states.items() if not said.shared}
+        own = {name: declared for name, declared in states.items() if not declared.shared}
         self._cells = cells = Cells(own, work, timers, waits, self._sharing(states))
         self._cache = Kept(own, cells, place.state, self._keys, code.shown)
         outputs = {MAIN: operation.body.returns, **dict(operation.body.outputs)}
@@ -87,7 +87,9 @@ class Processing(Timely):
         )
         streams = around.streams(operation.body, place.stream)
         self._output_frames = Gathering(self._collectors, self._keys, streams, around.ordered)
-        clocks = {said.processing for said in states.values() if said.kind is Kind.TIMER}
+        clocks = {
+            declared.processing for declared in states.values() if declared.kind is Kind.TIMER
+        }
         self._event_timers = self._timers(DUE, timers) if False in clocks else None
         self._clock_timers = self._timers(WAITS, waits) if True in clocks else None
         self._buffer = self._holding(HELD, operation.columns) if operation.body.in_time else None

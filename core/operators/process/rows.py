@@ -125,8 +125,8 @@ class RowByRow:
             raise
         except BaseException as error:
             at = next(numbers) - 1  # `work.at` differs if the row object could not be created
-            told = self._errors.of_row(error, rows.cells[at]._id, rows.shown(at))
-            raise told from error
+            failure = self._errors.of_row(error, rows.cells[at]._id, rows.shown(at))
+            raise failure from error
 
     def _all(self, rows: Came, numbers: Iterator[int]) -> None:
         work, out, call = self._call_context, self._collectors.out, rows.call
@@ -227,8 +227,8 @@ class RowByRow:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            told = self._errors.of_timer(error, cell._id, name, at)
-            raise _Told(told.message, told.hint) from error
+            failure = self._errors.of_timer(error, cell._id, name, at)
+            raise _Told(failure.message, failure.hint) from error
 
     def _count(self, counted: dict[object, int], cell: Any, name: str, at_us: int | None) -> None:
         """Count the firings of a key's timers at one time, or at the end of input.
@@ -254,8 +254,8 @@ def times_of(frame: pl.DataFrame) -> pl.Series | None:
 def shown_in(frame: pl.DataFrame) -> Callable[[int], dict[str, Any]]:
     """Return a function that gives a row, by its number, as messages show it."""
 
-    def shown(at: int) -> dict[str, Any]:
+    def describe(at: int) -> dict[str, Any]:
         row = frame.row(at, named=True)
         return {n: value for n, value in row.items() if n not in HIDDEN and not n.startswith("__k")}
 
-    return shown
+    return describe

@@ -56,7 +56,7 @@ class ProcessingRuled(ProcessingTwo):
         return self._shared_state.cell
 
     def _sharing(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
-        shared = {name: said for name, said in states.items() if said.shared}
+        shared = {name: declared for name, declared in states.items() if declared.shared}
         state, shown = self._context.state, self._user_context.code.shown
         self._shared_state = Shared(shared, self._call_context, state, shown)
         return self._shared_state.seen

@@ -151,9 +151,9 @@ def _together(pair: tuple[pl.DataFrame | None, pl.DataFrame | None]) -> pl.DataF
 def _shown(parts: list[pl.DataFrame | None], sides: list[int]) -> Callable[[int], dict[str, Any]]:
     """Return a function that gives a row, by its number among both sides, as messages show it."""
 
-    def shown(at: int) -> dict[str, Any]:
+    def describe(at: int) -> dict[str, Any]:
         part = parts[sides[at]]
         assert part is not None
         return shown_in(part)(sides[:at].count(sides[at]))
 
-    return shown
+    return describe

@@ -83,12 +83,14 @@ def told_apart(keys: pl.DataFrame) -> pl.DataFrame:
 class ManyColumn:
     """One state of the batch's keys, as a column (`core/process/columns`)."""
 
-    def __init__(self, name: str, said: Declared, table: Table, now_us: Callable[[], int]) -> None:
+    def __init__(
+        self, name: str, declared: Declared, table: Table, now_us: Callable[[], int]
+    ) -> None:
         self._name = name
-        self._said = said
+        self._declared = declared
         self._table = table
         self._now_us = now_us
-        self._type = column(said)
+        self._type = column(declared)
         self.together: Together | None = None
         self.keys: pl.Series | None = None
         self._before: pl.Series | None = None
@@ -111,7 +113,7 @@ class ManyColumn:
         assert keys is not None
         self._check(values)
         last = values.gather(rows.last).cast(self._type).alias(VALUE)
-        until = [] if self._said.ttl_us is None else [self._until(rows)]
+        until = [] if self._declared.ttl_us is None else [self._until(rows)]
         self._next = pl.DataFrame([keys.alias(KEY), last, *until])
 
     def end(self) -> None:
@@ -137,22 +139,22 @@ class ManyColumn:
         values = found[VALUE].gather(of).alias(self._name)
         if UNTIL in found.columns:
             now = pl.Series([self._now_us()], dtype=pl.Int64).new_from_index(0, len(of))
-            times = now if self._said.processing or rows.times is None else rows.times
+            times = now if self._declared.processing or rows.times is None else rows.times
             frame = pl.DataFrame({"v": values, "u": found[UNTIL].gather(of), "t": times})
             over = pl.when(pl.col("u") < pl.col("t")).then(None).otherwise(pl.col("v"))
             values = frame.select(over.alias(self._name)).to_series()
-        default = self._said.default
+        default = self._declared.default
         return values if default is None else values.fill_null(pl.lit(default, dtype=self._type))
 
     def _until(self, rows: Together) -> pl.Series:
         import polars as pl
 
-        assert self._said.ttl_us is not None
-        if self._said.processing or rows.times is None:
+        assert self._declared.ttl_us is not None
+        if self._declared.processing or rows.times is None:
             until = pl.Series([self._now_us()], dtype=pl.Int64).new_from_index(0, len(rows.last))
         else:
             until = rows.times.gather(rows.last)
-        return (until + self._said.ttl_us).alias(UNTIL)
+        return (until + self._declared.ttl_us).alias(UNTIL)
 
     def _rows(self) -> Together:
         if self.together is None:
@@ -162,7 +164,7 @@ class ManyColumn:
     def _check(self, values: object) -> None:
         import polars as pl
 
-        what = f'state "{self._name}" is a {self._said}'
+        what = f'state "{self._name}" is a {self._declared}'
         if not isinstance(values, pl.Series):
             raise TypeError(f"{what}: it must be set to a Series, got {type(values).__name__}")
         rows = self._rows().frame.height
@@ -184,7 +186,7 @@ class ManyTimers(ManyColumn):
         self._check(values)
         rows = self._rows()
         at = values.cast(self._type).to_physical().cast(pl.Int64)
-        if not self._said.processing and rows.times is not None:
+        if not self._declared.processing and rows.times is not None:
             frame = pl.DataFrame({"at": at, "time": rows.times})
             later = pl.max_horizontal("at", "time")
             at = frame.select(pl.when(pl.col("at").is_not_null()).then(later)).to_series()
@@ -214,14 +216,14 @@ def columns_of(
 ) -> dict[str, ManyColumn]:
     """Build the columns of a class's states. Raises UserCodeError."""
     columns: dict[str, ManyColumn] = {}
-    for name, said in states.items():
-        if said.kind in (Kind.LIST, Kind.MAP) and said.ttl_us is not None:
-            message = f'state "{name}" is a {said}, which on_rows does not support'
+    for name, declared in states.items():
+        if declared.kind in (Kind.LIST, Kind.MAP) and declared.ttl_us is not None:
+            message = f'state "{name}" is a {declared}, which on_rows does not support'
             raise UserCodeError(message, "remove its ttl, or handle rows with on_row")
-        kind = ManyTimers if said.kind is Kind.TIMER else ManyColumn
-        made = columns[name] = kind(name, said, tables[name], now_us)
+        kind = ManyTimers if declared.kind is Kind.TIMER else ManyColumn
+        made = columns[name] = kind(name, declared, tables[name], now_us)
         if isinstance(made, ManyTimers):
-            found = due(said)
+            found = due(declared)
             assert found is not None, "a class that declares timers has a timer service"
             made.due = found
     return columns

@@ -121,13 +121,13 @@ class Opened:
         later = self._runs.of_keys(self._keys(due), until_us)
         if later is None:
             return due
-        going_on = continued(due.select(self.by), later, self.key, self._gap_us)
-        if not going_on.height:
+        continuing = continued(due.select(self.by), later, self.key, self._gap_us)
+        if not continuing.height:
             return due
-        again = due.join(going_on, on=self.by, nulls_equal=True)
+        again = due.join(continuing, on=self.by, nulls_equal=True)
         again = again.with_columns((pl.col(LAST) + self._gap_us + 1).alias(SLOT)).drop(LAST)
         self._runs.add(again.select(due.columns))
-        return due.join(going_on, on=self.by, how="anti", nulls_equal=True)
+        return due.join(continuing, on=self.by, how="anti", nulls_equal=True)
 
     def _merged(self, pieces: pl.DataFrame) -> pl.DataFrame:
         """Merge fragments to sessions, as far as they are known to belong together.

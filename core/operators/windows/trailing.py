@@ -94,10 +94,10 @@ class _Suffixes:
         self._single: dict[int, pl.DataFrame | None] = {}
         """From each pane of the oldest stretch to the end of the stretch."""
         firsts = range(0, len(self._slots), self._stretch)
-        behind: pl.DataFrame | None = None
+        suffix: pl.DataFrame | None = None
         for at in reversed(firsts[1:]):
-            behind = _merged(filed, [self._rows(at, at + self._stretch), behind])
-            self._stretches[at] = behind
+            suffix = _merged(filed, [self._rows(at, at + self._stretch), suffix])
+            self._stretches[at] = suffix
 
     def behind(self, start: int) -> tuple[pl.DataFrame | None, ...]:
         """Return parts that together are the states of the panes after an increasing time."""
@@ -109,10 +109,10 @@ class _Suffixes:
         if at not in self._single:
             self._stretches.pop(begin, None)
             self._single = {}
-            behind: pl.DataFrame | None = None
+            suffix: pl.DataFrame | None = None
             for pane in reversed(range(at, min(following, len(self._slots)))):
-                behind = _merged(self._pane_state, [self._rows(pane, pane + 1), behind])
-                self._single[pane] = behind
+                suffix = _merged(self._pane_state, [self._rows(pane, pane + 1), suffix])
+                self._single[pane] = suffix
         return self._single[at], self._stretches.get(following)
 
     def _rows(self, first: int, end: int) -> pl.DataFrame:

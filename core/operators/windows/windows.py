@@ -142,21 +142,21 @@ class Windows:
 
         self._pane_state.add(came.rows, came.least)
         now = self._clock.us
-        behind = came.rows.filter(self._parts.grid.first(pl.col(SLOT)) <= now)
-        yield from self._whole(behind.select(self._pane_state.by), self._clock.over_us, now)
+        late = came.rows.filter(self._parts.grid.first(pl.col(SLOT)) <= now)
+        yield from self._whole(late.select(self._pane_state.by), self._clock.over_us, now)
 
     def _besides(self, came: Arrived) -> Iterator[Output]:
         """Emit results of late rows alone: their windows have been emitted and cleared."""
         import polars as pl
 
         now, grid, slot = self._clock.us, self._parts.grid, pl.col(SLOT)
-        behind = self._pane_state.fold.begin(
+        late = self._pane_state.fold.begin(
             came.rows.filter(grid.first(slot) <= now), self._pane_state.by
         )
-        going_on = came.rows.filter(grid.last(slot) > now)
-        if going_on.height:
-            self._pane_state.add(going_on, came.least)
-        windows = self._parts.spread.windows(behind, self._clock.over_us, now)
+        open_rows = came.rows.filter(grid.last(slot) > now)
+        if open_rows.height:
+            self._pane_state.add(open_rows, came.least)
+        windows = self._parts.spread.windows(late, self._clock.over_us, now)
         yield from self._parts.results.rows(windows)
 
     def _early(self) -> Iterator[Output]:

@@ -94,7 +94,7 @@ class Applied(_AllRows):
         return pl.concat([rows, gone], how="diagonal") if gone.height else rows
 
     def _made(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Call the function for each group, and return its rows with FROM."""
+        """Call the function for each group, and return its rows with ORIGIN_GROUP."""
         import polars as pl
 
         groups = self._function.of(states, by)

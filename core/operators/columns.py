@@ -85,7 +85,7 @@ def stages(operations: Iterable[tuple[str, Filter | Project]]) -> list[Stage]:
 class Columns(Stateless):
     """The operator of a run of column operations; `now_us` is the clock for processing time.
 
-    `passed` counts the rows that passed the conditions of each step.
+    `passed_rows` counts the rows that passed the conditions of each step.
     """
 
     def __init__(

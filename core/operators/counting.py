@@ -48,7 +48,7 @@ It is needed because Polars joins do not find NaN when the only join column is s
 class Counting(Clockless, Timely):
     """The operator of `window: {count: ...}`.
 
-    ROWS is the number of rows of a key that have arrived, or that are in a pane.
+    ROW_COUNT is the number of rows of a key that have arrived, or that are in a pane.
     """
 
     def __init__(self, operation: Windowed, place: Place, types: Mapping[str, pl.DataType]) -> None:

@@ -45,7 +45,7 @@ class Forgetting(Timely):
         return self._table is not None
 
     def ahead(self) -> Iterator[Output]:
-        """Request offloading if the following `table` and `put` work on many rows."""
+        """Request offloading if the following `get_live_table` and `put` work on many rows."""
         assert self._table is not None, "the table is not open"
         return aside(self._table.owed(self._clock_us))
 

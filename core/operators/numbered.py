@@ -15,7 +15,7 @@ ROWS = "__rows"
 
 
 class Numbered:
-    """Another fold, with ROWS and the columns `greatest` (bigint, in rows and states).
+    """Another fold, with ROW_COUNT and the columns `greatest` (bigint, in rows and states).
 
     The columns that name a group are at least two, or one of integers: Polars joins do not find NaN
     when the only join column is sorted.

@@ -64,7 +64,7 @@ class Running(Forgetting):
         numbered = fresh.with_row_index(ASKED)[columns]
         with self._fold.naming(fresh, ASKED):
             merged = self._fold.merge(together([found[columns], numbered]), (ASKED,))
-        # Restore the order of the requested keys, which the table returns as ASKED.
+        # Restore the order of the requested keys, which the table returns as KEY_INDEX.
         merged = sorted_by(merged, ASKED)[list(self._state_columns)]
         return fresh[[*self._grouping.inside, KEY]].hstack(merged.get_columns())
 

@@ -25,7 +25,7 @@ VERSION = "__version"
 
 
 class Filed:
-    """Versioned rows with these columns, including ID, and the key of the group."""
+    """Versioned rows with these columns, including ROW_ID, and the key of the group."""
 
     def __init__(
         self, state: StepState, grouping: Grouping, columns: Mapping[str, pl.DataType]
@@ -43,7 +43,7 @@ class Filed:
         return self._runs.owed(asking=True)
 
     def add(self, changes: pl.DataFrame) -> None:
-        """Store changelog rows, each of another row, with their group, GONE and VERSION."""
+        """Store changelog rows, each of another row, with their group, IS_DELETE and VERSION."""
         import polars as pl
 
         if changes.height:

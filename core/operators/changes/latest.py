@@ -31,7 +31,10 @@ class Latest:
         self._id = list(id)
 
     def changes(self, frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
-        """Return one row per changed row: group, KEY, these columns, EVENT_TIME, ID and GONE."""
+        """Return one row per changed row, with its group.
+
+        The columns are KEY, the key of the group, these columns, EVENT_TIME, ROW_ID and IS_DELETE.
+        """
         import polars as pl
 
         gone = pl.col(DELETE) if DELETE in frame.columns else pl.lit(False)
@@ -42,7 +45,7 @@ class Latest:
         return self._grouping.encoded(rows.unique(ID, keep="last", maintain_order=True))
 
     def touched(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """Return the groups of these rows: KEY, the columns of the key, LAST."""
+        """Return the groups of these rows: KEY, the columns of the key, NEWEST_TIME."""
         import polars as pl
 
         timed = EVENT_TIME in changes.columns

@@ -28,16 +28,16 @@ GHOST = "__ghost"
 
 
 class Lists:
-    """The ranking of lists; `columns` are those of a row, including ID."""
+    """The ranking of lists; `columns` are those of a row, including ROW_ID."""
 
     def __init__(self, by: Sequence[Ranking], shown: int, columns: Sequence[str]) -> None:
-        # Rows that are equal otherwise, with equal positions, have a fixed order by ID.
+        # Rows that are equal otherwise, with equal positions, have a fixed order by ROW_ID.
         self._ranks = Ranks(by, shown, (ID, GHOST))
         self._emitted_count = shown
         self._columns = list(columns)
 
     def ranked(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Sort rows, which have CHANGED and GHOST, by group and rank."""
+        """Sort rows, which have IS_CHANGED and IS_OUTDATED, by group and rank."""
         import polars as pl
 
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(KEY)
@@ -46,7 +46,7 @@ class Lists:
     def changed(
         self, before: pl.DataFrame, changes: pl.DataFrame, groups: pl.DataFrame
     ) -> pl.DataFrame:
-        """Apply the changes to the lists, as far as they are known; `groups` have WHOLE."""
+        """Apply the changes to the lists, as far as they are known; `groups` have IS_COMPLETE."""
         import polars as pl
 
         columns = [KEY, *self._columns, BEFORE, CHANGED, GHOST]

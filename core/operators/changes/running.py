@@ -35,7 +35,7 @@ EARLIER = "__earlier"
 
 
 def read_columns(fold: Aggregates) -> dict[str, pl.DataType]:
-    """Return the types of the stored columns of rows, without the key's and ID."""
+    """Return the types of the stored columns of rows, without the key's and ROW_ID."""
     types = {**fold.types, ORDER: to_polars(ORDER_TYPE)}
     return {name: types[name] for name in sorted(fold.reads)}
 

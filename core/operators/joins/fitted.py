@@ -37,7 +37,7 @@ def changes_of_join(
 
 
 def _fitted(join: nodes.Join, name: str, wanted: Columns, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame with these columns, in order, and UNTIL if rows still expire."""
+    """Return the frame with these columns, in order, and EXPIRY if rows still expire."""
     import polars as pl
 
     is_right = name.endswith("right") or name in (VERSIONS, RULES)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def laid_out(operation: nodes.Join, *, ordered: bool) -> dict[str, Layout]:
-    """Return the columns of each state, in order; for tables without UNTIL."""
+    """Return the columns of each state, in order; for tables without EXPIRY."""
     if isinstance(operation.matching, Everywhere):
         return columns_of(operation, operation.matching, ordered=ordered)
     state = _Asked(time_is_slot=isinstance(operation.matching, AsOf))

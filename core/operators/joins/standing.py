@@ -73,7 +73,7 @@ class Standing:
         """The type of the state column."""
 
     def changes(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the last change of each row, with KEY, its id, and GONE."""
+        """Return the last change of each row, with KEY, its id, and IS_DELETE."""
         import polars as pl
 
         gone = frame[DELETE].fill_null(False) if DELETE in frame.columns else pl.lit(False)

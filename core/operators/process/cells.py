@@ -36,7 +36,7 @@ CELL = "State"
 class CellBase:
     """The base of all cells."""
 
-    # No __getattr__ for misspelt names: it makes each read half as slow again.
+    # No __getattr__ for misspelt names: it makes each read 50 % slower.
     __slots__ = ("_id",)
 
 

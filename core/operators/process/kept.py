@@ -229,7 +229,7 @@ def _set(cells: Iterable[Cell], slot: str, values: Iterable[object]) -> None:
 def written_of(
     name: str, declared: Declared, cells: list[Cell]
 ) -> tuple[list[Any], list[int | None] | None]:
-    """Return the value to store of each cell, or NOTHING, and their expiry times, if any."""
+    """Return the value to store of each cell, or NOT_STORED, and their expiry times, if any."""
     aged = declared.ttl_us is not None
     match declared.kind:
         case Kind.TIMER:
@@ -246,7 +246,7 @@ def written_of(
 
 
 def _unless(default: object, value: object) -> object:
-    """Return the value, or NOTHING if it is the default."""
+    """Return the value, or NOT_STORED if it is the default."""
     if value is default or (value == default and type(value) is type(default)):
         return NOTHING
     return value

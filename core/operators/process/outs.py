@@ -158,7 +158,7 @@ class Outs:
     """The collectors of all outputs of a class."""
 
     def __init__(self, outputs: Mapping[str, Schema], work: Work) -> None:
-        """`outputs` are by name; the step's own output is named MAIN."""
+        """`outputs` are by name; the step's own output is named MAIN_OUTPUT."""
         self.gathered = {name: Gathered(name, schema, work) for name, schema in outputs.items()}
         self.out: Any = self.gathered[MAIN].emit
         for name, each in self.gathered.items():

@@ -46,7 +46,7 @@ class Came:
     shown: Callable[[int], dict[str, Any]]
     """Returns a row as messages show it."""
     call: Call | None
-    """The method that handles all rows; None: `each` has one for each row."""
+    """The method that handles all rows; None: `row_calls` has one for each row."""
     each: Iterable[Call] = ()
 
     @property

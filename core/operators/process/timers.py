@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 Cell: TypeAlias = Any
 
 NEVER_US = 1 << 63
-"""Later than all times, including FOREVER_US."""
+"""Later than all times, including MAX_WATERMARK_US."""
 
 
 class Timers:

@@ -29,8 +29,8 @@ FEW_ROWS = 8192
 class Opened:
     """Sessions that later rows may continue, and that were not emitted since their last row.
 
-    Sessions are frames with the columns `by`, SLOT, and those of the fold; ROWS is the number of
-    rows of a session since it was last emitted.
+    Sessions are frames with the `group_columns`, SLOT, and the columns of the fold; ROW_COUNT is
+    the number of rows of a session since it was last emitted.
     """
 
     def __init__(self, state: StepState, grouping: Grouping, fold: Fold, gap_us: int) -> None:
@@ -46,7 +46,7 @@ class Opened:
         self.layout = RunsLayout(columns, self.key, self._merged)
         self._runs = state.runs(OPEN, self.layout)
         self._compacted_count = 0
-        """Their number after the last compaction, which only decides about the next one."""
+        """The number of fragments after the last compaction, which decides about the next."""
 
     @property
     def rows(self) -> int:
@@ -58,12 +58,12 @@ class Opened:
         return self._runs.first()
 
     def owed(self, *, asking: bool) -> int:
-        """Return on how many earlier rows `add` works, or a lookup of keys."""
+        """Return on how many earlier rows `add_fragments` works, or a lookup of keys."""
         return self._runs.owed(asking=asking)
 
     @property
     def owed_closing(self) -> int:
-        """The number of rows that `closed` works on, due or not."""
+        """The number of rows that `take_closed` works on, due or not."""
         return self._runs.rows if self._gathered else self._runs.owed(asking=True)
 
     def pieces(self, rows: pl.DataFrame) -> pl.DataFrame:

@@ -70,7 +70,7 @@ def _reach(rows: pl.DataFrame) -> pl.Expr:
 def continued(
     pieces: pl.DataFrame, later: pl.DataFrame, key: Sequence[str], gap_us: int
 ) -> pl.DataFrame:
-    """Return the sessions among `pieces` that some of `later` continue, with their end in LAST.
+    """Return the sessions of `pieces` that some of `later` continue, with their new SESSION_END.
 
     The sessions of `pieces` are complete: none touches another, so one that does not stay alone
     touches some of `later`. (Joining each with all later fragments of its key would make a huge

@@ -30,8 +30,8 @@ TURN = "__turn"
 class Counted(Windows):
     """Windows with a count trigger.
 
-    The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive. ROWS is
-    the number of rows of a key and window since it was last emitted.
+    The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive. ROW_COUNT
+    is the number of rows of a key and window since it was last emitted.
     """
 
     def __init__(self, parts: Parts, panes: Grid, count: int) -> None:

@@ -62,7 +62,7 @@ class Filed:
         return min(filed, self._first_pane)
 
     def add(self, rows: pl.DataFrame, least: int) -> None:
-        """Buffer these rows, which have the columns `by` and those that the fold reads."""
+        """Buffer these rows, which have the `group_columns` and those that the fold reads."""
         if self._overdue:
             self.settle()
         self._buffer.append(rows)

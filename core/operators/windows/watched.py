@@ -107,7 +107,7 @@ class Watched(Counted):
         return states.filter(pl.col(FIRES)).select(kept)
 
     def _asked(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the windows of these rows' keys with FIRES and the class's new state."""
+        """Return the windows of these rows' keys with IS_FIRING and the class's new state."""
         import polars as pl
 
         filed, by = self._pane_state, self._pane_state.by

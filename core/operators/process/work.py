@@ -23,7 +23,7 @@ EVERY = Every()
 
 
 class Work:
-    """The `ProcessContext` of a user class, which operators and test harnesses set for each call."""
+    """The `ProcessContext` of a user class; operators and test harnesses set it for each call."""
 
     __slots__ = (
         "_listed",

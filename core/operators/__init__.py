@@ -1,5 +1,5 @@
-"""What steps do to rows: plain synchronous objects, tested with literal values.
+"""Operators: synchronous objects that compute the rows of a step, tested with literal values.
 
-An operator never waits and knows no asyncio. Rows and watermarks go in, rows come out, each batch
-with the name of the stream that it belongs to; what is large comes out in bounded pieces.
+An operator never waits and knows no asyncio. Rows and watermarks go in, batches of rows come out,
+each with the name of its stream. Large results are emitted in bounded batches.
 """

@@ -1,4 +1,4 @@
-"""An operator that calls users' code: what goes wrong in it is its step's."""
+"""A wrapper for operators with user code: errors are attributed to the step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Blamed:
-    """Passes everything on to another operator."""
+    """A wrapper of another operator that attributes the errors of its user code to the step."""
 
     def __init__(self, step: str, codes: Sequence[UserCode], operator: Operator) -> None:
         self._step = step
@@ -24,32 +24,32 @@ class Blamed:
         self.behind_us = operator.behind_us
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows have come."""
+        """Process rows."""
         with self._blamed():
             yield from self._operator.process(frame)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Time has come this far."""
+        """Advance the watermark."""
         with self._blamed():
             yield from self._operator.advance(watermark_us)
 
     def due_us(self) -> int | None:
-        """When, by the wall clock, it wants to be told of the time."""
+        """Return the wall-clock time of the next tick, if any."""
         return self._operator.due_us()
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """The wall clock has come this far."""
+        """Advance the wall clock."""
         with self._blamed():
             yield from self._operator.tick(now_us)
 
     def settle(self) -> None:
-        """What waits is filed, which may call users' code as well."""
+        """Flush buffered rows to state; this may call user code as well."""
         with self._blamed():
             self._operator.settle()
 
     @property
     def held(self) -> int:
-        """How many rows it may have to work on."""
+        """The estimated number of rows that the next advance may work on."""
         return self._operator.held
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""Folds whose rows users' functions see: all of a window's rows are kept until it fires.
+"""Folds whose rows user functions see: all rows of a window are kept until it fires.
 
-`apply` makes rows of them; an evictor says which of them the aggregates see, or `apply`, or `top`.
-The function is called once a key and window, with a DataFrame of the rows in their order.
+`apply` turns them into output rows; an evictor chooses which of them the aggregates, `apply` or
+`top` see. The function is called once per key and window, with a DataFrame of the rows in order.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROW = "__row"
-"""The number of a row, by which an evictor's answer is known again."""
+"""The column of row numbers by which the rows that an evictor returns are identified."""
 FROM = "__from"
-"""The number of the group that a row was made of."""
+"""The column with the number of the group that an output row was made from."""
 
 
 class _AllRows:
-    """Keeps rows; with `newest` also the greatest event time of a group."""
+    """A fold that keeps all rows of a group; with `newest` also their greatest event time."""
 
     def __init__(self, row: Mapping[str, pl.DataType], *, newest: bool) -> None:
         import polars as pl
@@ -45,18 +45,21 @@ class _AllRows:
         self.columns = {KEPT: pl.List(pl.Struct(self._row)), **newest_of}
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The rows of each group, in their order."""
+        """Return the rows of each group as a list, in order."""
         import polars as pl
 
         return listed(rows.sort(place()), by, pl.struct(*self._row), *self._newest)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The rows of several lists."""
+        """Merge the lists of each group."""
         return self.begin(rows_of(states, (*by, *self.columns.keys() - {KEPT})), by)
 
 
 class Applied(_AllRows):
-    """The fold of `apply`; `again`: a window has one row at most, which replaces the one before."""
+    """The fold of `apply`.
+
+    A window that may fire again has at most one row, which replaces the one emitted before.
+    """
 
     def __init__(
         self, operation: nodes.Apply, grouping: Grouping, telling: Telling, *, newest: bool
@@ -66,13 +69,13 @@ class Applied(_AllRows):
         if newest:
             self.types = {**self.types, EVENT_TIME: to_polars(TIMESTAMP)}
         self._grouping = grouping
-        self._shown = operation.of.names
-        self._again = operation.window.fires_again
-        self._calling = Calling(operation.code, telling)
-        self._returned = Returned(operation.code.shown, operation.returns)
+        self._visible_columns = operation.of.names
+        self._fires_again = operation.window.fires_again
+        self._function = Calling(operation.code, telling)
+        self._schema = Returned(operation.code.shown, operation.returns)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The rows that the function returns, each behind what names its group."""
+        """Return the rows that the function returns, each after the columns of its group."""
         import polars as pl
 
         inside = dict(zip(self._grouping.inside, self._grouping.names, strict=True))
@@ -82,7 +85,7 @@ class Applied(_AllRows):
         origin = made[FROM]
         groups = states.select(*named, *newest)[origin]
         rows = groups.hstack(made.drop(FROM).get_columns())
-        if not self._again:
+        if not self._fires_again:
             return rows
         silent = states.select(*named, *newest).with_row_index(FROM)
         silent = silent.join(origin.unique().to_frame(), on=FROM, how="anti").drop(FROM)
@@ -91,60 +94,63 @@ class Applied(_AllRows):
         return pl.concat([rows, gone], how="diagonal") if gone.height else rows
 
     def _made(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The returned rows, with FROM."""
+        """Call the function for each group, and return its rows with ORIGIN_GROUP."""
         import polars as pl
 
-        groups = self._calling.of(states, by)
+        groups = self._function.of(states, by)
         number = pl.Series(FROM, [], dtype=pl.UInt32)
-        frames = [self._returned.frame([]).with_columns(number)]
-        for at, piece in enumerate(pieces(states, self._shown)):
+        frames = [self._schema.frame([]).with_columns(number)]
+        for at, piece in enumerate(pieces(states, self._visible_columns)):
             answer = groups.answer(at, piece)
             try:
                 frame = self._framed(answer)
             except UserCodeError as error:
                 raise groups.failed(at, error) from error.__cause__
-            if self._again and frame.height > 1:
-                message = f"{self._calling.name} returned {frame.height} rows for a window"
-                hint = "what fires again replaces its row: return one, or say accumulate: false"
+            if self._fires_again and frame.height > 1:
+                message = f"{self._function.name} returned {frame.height} rows for a window"
+                hint = "each firing replaces the row: return one row, or set accumulate: false"
                 raise groups.failed(at, UserCodeError(f"{message} that may fire again", hint))
             frames.append(frame.with_columns(pl.lit(at, dtype=number.dtype).alias(FROM)))
         return pl.concat(frames)
 
     def _framed(self, answer: object) -> pl.DataFrame:
-        """What the function returned for one window, of the declared columns."""
+        """Convert the return value for one window into the declared columns."""
         import polars as pl
 
         if isinstance(answer, pl.DataFrame):
-            return self._returned.declared(answer)
+            return self._schema.declared(answer)
         if isinstance(answer, list | dict | None):
-            return self._returned.frame(self._returned.rows(answer))
-        message = f"{self._calling.name} must return a DataFrame, dicts or None"
+            return self._schema.frame(self._schema.rows(answer))
+        message = f"{self._function.name} must return a DataFrame, dicts or None"
         raise UserCodeError(f"{message}, got {type(answer).__name__}")
 
 
 class EvictedByUser(_AllRows):
-    """The rows that a user's evictor leaves; another fold makes something of them."""
+    """A fold of the rows that a user's evictor selects.
+
+    Another fold computes the result of these rows.
+    """
 
     def __init__(
         self, evict: Evict, inner: Fold, types: Mapping[str, pl.DataType], telling: Telling
     ) -> None:
-        """`types` are those of the columns that the inner fold reads."""
+        """`types` are the types of the columns that the inner fold reads."""
         assert evict.code is not None and evict.of is not None
         read = {name: types[name] for name in inner.reads - {ORDER}}
         super().__init__({**types_of(evict.of), **read}, newest=False)
         self._inner = inner
-        self._shown = evict.of.names
-        self._telling = telling
-        self._calling = Calling(evict.code, telling)
+        self._visible_columns = evict.of.names
+        self._error_context = telling
+        self._function = Calling(evict.code, telling)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """What the inner fold makes of the rows that are left, none among them."""
+        """Return the inner fold's results of the selected rows, also for groups without any."""
         import polars as pl
 
         numbered = states.with_row_index(GROUP)
         flat = rows_of(numbered, (GROUP,))
         rows = flat[self._kept(states, by)]
-        with self._telling.numbered(numbered, GROUP):
+        with self._error_context.numbered(numbered, GROUP):
             of_group = self._inner.begin(rows, (GROUP,))
             if of_group.height < numbered.height:
                 nothing = self._inner.begin(rows.clear().drop(GROUP), ())
@@ -154,11 +160,11 @@ class EvictedByUser(_AllRows):
         return self._inner.finish(numbered.drop(KEPT).join(of_group, on=GROUP), by)
 
     def _kept(self, states: pl.DataFrame, by: Sequence[str]) -> pl.Series:
-        """The numbers of the rows that are left, among all of them."""
+        """Return the numbers of the selected rows among all rows."""
         import polars as pl
 
-        groups, start, kept = self._calling.of(states, by), 0, list[pl.Series]()
-        for at, piece in enumerate(pieces(states, self._shown)):
+        groups, start, kept = self._function.of(states, by), 0, list[pl.Series]()
+        for at, piece in enumerate(pieces(states, self._visible_columns)):
             numbers = pl.int_range(start, start + piece.height, eager=True).alias(ROW)
             answer = returned = groups.answer(at, piece.with_columns(numbers))
             if isinstance(answer, pl.Series) and answer.dtype == pl.Boolean:
@@ -171,8 +177,8 @@ class EvictedByUser(_AllRows):
                 answer = None
             if answer is None:
                 came = type(returned).__name__
-                message = f"{self._calling.name} must return some of the rows, got {came}"
-                hint = "filter them, or return a Series of booleans, one a row"
+                message = f"{self._function.name} must return some of the rows, got {came}"
+                hint = "filter them, or return a Series of booleans, one per row"
                 raise groups.failed(at, UserCodeError(message, hint))
             kept.append(answer.cast(pl.Int64).unique().sort())
             start += piece.height
@@ -180,7 +186,7 @@ class EvictedByUser(_AllRows):
 
 
 def pieces(states: pl.DataFrame, shown: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The rows of each group, of these columns."""
+    """Iterate over the rows of each group, with these columns."""
     rows = rows_of(states, ()).select(shown)
     start = 0
     for length in states[KEPT].list.len().to_list():
@@ -189,5 +195,5 @@ def pieces(states: pl.DataFrame, shown: Sequence[str]) -> Iterator[pl.DataFrame]
 
 
 def types_of(columns: Schema) -> dict[str, pl.DataType]:
-    """The types that carry these columns."""
+    """Return the Polars types of these columns."""
     return {field.name: to_polars(field.type) for field in columns}

@@ -1,4 +1,4 @@
-"""A user's function that is called once a key and window, with the rows of both."""
+"""A user function that is called once per key and window, with the rows of the group."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 
 class Calling:
-    """The function, or the object of a class that can be called; it is loaded when it is needed."""
+    """A user function, or an instance of a callable user class; loaded on first use."""
 
     def __init__(self, code: UserCode, telling: Telling) -> None:
         self.name = code.shown
         self._code = code
-        self._telling = telling
+        self._error_context = telling
         self._function: Callable[..., object] | None = None
         self._wants_window = False
 
     def of(self, groups: pl.DataFrame, by: Sequence[str]) -> Groups:
-        """The function over the groups of a frame, a row each, that these columns name."""
+        """Bind the function to the groups of a frame, one row each, named by the columns `by`."""
         if self._function is None:
             function = self._code.load()
             self._function = made_of(self._code) if isinstance(function, type) else function
             self._wants_window = takes(self._function) > 1
         return Groups(
-            self._function, self._wants_window, self._code, self._telling, groups.select(by)
+            self._function, self._wants_window, self._code, self._error_context, groups.select(by)
         )
 
 
 class Groups:
-    """Calls the function for one group after the other."""
+    """The calls of a user function for the groups of a frame."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Groups:
         self._function = function
         self._wants_window = wants_window
         self._code = code
-        self._telling = telling
+        self._error_context = telling
         self._groups = groups
 
     def answer(self, at: int, rows: pl.DataFrame) -> object:
-        """What the function says of the rows of a group."""
+        """Call the function with the rows of a group and return its result."""
         try:
             if self._wants_window:
                 return self._function(rows, self._window(at))
@@ -62,17 +62,19 @@ class Groups:
             raise self.failed(at, UserCodeError(self._code.failed(error))) from error
 
     def failed(self, at: int, error: UserCodeError) -> UserCodeError:
-        """The error, with the group."""
-        where = self._telling.said(self._groups.row(at, named=True)) if self._groups.width else ""
+        """Add the key and window of the group to the error."""
+        where = (
+            self._error_context.said(self._groups.row(at, named=True)) if self._groups.width else ""
+        )
         return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
 
     def _window(self, at: int) -> Window:
         row = self._groups.row(at, named=True) if self._groups.width else {}
-        return self._telling.window(row)
+        return self._error_context.window(row)
 
 
 def takes(function: Callable[..., Any]) -> int:
-    """How many values a function can be given, two at most."""
+    """Return how many arguments a function accepts, at most two."""
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

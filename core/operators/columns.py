@@ -1,10 +1,10 @@
 """A run of `where`, `select`, `with` and `drop`, compiled to one filter and one select.
 
-Expressions are written into each other until each is over the columns that come in, so that a chain
-of steps costs two calls a batch, however long it is. A column that is computed and then read more
-than once is not copied into its readers: there the run is cut, and a second filter and select
-begin. Conditions may be moved before projections because an expression never fails. How many rows
-left each step is still counted: conditions of several steps are computed as masks, in one call.
+Expressions are inlined until each reads only input columns, so a chain of steps costs two calls per
+batch, however long it is. A computed column that is read more than once is not inlined into its
+readers: the run is cut there, and a second filter and select begin. Conditions may be moved before
+projections because an expression never fails. The rows that pass each step are still counted:
+conditions of several steps are computed as masks, in one call.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Conditions and columns over the same input; no `columns` leaves them as they are."""
+    """Conditions and output columns over the same input; `columns=None` keeps the columns."""
 
     conditions: tuple[tuple[str, Typed], ...] = ()
-    """Each with the step that said it."""
+    """Each with the name of its step."""
     columns: dict[str, Typed] | None = None
 
     def reading(self, step: str, operation: Filter | Project) -> Stage:
-        """This stage with one operation more written into it."""
+        """Return this stage with one more operation inlined."""
         if isinstance(operation, Filter):
             condition = self._written_in(operation.condition)
             return replace(self, conditions=(*self.conditions, (step, condition)))
@@ -51,7 +51,7 @@ class Stage:
         return replace(self, columns=named)
 
     def doubles_work(self, operation: Filter | Project) -> bool:
-        """Whether a computed column would be computed more than once."""
+        """Whether inlining the operation would compute a column more than once."""
         if self.columns is None:
             return False
         values = (
@@ -60,7 +60,7 @@ class Stage:
             else [column.value for column in operation.columns]
         )
         reads = Counter(n.name for v in values for n in walk(v) if isinstance(n, Column))
-        # A condition computes a column that is then computed again for what is selected.
+        # A column read by a condition is computed a second time for the projection.
         again = 1 if isinstance(operation, Filter) else 0
         return any(
             reads[name] + again > 1
@@ -73,7 +73,7 @@ class Stage:
 
 
 def stages(operations: Iterable[tuple[str, Filter | Project]]) -> list[Stage]:
-    """The operations, each with its step, as few stages as there can be."""
+    """Group the operations, each with its step, into as few stages as possible."""
     done: list[Stage] = [Stage()]
     for step, operation in operations:
         if done[-1].doubles_work(operation):
@@ -85,7 +85,7 @@ def stages(operations: Iterable[tuple[str, Filter | Project]]) -> list[Stage]:
 class Columns(Stateless):
     """The operator of a run of column operations; `now_us` is the clock for processing time.
 
-    `passed` counts the rows that passed the conditions of each step.
+    `passed_rows` counts the rows that passed the conditions of each step.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Columns(Stateless):
         self.passed: Counter[str] = Counter(dict.fromkeys(steps, 0))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The rows that pass, with the columns that go on."""
+        """Emit the rows that pass, with the selected columns."""
         if self._needs_now:
             frame = _with_now(frame, self._now_us())
         for kernel in self._kernels:
@@ -136,9 +136,9 @@ class Kernel:
         )
 
     def __call__(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
-        """The rows that pass the conditions, projected; hidden columns go along.
+        """Filter and project the rows; hidden columns are kept.
 
-        A change whose row does not pass goes on as the delete of its key.
+        A changelog row that does not pass becomes the delete of its key.
         """
         if self._conditions:
             frame = self._filtered(frame, passed)
@@ -149,7 +149,7 @@ class Kernel:
             return projected(frame, *self._names, *hidden)
         if self._reads or hidden:
             return projected(frame, *self._exprs, *hidden)
-        # Constants alone have no height of their own: they take the rows' before those go.
+        # Constants alone have no height: they take the frame's before its columns are dropped.
         return frame.with_columns(*self._exprs).select(*self._names)
 
     def _filtered(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
@@ -160,11 +160,11 @@ class Kernel:
             passed[step] += (left := int(whole.sum()))
         if DELETE in frame.columns:
             return frame.with_columns(frame[DELETE] | ~whole.fill_null(False))
-        # A filter wakes threads, even for a single row: worth it only where some rows pass.
+        # A filter wakes threads, even for a single row: worth it only if some rows are dropped.
         return frame.head(left) if left in (0, frame.height) else frame.filter(whole)
 
     def _masks(self, frame: pl.DataFrame) -> list[pl.Series]:
-        """What each condition says of each row."""
+        """Compute each condition for each row."""
         named = [condition.alias(str(at)) for at, condition in enumerate(self._conditions)]
         masks = projected(frame, *named)
         if masks.height != frame.height:  # every condition is a constant

@@ -1,9 +1,9 @@
-"""Count windows: so many rows of a key, in the order in which they come.
+"""Count windows: a fixed number of rows of a key, in arrival order.
 
-The rows of a key are numbered, and every `pane` of them (what `rows` and `every` are multiples of)
-is folded on its own. A window is put out when its last pane is full, of as many panes as it spans,
-or of those there are at a key's beginning. So a window that does not slide is one pane, and what is
-kept is one open pane a key. All of it is done for all keys of a batch at once.
+The rows of a key are numbered, and divided into panes (of the greatest common divisor of `rows` and
+`every`), each folded on its own. A window is emitted when its last pane is full, merged from the
+panes it spans, or from fewer at the start of a key. A window that does not slide is one pane, so
+its state is one open pane per key. All keys of a batch are processed together.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
     import polars as pl
 
 PANES = "panes"
-"""What the table of panes is called in the state."""
+"""The name of the state of panes."""
 
 NUMBER = "__number"
-"""The number of a row among those of its key that came with it, from 0."""
+"""The number of a row among the rows of its key in the batch, from 0."""
 PANE = "__pane"
 """The number of a pane of its key, from 0."""
 TIME = "__last"
-"""The greatest event time of a pane's rows, in microseconds; 0 where they have none."""
+"""The greatest event time of a pane's rows, in microseconds; 0 without event time."""
 BEFORE = "__before"
-"""How many rows of a key had come before these."""
+"""The number of earlier rows of the key."""
 SAME = "__all"
-"""A column of the key that is the same for all: of a step without key the only one.
+"""A constant key column, added for steps without a key or with a single float key.
 
-Beside a number it makes joins find NaN: Polars does not where one sorted column is all to join by.
+It is needed because Polars joins do not find NaN when the only join column is sorted.
 """
 
 
 class Counting(Clockless, Timely):
     """The operator of `window: {count: ...}`.
 
-    ROWS is how many rows of a key have come, or stand in a pane.
+    ROW_COUNT is the number of rows of a key that have arrived, or that are in a pane.
     """
 
     def __init__(self, operation: Windowed, place: Place, types: Mapping[str, pl.DataType]) -> None:
-        """`types` are those of the columns that rows come with; only `top` keeps them all."""
+        """`types` are the types of the input columns; only `top` keeps all of them."""
         import polars as pl
 
         assert operation.window is not None and isinstance(operation.window.shape, Count)
@@ -76,11 +76,11 @@ class Counting(Clockless, Timely):
     held = 0
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Time changes nothing: rows of windows that do not fill are counted as they come."""
+        """Do nothing: event time does not close count windows."""
         return iter(())
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Every window that these rows fill."""
+        """Emit every window that these rows fill."""
         import polars as pl
 
         if not frame.height:
@@ -98,7 +98,7 @@ class Counting(Clockless, Timely):
         yield from self._out.rows(done)
 
     def _numbered(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows with their key, and with their number among those of their key here."""
+        """Return the rows with their key, and their number among the rows of their key."""
         import polars as pl
 
         rows = self._grouping.rows(frame, self._fold.reads)
@@ -110,7 +110,7 @@ class Counting(Clockless, Timely):
         return rows.with_columns(at.alias(NUMBER), time.alias(TIME), time.alias(AT))
 
     def _heads(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Each key here: how many rows came now, and before."""
+        """Return each key of the batch, with its number of new and of earlier rows."""
         import polars as pl
 
         heads = self._grouping.encoded(rows.group_by(self._key).agg(pl.len().cast(pl.Int64)))
@@ -118,7 +118,7 @@ class Counting(Clockless, Timely):
         return heads.join(known, on=KEY, how="left").with_columns(pl.col(BEFORE).fill_null(0))
 
     def _folded(self, rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
-        """The panes of these rows alone, each with its number of rows and greatest time."""
+        """Fold the new rows by pane, each with its row count and greatest time."""
         import polars as pl
 
         before = heads.select(*self._key, BEFORE)
@@ -128,7 +128,7 @@ class Counting(Clockless, Timely):
         return self._fold.begin(placed, self._by)
 
     def _wanted(self, heads: pl.DataFrame) -> pl.Series:
-        """Under which keys the panes are kept that windows to come reach back to."""
+        """Return the table keys of the stored panes that open windows reach back to."""
         import polars as pl
 
         last = pl.col(BEFORE) // self._pane
@@ -144,7 +144,7 @@ class Counting(Clockless, Timely):
         return self._fold.merge(together, self._by).select(together.columns)
 
     def _keep(self, panes: pl.DataFrame, before: pl.DataFrame, heads: pl.DataFrame) -> None:
-        """Keep what later windows need of these panes, and how many rows each key has had."""
+        """Store the panes that later windows need, and the row count of each key."""
         import polars as pl
 
         now = (pl.col(BEFORE) + pl.col("len")).alias(ROWS)
@@ -152,7 +152,7 @@ class Counting(Clockless, Timely):
         waiting = heads.select((now % firing - pl.col(BEFORE) % firing).sum()).item()
         self._unfilled.unfilled += waiting
         counts = heads.select(*self._key, KEY, now)
-        if self._spans == self._every == 1:  # a window that is full leaves nothing behind
+        if self._spans == self._every == 1:  # a full window leaves no state
             counts = counts.with_columns(pl.col(ROWS) % self._pane)
             self._counts.remove(counts.filter(pl.col(ROWS) == 0)[KEY])
             panes, counts = self._from_nought(panes), counts.filter(pl.col(ROWS) > 0)
@@ -165,7 +165,7 @@ class Counting(Clockless, Timely):
         self._panes.put(needed)
 
     def _from_nought(self, panes: pl.DataFrame) -> pl.DataFrame:
-        """The open panes, numbered 0: keys whose windows do not slide count from the last one."""
+        """Return the open panes, renumbered to 0: tumbling windows restart their count."""
         import polars as pl
 
         return panes.filter(pl.col(ROWS) < self._pane).with_columns(
@@ -173,7 +173,7 @@ class Counting(Clockless, Timely):
         )
 
     def _fired(self, panes: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
-        """The results of the windows whose last pane is full since now, oldest first."""
+        """Return the results of the windows whose last pane is now full, oldest first."""
         import polars as pl
 
         last = pl.col(PANE)
@@ -185,18 +185,18 @@ class Counting(Clockless, Timely):
         return self._fold.finish(full, (*self._by, TIME))
 
     def _spanned(self, full: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:
-        """The windows that end with these panes, each of all panes that it spans.
+        """Return the windows that end with these panes, each merged from all panes it spans.
 
-        Panes are put together in blocks of 1, 2, 4, ... that end with each pane, and a window of
-        blocks, so that its cost grows with the logarithm of what it spans.
+        Panes are merged in blocks of 1, 2, 4, ... that end with each pane, and a window is merged
+        from such blocks, so its cost grows with the logarithm of its span.
         """
-        block, size, behind, left = panes, 1, 0, self._spans
+        block, size, shift, left = panes, 1, 0, self._spans
         windows: pl.DataFrame | None = None
         while True:
             if left & 1:
-                part = self._of(_moved(block, behind), full)
+                part = self._of(_moved(block, shift), full)
                 windows = part if windows is None else self._merged(windows, part)
-                behind += size
+                shift += size
             left >>= 1
             if not left:
                 return windows if windows is not None else full.clear()
@@ -204,19 +204,19 @@ class Counting(Clockless, Timely):
             size *= 2
 
     def _of(self, moved: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:
-        """Those that now stand where one of the panes does."""
+        """Return the moved panes whose number is that of one of the panes."""
         return moved.join(panes, on=self._by, how="semi", nulls_equal=True)
 
 
 def _moved(panes: pl.DataFrame, by: int) -> pl.DataFrame:
-    """The panes, each under the number of the one so many behind it."""
+    """Add `by` to the numbers of the panes."""
     import polars as pl
 
     return panes.with_columns(pl.col(PANE) + by) if by else panes
 
 
 def _pane_key() -> pl.Expr:
-    """The key of a pane in its table: its key's, and its number."""
+    """Return the table key of a pane: its key and its number."""
     import polars as pl
 
     return pl.concat_str(KEY, pl.lit("/"), pl.col(PANE).cast(pl.String)).alias(KEY)

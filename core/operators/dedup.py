@@ -1,7 +1,7 @@
-"""`dedup`: one row a key, in the order in which rows come.
+"""`dedup`: one row per key, in arrival order.
 
-The first row of a key goes out, and the key is remembered. The last one replaces those before it:
-the last row of each key in a batch goes out, and nothing need be remembered for that.
+With `keep: first` the first row of a key is emitted, and the key is stored. With `keep: last` each
+row replaces the one before: the last row of each key in a batch is emitted, without state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROW = "__row"
 SAMPLE = 1024
-"""Of so many rows it is seen how often keys come again."""
+"""The number of rows sampled to see how often keys repeat."""
 LAST = "__last"
 """The greatest event time of a key."""
 
@@ -38,24 +38,24 @@ class First(Forgetting):
         self.open({LAST: to_polars(TIMESTAMP)} if self.forgets else {})
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The rows whose keys are new."""
+        """Emit the rows whose keys are new."""
         yield from self.ahead()
         new = self._renewing(frame) if self.forgets else self._added(frame)
         if len(new):
             yield self._stream, frame[new]
 
     def _added(self, frame: pl.DataFrame) -> pl.Series:
-        """The numbers of the rows whose keys are new; these are known from now on."""
+        """Store the new keys, and return the numbers of their rows."""
         key = list(self._grouping.inside)
         rows = self._grouping.rows(frame, ())
         if key and (rows.height <= SAMPLE or rows[:SAMPLE].n_unique(key) >= SAMPLE // 2):
             return self.table().add(self._grouping.encoded(rows).select(KEY))
-        # Where keys come again and again, fewer of them are to be looked up.
+        # Where keys repeat, each is looked up once.
         heads = self._heads(frame)
         return heads[ROW][self.table().add(self._grouping.encoded(heads).select(KEY))]
 
     def _renewing(self, frame: pl.DataFrame) -> pl.Series:
-        """The same where keys are forgotten, which is put off by each of their rows."""
+        """Return the numbers of the rows with new keys; with a TTL, each row renews its key."""
         heads = self._grouping.encoded(self._heads(frame)).with_row_index(ASKED)
         found = self.table().find(heads[KEY])
         new = heads.filter(~heads[ASKED].is_in(found[ASKED].implode())) if found.height else heads
@@ -64,7 +64,7 @@ class First(Forgetting):
         return new[ROW]
 
     def _heads(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Each key here, the number of its first row, and its greatest event time."""
+        """Return each key of the batch, with its first row number and greatest event time."""
         import polars as pl
 
         rows = self._grouping.rows(frame, ()).with_row_index(ROW)
@@ -77,7 +77,7 @@ class First(Forgetting):
         return rows.group_by(key, maintain_order=True).agg(both) if key else rows.select(both)
 
     def _renewed(self, heads: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-        """The keys with the greatest event time of now and before."""
+        """Return the keys, each with the greatest event time of new and stored rows."""
         import polars as pl
 
         before = found.select(ASKED, pl.col(LAST).alias("__before"))
@@ -93,7 +93,7 @@ class Last(Stateless):
         self._stream = place.stream
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The last row of each key."""
+        """Emit the last row of each key."""
         import polars as pl
 
         last = frame.tail(1)

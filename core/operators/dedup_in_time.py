@@ -1,10 +1,10 @@
-"""`dedup` with `order: event_time`: which row of a key is first, or last, is settled by time.
+"""`dedup` with `order: event_time`: event time decides which row of a key is first or last.
 
-Rows wait until the watermark has passed them, and are then looked at in the order of their places.
-So the answer does not depend on how they came; rows that come behind the watermark are late.
+Rows wait until the watermark has passed them, and are then processed in row order. So the result
+does not depend on how they arrived; rows older than the watermark are late.
 
-With `ttl` a row is the first of its key if none came before it within that time. That is settled
-by the times of the rows themselves: when a key is really forgotten only gives memory back.
+With `ttl` a row is the first of its key if none came before it within that time. The times of the
+rows decide; when a key is removed from the state only affects memory.
 """
 
 from __future__ import annotations
@@ -30,54 +30,57 @@ if TYPE_CHECKING:
     import polars as pl
 
 NEW = "__new"
-"""Whether a key was not known."""
+"""Whether a key was not in the state."""
 
 
 class InTime(Forgetting, ABC):
-    """What waits, and who is late; what becomes of rows whose time has come is `_chosen`."""
+    """The base of both operators: rows are buffered until the watermark, late ones left out.
+
+    `_select_rows` chooses the rows to emit.
+    """
 
     def __init__(self, operation: Dedup, place: Place) -> None:
         super().__init__(operation.ttl, place)
         self._operation = operation
-        self._place = place
+        self._context = place
         self._grouping = Grouping(operation.key)
-        self._waiting = Waiting(place.state, self._grouping)
+        self._buffer = Waiting(place.state, self._grouping)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows wait for their time; those for which it is over are late."""
-        frame = yield from self._place.in_time(frame, self._operation.late_to)
+        """Buffer the rows for the watermark; late rows are left out."""
+        frame = yield from self._context.in_time(frame, self._operation.late_to)
         if frame.height:
-            yield from aside(self._waiting.owed)
+            yield from aside(self._buffer.owed)
             kept = [name for name in frame.columns if self._operation.keeps(name)]
-            self._waiting.add(self._worthy(self._grouping.rows(frame, kept)))
+            self._buffer.add(self._worthy(self._grouping.rows(frame, kept)))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Rows whose time has come, in their order."""
+        """Emit the chosen rows among those that the watermark has passed."""
         if watermark_us <= self._state.clock_us:
             return
-        rows = self._waiting.passed(watermark_us)
+        rows = self._buffer.passed(watermark_us)
         if rows is not None and rows.height:
             yield from self._put_out(self._chosen(rows))
         yield from super().advance(watermark_us)
 
     @property
     def held(self) -> int:
-        """The rows that wait, and the keys that may be forgotten."""
-        return self._waiting.rows + super().held
+        """The number of buffered rows, and of keys that may expire."""
+        return self._buffer.rows + super().held
 
     def _worthy(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows that may matter when their time has come."""
+        """Return the rows that can affect the result."""
         return rows
 
     @abstractmethod
     def _chosen(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Those of the rows, in their order, that go out."""
+        """Return the rows to emit, of rows in row order."""
 
     def _put_out(self, rows: pl.DataFrame) -> Iterator[Output]:
-        place = () if self._place.ordered else (ORDER,)
+        place = () if self._context.ordered else (ORDER,)
         out = rows.drop(KEY, *self._grouping.inside, *place, strict=False)
         for start in range(0, out.height, MOST_ROWS):
-            yield self._place.stream, out.slice(start, MOST_ROWS)
+            yield self._context.stream, out.slice(start, MOST_ROWS)
 
 
 class FirstInTime(InTime):
@@ -89,7 +92,7 @@ class FirstInTime(InTime):
         self.open({LAST: to_polars(TIMESTAMP)} if self.forgets else {})
 
     def _worthy(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Without ttl: the first row of each key here."""
+        """Without a TTL, return only the first row of each key."""
         if self.forgets or not rows.height:
             return rows
         key = self._grouping.inside
@@ -101,16 +104,19 @@ class FirstInTime(InTime):
         return self._renewing(rows) if self.forgets else self._new(rows)
 
     def _new(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The first row of each key that is not known; it is from now on."""
+        """Store the new keys, and return the first row of each."""
         return rows[self.table().add(rows[[KEY]])]
 
     def _renewing(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows before which their key had none for the time to live; each renews its key."""
+        """Return the rows without an earlier row of their key within the TTL.
+
+        Each row renews its key.
+        """
         import polars as pl
 
         keys = rows[KEY].unique(maintain_order=True)
         found = self.table().find(keys)
-        # A key that was remembered without ttl has no time, and yet it is known.
+        # A key that was stored when the step had no ttl has no time, but is known.
         known = pl.DataFrame({KEY: keys[found[ASKED]], LAST: found[LAST]})
         known = known.with_columns(pl.lit(False).alias(NEW))
         rows = rows.join(known, on=KEY, how="left", maintain_order="left")
@@ -123,7 +129,7 @@ class FirstInTime(InTime):
 
 
 class LastInTime(InTime):
-    """The operator of `keep: last`: what comes of a key is always later than what came before."""
+    """The operator of `keep: last`: rows that are released later are always newer."""
 
     def _chosen(self, rows: pl.DataFrame) -> pl.DataFrame:
         import polars as pl

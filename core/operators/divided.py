@@ -1,9 +1,9 @@
-"""A keyed step whose key groups have different clocks: an operator for each range of one clock.
+"""A keyed step whose key groups have different clocks: one operator per range of equal clock.
 
-That happens behind a restart at another parallelism, where the subtasks of before had not come
-equally far in time: an input that is idle for one may hold the clock of another. A row is late or
-not by the clock of its own key group, and no window fires twice; so every range goes on by itself.
-Behind the next restart, the clocks being even by then, they are one again.
+This happens after a restart at another parallelism, if the earlier subtasks had reached different
+watermarks (an input that is idle for one may hold back the clock of another). A row is late or not
+by the clock of its own key group, and no window fires twice, so each range runs on its own. After
+the next restart, when the clocks are equal, the ranges are one operator again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Divided:
-    """`parts` are operators over the states of `Owner.divided`, each with its key groups."""
+    """Operators for ranges of key groups, between which rows are routed.
+
+    The operators `parts` run over the states that `StateOwnership` divides.
+    """
 
     def __init__(
         self,
@@ -29,46 +32,46 @@ class Divided:
         key_groups: int,
         parts: Sequence[tuple[range, Operator]],
     ) -> None:
-        self._dealing = _Dealing(key)
+        self._grouper = _Dealing(key)
         self._key_groups = key_groups
         self._parts = parts
         self.behind_us = max(operator.behind_us for _, operator in parts)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Each row goes to the operator of its key group."""
-        groups = self._dealing.groups(frame, self._key_groups)
+        """Route each row to the operator of its key group."""
+        groups = self._grouper.groups(frame, self._key_groups)
         for owned, operator in self._parts:
             if (rows := _within(frame, groups, owned)).height:
                 yield from operator.process(rows)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Every operator hears of it; those that were there already do nothing."""
+        """Advance each operator; one that is already there does nothing."""
         for _, operator in self._parts:
             yield from operator.advance(watermark_us)
 
     def due_us(self) -> int | None:
-        """When the first of them wants to be told of the wall clock."""
+        """Return the earliest tick of the operators."""
         due = (operator.due_us() for _, operator in self._parts)
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """Every operator hears of it."""
+        """Advance the wall clock of each operator."""
         for _, operator in self._parts:
             yield from operator.tick(now_us)
 
     def settle(self) -> None:
-        """Every operator files what it keeps beside its state."""
+        """Flush the buffered rows of each operator to its state."""
         for _, operator in self._parts:
             operator.settle()
 
     @property
     def held(self) -> int:
-        """How many rows they may have to work on when time goes on."""
+        """The sum of the operators' pending rows."""
         return sum(operator.held for _, operator in self._parts)
 
 
 class DividedSides(Divided):
-    """The same of an operator with two inputs, whose rows have a key each."""
+    """A PerClockOperator with two keyed inputs."""
 
     def __init__(
         self,
@@ -77,19 +80,19 @@ class DividedSides(Divided):
         parts: Sequence[tuple[range, TwoSided]],
     ) -> None:
         super().__init__(keys[0], key_groups, parts)
-        self._of_right = _Dealing(keys[1])
+        self._right_grouper = _Dealing(keys[1])
         self._sides = parts
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Each row of the right input goes to the operator of its key group."""
-        groups = self._of_right.groups(frame, self._key_groups)
+        """Route each row of the right input to the operator of its key group."""
+        groups = self._right_grouper.groups(frame, self._key_groups)
         for owned, operator in self._sides:
             if (rows := _within(frame, groups, owned)).height:
                 yield from operator.process_right(rows)
 
 
 class DividedBeside(Divided):
-    """The same of an operator whose right input has no key: all of them hear of all of it."""
+    """A PerClockOperator whose right input has no key and goes to all parts."""
 
     def __init__(
         self, key: Sequence[Computed], key_groups: int, parts: Sequence[tuple[range, TwoSided]]
@@ -98,20 +101,20 @@ class DividedBeside(Divided):
         self._sides = parts
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Each row goes to every operator."""
+        """Pass the rows to every operator."""
         for _, operator in self._sides:
             yield from operator.process_right(frame)
 
 
 class _Dealing:
-    """By what the rows of an input are dealt out."""
+    """The key groups of the rows of an input."""
 
     def __init__(self, key: Sequence[Computed]) -> None:
         self._key = [to_expr(each.value).alias(each.name) for each in key]
         self._names = [each.name for each in key]
 
     def groups(self, frame: pl.DataFrame, key_groups: int) -> pl.Series:
-        """The key group of each row."""
+        """Return the key group of each row."""
         keys = frame.select(self._key) if self._key else frame
         return key_group(keys, self._names, key_groups)
 

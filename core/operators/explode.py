@@ -1,8 +1,8 @@
 """`explode`: a row for each element of an array.
 
-What is put out is bounded, however long the arrays are: rows go out in runs, and a row whose array
-alone is too long in parts of that array. Where rows carry their place, the rows of one array are
-parts of the place of theirs.
+Output batches are bounded, however long the arrays are: rows are exploded in runs, and a single
+array that is too long in slices. Where rows carry their position in the row order, the rows of one
+array are parts of the position of their origin.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 NUMBER = "__number"
-"""Which element of its array a row has."""
+"""The index of a row's element in its array."""
 
 
 class Explode(Stateless):
-    """Rows without elements go, or stay with a null when the step says `outer`."""
+    """The operator of `explode`.
+
+    Rows without elements are dropped, or kept with a null if the step says `outer`.
+    """
 
     def __init__(self, stream: str, operation: nodes.Explode) -> None:
         import polars as pl
@@ -33,14 +36,14 @@ class Explode(Stateless):
         self._name = operation.name
         self._outer = operation.outer
         self._array = to_expr(operation.array).alias(operation.name)
-        # Arrays may be shared by rows: all of them together have more elements than 32 bits count.
+        # Rows may share arrays, so the elements of all rows together may exceed 32 bits.
         length = pl.col(operation.name).list.len().cast(pl.Int64).fill_null(0)
         numbers = pl.int_ranges(0, length)
         self._numbers = pl.when(pl.col(operation.name).is_not_null()).then(numbers)
         self._length = length.clip(lower_bound=1) if operation.outer else length
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The exploded rows, in pieces of a bounded number of elements."""
+        """Emit the exploded rows, in bounded batches."""
         frame = frame.with_columns(self._array)
         lengths = frame.select(self._length).to_series()
         if lengths.sum() <= MOST_ROWS:
@@ -59,7 +62,7 @@ class Explode(Stateless):
             yield self._exploded(row.with_columns(array.list.slice(at, MOST_ROWS)), at)
 
     def _exploded(self, frame: pl.DataFrame, first: int = 0) -> Output:
-        """The exploded rows; `first` is which element of its array an array begins with."""
+        """Explode the rows; `first` is the index of each array's first element."""
         # An empty array and a null one are the same to Spark: a null if outer, else nothing.
         if ORDER not in frame.columns:
             return self._stream, self._spread(frame, self._name)
@@ -73,7 +76,10 @@ class Explode(Stateless):
 
 
 def _runs(lengths: pl.Series) -> Iterator[tuple[int, int]]:
-    """Runs of rows, as (first, count), that make at most MOST_ROWS rows each where they can."""
+    """Iterate over runs of rows, as (first, count), of at most MAX_OUTPUT_ROWS elements each.
+
+    A single row with more elements is a run of its own.
+    """
     ends = lengths.cum_sum()
     start, done = 0, 0
     while start < len(ends):

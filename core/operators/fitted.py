@@ -1,12 +1,12 @@
-"""State of a step as it was before the step was changed, made to fit what the step is now.
+"""Migration of the state of a step that was changed to its new definition.
 
-Whether it may be is settled before (`core/fitting`): here columns are only added and dropped. A
-call that is new begins as the partial state of no rows: a count from 0, a sum from null. So a
-window that is open, or the key of a running aggregate, counts with it only the rows that come from
-now on. New columns of rows that are kept as they came are null.
+Compatibility is checked before (`core/checkpoint/compatibility`): here columns are only added and
+dropped. A new aggregate call begins as the partial state of no rows: a count from 0, a sum from
+null. So in an open window, or for a key of a running aggregate, the new call covers only the rows
+after the restart. New columns of stored rows are null.
 
-It is done to frames as they are restored, so it is the same for every backend: one that would link
-its files reads them instead, this once.
+Frames are migrated as they are restored, which works the same for every backend: a backend that
+would link its files reads them instead, this once.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 Change: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
 ChangeOf: TypeAlias = "Callable[[str, pl.DataFrame], pl.DataFrame]"
-"""A change of a frame of the state of that name."""
+"""A migration of a frame of the state of that name."""
 
 HIDDEN = (EVENT_TIME, ORDER)
-"""What rows have that wait for their time."""
+"""The hidden columns of rows that are buffered for the watermark."""
 
 
 def fitted(step: nodes.PlanPart, plan: nodes.Plan, frozen: Frozen) -> Frozen:
-    """What is restored of a step that was changed."""
+    """Migrate the restored state of a changed step."""
     assert isinstance(step, nodes.Step)
     if (join := two_sided(step)) is not None:
         if isinstance(join.matching, Connected):
@@ -60,16 +60,16 @@ def fitted(step: nodes.PlanPart, plan: nodes.Plan, frozen: Frozen) -> Frozen:
     changes = list(_changes(step, keyed, plan))
     names = frozenset(state.name for state in kept.states)
 
-    def changed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    def migrate(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         for change in changes:
             frame = change(frame)
         return frame
 
-    return Fitted(frozen, names, changed)
+    return Fitted(frozen, names, migrate)
 
 
 class Fitted:
-    """A frozen state with other columns, and without the states that nobody opens any more."""
+    """A frozen state with migrated columns, without the states that the step no longer opens."""
 
     def __init__(self, frozen: Frozen, names: frozenset[str], change: ChangeOf) -> None:
         self._frozen = frozen
@@ -78,7 +78,7 @@ class Fitted:
 
     @property
     def groups(self) -> range:
-        """The key groups that it has the state of."""
+        """The key groups that the state covers."""
         return self._frozen.groups
 
     @property
@@ -92,35 +92,35 @@ class Fitted:
         return self._frozen.counts
 
     def shape(self, name: str) -> Shape:
-        """What that state is."""
+        """Return the shape of a state."""
         return self._frozen.shape(name)
 
     def runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
-        """The frames of that state."""
+        """Return the migrated frames of a state of runs."""
         if name not in self.names:
             return ()
         return [self._change(name, frame) for frame in self._frozen.runs(name, groups)]
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
-        """The rows of that state."""
+        """Return the migrated rows of a table."""
         rows = self._frozen.table(name, groups) if name in self.names else None
         return None if rows is None else self._change(name, rows)
 
     def entries(self, name: str) -> pl.DataFrame | None:
-        """The entries of that name."""
+        """Return the migrated entries."""
         rows = self._frozen.entries(name) if name in self.names else None
         return None if rows is None else self._change(name, rows)
 
     def stored(self, store: SnapshotStore) -> Document:
-        """It is read, and never stored: what was restored of it is."""
-        raise AssertionError("what was fitted to a step is not stored as it was")
+        """Fail: a migrated state is only read; the state restored from it is stored."""
+        raise AssertionError("a migrated state is read, not stored")
 
     def release(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no snapshot waits for this one."""
 
 
 def _changes(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> list[Change]:
-    """What is done to each frame, of whatever state."""
+    """Return the migrations applied to each frame of any state."""
     match keyed:
         case nodes.Dedup():
             remembered = _remembered(forgets=keyed.ttl is not None)
@@ -164,7 +164,7 @@ def _of_names(types: Mapping[str, Type]) -> dict[str, pl.DataType]:
 
 
 def _calls(operation: nodes.Aggregate, *, newest: bool) -> Change:
-    """Add the calls that are new, and drop those that nobody makes any more."""
+    """Add the new aggregate calls, and drop those that the step no longer has."""
     import polars as pl
 
     fold = Aggregates(operation, Grouping(operation.key), newest=newest)
@@ -185,12 +185,12 @@ def _calls(operation: nodes.Aggregate, *, newest: bool) -> Change:
 
 
 def _is_call(name: str) -> bool:
-    """Whether a column of a state is part of a call's: they are named after its text."""
+    """Whether a state column belongs to an aggregate call: such columns contain the call's text."""
     return name.startswith("__") and "(" in name
 
 
 def _rows(wanted: Mapping[str, pl.DataType], *, as_evicted: bool = False) -> Change:
-    """Give the rows that are kept as a list these columns, beside the hidden ones they have."""
+    """Give the rows stored as lists these columns, in addition to their hidden ones."""
     import polars as pl
 
     def column(name: str, there: Sequence[str]) -> pl.Expr:
@@ -213,23 +213,24 @@ def _rows(wanted: Mapping[str, pl.DataType], *, as_evicted: bool = False) -> Cha
 
 
 def _in_order(wanted: Mapping[str, pl.DataType], *hidden: str) -> Change:
-    """Give rows that are kept as they came these columns, in the order of those that come.
+    """Give stored input rows these columns, in the order of the input.
 
-    Before them are those of the key, behind them these hidden ones, as far as they are there.
+    The columns of the key come before them, and those of these hidden columns that exist after
+    them.
     """
     import polars as pl
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
         key = [name for name in frame.columns if name.startswith("__k")]
         new = [pl.lit(None, t).alias(n) for n, t in wanted.items() if n not in frame.columns]
-        behind = [name for name in hidden if name in frame.columns]
-        return frame.with_columns(new).select(*key, *wanted, *behind)
+        trailing = [name for name in hidden if name in frame.columns]
+        return frame.with_columns(new).select(*key, *wanted, *trailing)
 
     return change
 
 
 def _of_runs(change: Change) -> Change:
-    """A change of rows that are kept as they came; tables and timers stay as they are."""
+    """Restrict a migration to stored input rows; tables and timers are left unchanged."""
 
     def of_rows(frame: pl.DataFrame) -> pl.DataFrame:
         is_of_rows = SLOT in frame.columns and NAME not in frame.columns
@@ -239,7 +240,7 @@ def _of_runs(change: Change) -> Change:
 
 
 def _put_out(wanted: Mapping[str, pl.DataType]) -> Change:
-    """Give the rows that were put out of groups these columns."""
+    """Give the emitted rows of groups these columns."""
     import polars as pl
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
@@ -256,7 +257,7 @@ def _put_out(wanted: Mapping[str, pl.DataType]) -> Change:
 
 
 def _of_connected(join: nodes.Join, body: nodes.Body) -> tuple[frozenset[str], ChangeOf]:
-    """The states of a class with two inputs, and what is done to their frames."""
+    """Return the states of a class with two inputs, and the migration of their frames."""
     sides = ((HELD, join.left), (HELD_RIGHT, join.right))
     types = {name: {c.name: c.value.type for c in side.columns} for name, side in sides}
     held = {name: _in_order(_of_names(of), *HIDDEN, SLOT) for name, of in types.items()}
@@ -265,7 +266,7 @@ def _of_connected(join: nodes.Join, body: nodes.Body) -> tuple[frozenset[str], C
 
 
 def _shown(*, has: bool) -> Change:
-    """Of a running aggregate without `having` all rows have been put out."""
+    """Migrate the flag of emitted rows: without `having`, a running aggregate emitted all rows."""
     import polars as pl
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
@@ -277,12 +278,12 @@ def _shown(*, has: bool) -> Change:
 
 
 def _timed(*, keep: bool) -> Change:
-    """Without ttl nothing is forgotten any more."""
+    """Drop the expiry times if the step has no TTL."""
     return lambda frame: frame if keep else frame.drop(UNTIL, strict=False)
 
 
 def _remembered(*, forgets: bool) -> Change:
-    """With a ttl, a key has the greatest time of its rows, as far as it is known."""
+    """Migrate dedup keys: with a TTL, a key has the greatest time of its rows, null if unknown."""
     import polars as pl
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:

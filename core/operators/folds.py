@@ -1,7 +1,7 @@
-"""What a keyed operator does with the rows of a group: begin, merge, finish.
+"""The computation of a keyed operator over the rows of a group: begin, merge, finish.
 
-Windows know when rows belong together; a fold knows what becomes of them. Its state is columns, so
-it can be cut, kept and merged in any order: merging is associative and commutative.
+Windows decide which rows belong together; a fold computes the result. Its state is columns, so
+states can be split, stored and merged in any order: merging is associative and commutative.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
     import polars as pl
 
 AT = "__at"
-"""When a row happened, in microseconds: by event time, or when it came."""
+"""The time of a row in microseconds: its event time, or its arrival by the wall clock."""
 
 
 class Fold(Protocol):
-    """`by` are the columns that name a group: those of the key, and of the window."""
+    """A fold over the rows of groups; `by` are the columns that name a group: key and window."""
 
     @property
     def reads(self) -> frozenset[str]:
-        """The columns of the input that it needs."""
+        """The input columns that the fold needs."""
         ...
 
     @property
     def columns(self) -> Mapping[str, pl.DataType]:
-        """The columns of its state, beside those of `by`."""
+        """The columns of the fold's state, without those of `by`."""
         ...
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The state of the rows of each group."""
+        """Return the state of the rows of each group."""
         ...
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """One state (or what is worth keeping) a group from several."""
+        """Merge several states of a group into one; the columns `by` are kept."""
         ...
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The rows to put out, from merged states: `by`, with the key's own names, and results."""
+        """Return the output rows of merged states: `by`, under the key's own names, and results."""
         ...
 
 
@@ -66,7 +66,7 @@ class Aggregates:
         self, operation: nodes.Aggregate, grouping: Grouping, *, newest: bool = False
     ) -> None:
         self._grouping = grouping
-        self._telling = Telling(grouping, operation.window)
+        self._error_context = Telling(grouping, operation.window)
         self._expressions = {column.name: column.expression for column in operation.columns}
         if newest:
             self._expressions[EVENT_TIME] = _newest()
@@ -80,29 +80,29 @@ class Aggregates:
         }
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Partial states."""
-        with self._telling(rows):
+        """Return partial states."""
+        with self._error_context(rows):
             return partial_states(rows, by, self._calls)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Merged states."""
-        with self._telling(states):
+        """Return merged states."""
+        with self._error_context(states):
             return merged_states(states, by, self._calls)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Results."""
+        """Return the results."""
         inside = dict(zip(self._grouping.inside, self._grouping.names, strict=True))
         names = [inside.get(name, name) for name in by]
-        with self._telling(states):
+        with self._error_context(states):
             return results(self._grouping.named(states), names, self._calls, self._expressions)
 
     def naming(self, groups: pl.DataFrame, number: str) -> AbstractContextManager[None]:
-        """Within this, groups are named by their number among these, which have the key."""
-        return self._telling.numbered(groups, number)
+        """Describe groups in errors by their number among `groups`, which have the key."""
+        return self._error_context.numbered(groups, number)
 
     @property
     def types(self) -> Mapping[str, pl.DataType]:
-        """The types of the columns that it reads."""
+        """The types of the columns that the fold reads."""
         typed = [each.typed for call in self._calls for each in call.read]
         columns = [node for value in typed for node in walk(value) if isinstance(node, Column)]
         return {column.name: to_polars(column.type) for column in columns}

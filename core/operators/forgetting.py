@@ -1,8 +1,8 @@
-"""Operators that remember one row a key, and forget it when its `ttl` has passed.
+"""The base of operators that store one row per key, and remove it when its `ttl` has passed.
 
-By event time a key is forgotten when the watermark is later than its greatest event time and the
-ttl, by the wall clock when it has had no row for so long. Nothing is put out when that happens: the
-next row of the key is its first again.
+By event time a key expires when the watermark is later than its greatest event time plus the TTL;
+by the wall clock, when it has had no row for the TTL. Expiry emits nothing: the next row of the key
+counts as its first.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 KEYS = "keys"
-"""What the table is called in the state."""
+"""The name of the table in the state."""
 
 
 class Forgetting(Timely):
-    """What such operators have in common: a table, and clocks that say what to forget."""
+    """A table with one row per key, and the clocks by which keys expire."""
 
     def __init__(self, ttl: Ttl | None, place: Place) -> None:
         self._ttl = ttl
@@ -31,35 +31,35 @@ class Forgetting(Timely):
         self._now_us = place.now_us
         self._table: Table | None = None
         self._due_us: int | None = None
-        """When to look for keys whose time has passed; that only gives memory back."""
+        """The next time to look for expired keys; that only frees memory."""
 
     def open(self, columns: Mapping[str, pl.DataType]) -> None:
-        """Open the table, with what it begins with; some learn its columns from their rows."""
+        """Open the table; some operators learn its columns from their first rows."""
         self._table = self._state.table(KEYS, columns)
         if self._by_clock and self._table.rows:
             self._due_us = self._now_us()
 
     @property
     def opened(self) -> bool:
-        """Whether there is a table."""
+        """Whether the table is open."""
         return self._table is not None
 
     def ahead(self) -> Iterator[Output]:
-        """Before `table` and `put`: whether they take long."""
-        assert self._table is not None, "it is opened before it is asked"
+        """Request offloading if the following `get_live_table` and `put` work on many rows."""
+        assert self._table is not None, "the table is not open"
         return aside(self._table.owed(self._clock_us))
 
     def table(self) -> Table:
-        """The table, without the keys that are forgotten by now."""
-        assert self._table is not None, "it is opened before it is asked"
+        """Return the table, without the keys that have expired."""
+        assert self._table is not None, "the table is not open"
         self._forget(self._clock_us)
         return self._table
 
     def put(self, rows: pl.DataFrame, times: pl.Series) -> None:
-        """Remember these rows; `times` are the greatest event times of their keys."""
+        """Store these rows; `times` are the greatest event times of their keys."""
         import polars as pl
 
-        assert self._table is not None, "nothing was asked before something is put"
+        assert self._table is not None, "the table is not open"
         if self._ttl is None:
             self._table.put(rows)
         elif self._ttl.processing:
@@ -71,18 +71,18 @@ class Forgetting(Timely):
             self._table.put(rows.with_columns(until))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Keys are forgotten, silently."""
+        """Remove expired keys; nothing is emitted."""
         self._state.clock_us = max(self._state.clock_us, watermark_us)
         if not self._by_clock:
             self._forget(self._state.clock_us)
         return iter(())
 
     def due_us(self) -> int | None:
-        """When keys are to be forgotten though no row comes."""
+        """Return when to remove expired keys if no row comes."""
         return self._due_us
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """Keys are forgotten, silently."""
+        """Remove expired keys; nothing is emitted."""
         if self._ttl is not None and self._due_us is not None and now_us >= self._due_us:
             self._forget(now_us)
             self._due_us = now_us + self._ttl.after_us + 1 if self._rows else None
@@ -90,12 +90,12 @@ class Forgetting(Timely):
 
     @property
     def held(self) -> int:
-        """Forgetting may look at every row."""
+        """The number of rows that expiry may look at."""
         return self._rows if self._ttl is not None else 0
 
     @property
     def forgets(self) -> bool:
-        """Whether a row of a key renews it, even one that changes nothing."""
+        """Whether each row of a key renews it, even one that changes nothing."""
         return self._ttl is not None
 
     @property

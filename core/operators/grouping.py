@@ -1,7 +1,7 @@
-"""Rows by key: the columns of the key, computed and made fit to be grouped by.
+"""The grouping key of a step: its columns, computed and normalised.
 
-Inside a keyed operator the key's columns have names of their own, because `key: {at: to_date(at)}`
-may call one like a column that an aggregate still reads. They get their names when rows go out.
+Inside a keyed operator the key's columns have internal names, because `key: {at: to_date(at)}` may
+give one the name of a column that an aggregate still reads. Output rows get their own names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Grouping:
     def __init__(self, key: Sequence[Computed]) -> None:
         self.names = tuple(each.name for each in key)
         self.inside = tuple(f"__k{at}" for at in range(len(key)))
-        """What the columns of the key are called inside the operator."""
+        """The internal names of the key's columns."""
         self._exprs = [
             _normal(each.value).alias(name) for each, name in zip(key, self.inside, strict=True)
         ]
@@ -36,7 +36,7 @@ class Grouping:
         }
 
     def rows(self, frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
-        """The key of each row, the columns named, and those of time and order that are there."""
+        """Project the key, the named columns, and those of event time and row order, if present."""
         wanted = {*columns, EVENT_TIME, ORDER}
         kept = [name for name in frame.columns if name in wanted]
         if self._exprs or kept:
@@ -44,11 +44,11 @@ class Grouping:
         return frame
 
     def picked(self, frame: pl.DataFrame, columns: Iterable[str], *more: pl.Expr) -> pl.DataFrame:
-        """The key of each row, the columns named, and what is more; one of these reads a column."""
+        """Project the key, the named columns and the expressions; at least one reads a column."""
         return projected(frame, *self._exprs, *columns, *more)
 
     def encoded(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The frame with KEY, made of the columns of the key."""
+        """Return the frame with KEY, encoded from the columns of the key."""
         import polars as pl
 
         if not self.inside:
@@ -56,12 +56,12 @@ class Grouping:
         return frame.hstack([encoded(frame[list(self.inside)]).alias(KEY)])
 
     def named(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The columns of the key under the names that the user gave."""
+        """Rename the key's columns to the names that the user gave."""
         return frame.rename(dict(zip(self.inside, self.names, strict=True)))
 
 
 def _normal(value: Typed) -> pl.Expr:
-    """Zero has no sign in a key."""
+    """Return the key expression with negative zero replaced by zero."""
     import polars as pl
 
     expr = to_expr(value)

@@ -1,7 +1,7 @@
-"""Folds that keep rows: those that an evictor leaves, and the best ones of `top`.
+"""Folds that keep rows: those that an evictor leaves, and the best rows of `top`.
 
-What is kept of a group is one list of rows, so that it is cut, filed and merged like any state: one
-row a group. Merging puts lists together, and leaves out again what is not to be kept.
+The rows kept for a group are one list, so they are split, stored and merged like any state: one row
+per group. Merging concatenates lists, and drops the rows that need not be kept.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ if TYPE_CHECKING:
     import polars as pl
 
 KEPT = "__kept"
-"""The rows of a group that are kept."""
+"""The rows kept for a group."""
 GROUP = "__group"
 """The number of a group."""
 
 
 class Evicted:
-    """The rows that an evictor leaves; another fold makes something of them when all is there."""
+    """A fold of the rows that an evictor leaves.
+
+    Another fold computes the result of these rows when the window fires.
+    """
 
     def __init__(
         self, evict: Evict, inner: Fold, types: Mapping[str, pl.DataType], telling: Telling
     ) -> None:
-        """`types` are those of the columns that the inner fold reads."""
+        """`types` are the types of the columns that the inner fold reads."""
         import polars as pl
 
         self._evict = evict
         self._inner = inner
-        self._telling = telling
+        self._error_context = telling
         more = {ORDER: to_polars(ORDER_TYPE)}
         if evict.within_us is not None:
             more[AT] = to_polars(BIGINT)
@@ -48,7 +51,7 @@ class Evicted:
         self.columns = {KEPT: pl.List(pl.Struct(self._row))}
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The rows of each group that may be seen."""
+        """Return the rows of each group that the inner fold may see."""
         import polars as pl
 
         row = pl.struct(*self._row)
@@ -59,21 +62,21 @@ class Evicted:
         return listed(rows.sort(place()), by, row.tail(self._evict.last or 0))
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The rows of several lists that may still be seen."""
+        """Merge lists, and keep the rows that the inner fold may still see."""
         return self.begin(rows_of(states, by), by)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """What the inner fold makes of the rows that are left."""
+        """Return the inner fold's results of the kept rows."""
         numbered = states.with_row_index(GROUP)
-        with self._telling.numbered(numbered, GROUP):
+        with self._error_context.numbered(numbered, GROUP):
             of_group = self._inner.begin(rows_of(numbered, (GROUP,)), (GROUP,))
         return self._inner.finish(numbered.drop(KEPT).join(of_group, on=GROUP), by)
 
 
 class Best:
-    """The fold of `top`: the best rows of a group, best first, of all columns that rows come with.
+    """The fold of `top`: the best rows of a group, best first, with all their columns.
 
-    With `newest` also the greatest event time of a group, of whatever row.
+    With `newest` also the greatest event time of a group, over all its rows.
     """
 
     def __init__(
@@ -83,34 +86,38 @@ class Best:
 
         beside = (EVENT_TIME, DELETE)
         self._row = {n: t for n, t in types.items() if n not in beside and operation.keeps(n)}
-        self._shown = [name for name in self._row if name not in HIDDEN]
+        self._visible_columns = [name for name in self._row if name not in HIDDEN]
         self._ranks = Ranks(operation.by, operation.rows)
-        self._kept = pl.struct(*self._row).head(operation.rows)
+        self._kept_rows = pl.struct(*self._row).head(operation.rows)
         newest_of = {EVENT_TIME: to_polars(TIMESTAMP)} if newest else {}
         self._newest = [pl.col(EVENT_TIME).max()] if newest else []
         self.reads = frozenset((*self._row, *newest_of))
         self.columns = {KEPT: pl.List(pl.Struct(self._row)), **newest_of}
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The best of these rows."""
-        return listed(self._ranks.ordered(rows), by, self._kept, *self._newest)
+        """Return the best of these rows."""
+        return listed(self._ranks.ordered(rows), by, self._kept_rows, *self._newest)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The best of several lists."""
+        """Return the best rows of several lists."""
         return self.begin(rows_of(states, (*by, *self.columns.keys() - {KEPT})), by)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The rows with their rank; the key's own columns are not among them."""
+        """Return the rows with their rank, without the key's internal columns."""
         import polars as pl
 
         ranks = pl.int_ranges(1, pl.col(KEPT).list.len() + 1, dtype=pl.Int32).alias(RANK)
         kept = states.with_columns(ranks).explode(KEPT, RANK)
         hidden = dict.fromkeys((*by, *self.columns.keys() - {KEPT}))
-        return kept.select(*hidden, RANK, KEPT).unnest(KEPT).select(*hidden, *self._shown, RANK)
+        return (
+            kept.select(*hidden, RANK, KEPT)
+            .unnest(KEPT)
+            .select(*hidden, *self._visible_columns, RANK)
+        )
 
 
 def row_types(columns: Mapping[str, pl.DataType], kept: str = KEPT) -> Mapping[str, pl.DataType]:
-    """The types of the columns of the rows that a state of these columns keeps as a list."""
+    """Return the column types of the rows that a state of these columns keeps as a list."""
     import polars as pl
 
     rows = columns[kept]
@@ -119,12 +126,12 @@ def row_types(columns: Mapping[str, pl.DataType], kept: str = KEPT) -> Mapping[s
 
 
 def listed(rows: pl.DataFrame, by: Sequence[str], kept: pl.Expr, *more: pl.Expr) -> pl.DataFrame:
-    """What is kept of the rows of each group, as one list a group."""
+    """Collect the rows to keep of each group into one list per group."""
     if not by:
         return rows.select(kept.implode().alias(KEPT), *more)
     return rows.group_by(by).agg(kept.alias(KEPT), *more)
 
 
 def rows_of(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The rows in such lists, one after the other, behind what names their group."""
+    """Unnest the rows of such lists, each after the columns of its group."""
     return states.select(*by, KEPT).explode(KEPT, empty_as_null=False).unnest(KEPT)

@@ -1,4 +1,4 @@
-"""The operator of each keyed operation."""
+"""The factory of keyed operators."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 _STATES = {Session: OPEN, Count: PANES}
-"""In which state the rows of a shape are kept, if not in that of windows of time."""
+"""The name of the state that keeps the rows of a window shape, if not that of time windows."""
 
 
 def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
-    """The operator that does this, over the state of its subtask."""
+    """Build the operator of a keyed operation, over the state of its subtask."""
     match operation:
         case nodes.Aggregate(window=None):
             return (Running if operation.changes is None else RunningOfChanges)(operation, place)
@@ -46,7 +46,7 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
                 place.state,
                 _STATES.get(type(window.shape), WINDOWS),
                 by_event=not window.processing,
-                behind_us=1 if isinstance(window.shape, Session) else behind_us(window),
+                watermark_delay_us=1 if isinstance(window.shape, Session) else behind_us(window),
             )
         case nodes.Dedup(keep="first"):
             return (FirstInTime if operation.in_time else First)(operation, place)
@@ -58,7 +58,7 @@ def keyed_operator(operation: nodes.Keyed, place: Place) -> Operator:
 def _windowed(
     operation: nodes.Windowed, place: Place, types: Mapping[str, pl.DataType]
 ) -> Operator:
-    """The operator of a window; `types` are those of the columns that rows come with."""
+    """Build the operator of a window; `types` are the types of the input columns."""
     assert operation.window is not None
     match operation.window.shape:
         case Session():

@@ -1,11 +1,11 @@
-"""`map`: a user's function over a batch of rows, or over one row at a time.
+"""`map`: a user function over a batch of rows, or over one row at a time.
 
     def score(rows: pl.DataFrame) -> pl.DataFrame       # mode: batch
     def score(row: dict) -> dict | list[dict] | None    # mode: row
 
-What comes back is held against the declared columns: their names, and types that carry every value.
-A batch function returns as many rows as it got, so that each keeps its event time, or names the
-column that is the event time of what it returns. A row function may return no row, one, or several.
+Results are checked against the declared columns: their names, and types that hold every value. A
+batch function returns as many rows as it got, so that each keeps its event time, or the step names
+the result column that is the event time. A row function may return no row, one, or several.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """A row on which the user's function failed, and what it said."""
+    """A row on which user code failed, and the error."""
 
     error: str
     row: dict[str, Any]
 
 
 class Map(Stateless):
-    """`failed` takes the rows on which a row function fails; without it they fail the job."""
+    """The operator of `map`.
+
+    `failed` takes the rows on which a row function fails; without it they fail the job.
+    """
 
     def __init__(
         self,
@@ -52,14 +55,14 @@ class Map(Stateless):
         self._stream = stream
         self._path = folder / operation.file
         self._name = f"{Path(operation.file).name}:{operation.function}"
-        self._returned = Returned(self._name, operation.returns)
+        self._schema = Returned(self._name, operation.returns)
         self._event_time = operation.event_time
         self._by_row = operation.mode == "row"
-        self._failed = failed
+        self._on_failure = failed
         self._function = load_function(self._path, operation.function)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """What the function makes of the rows."""
+        """Emit the function's results for the rows."""
         with blamed(self._step):
             try:
                 yield from self._made(frame)
@@ -90,7 +93,7 @@ class Map(Stateless):
         if not isinstance(result, pl.DataFrame):
             came = type(result).__name__
             raise UserCodeError(f"{self._name} must return a polars DataFrame, got {came}")
-        result = self._returned.declared(result)
+        result = self._schema.declared(result)
         if result.height == frame.height:
             return self._timed(result, hidden)
         if EVENT_TIME in hidden.columns and not self._event_time:
@@ -98,13 +101,13 @@ class Map(Stateless):
                 f"{self._name} got {frame.height} rows and returned {result.height}",
                 "name the column that is their event time: map: {event_time: COLUMN}",
             )
-        # Nobody knows which row is made of which: all of them are parts of the first.
+        # The origin of each row is unknown: all of them count as parts of the first row.
         first = pl.repeat(0, result.height, dtype=pl.UInt32, eager=True)
         number = pl.int_range(result.height, eager=True)
         return self._timed(result, _parted(hidden, first, number))
 
     def _timed(self, result: pl.DataFrame, hidden: pl.DataFrame) -> pl.DataFrame:
-        """The rows with these hidden columns, and with the event time that they say themselves."""
+        """Add these hidden columns, and the event time that the rows name themselves."""
         if hidden.width:
             result = result.hstack(hidden.get_columns())
         if self._event_time is None:
@@ -122,7 +125,7 @@ class Map(Stateless):
         frame, hidden = self._of_python(frame, hidden, failures)
         for at, row in enumerate(frame.iter_rows(named=True)):
             try:
-                answer = self._returned.rows(self._function(dict(row)))
+                answer = self._schema.rows(self._function(dict(row)))
             except Exception as error:
                 failures.append(self._failure(error, row))
                 continue
@@ -130,16 +133,16 @@ class Map(Stateless):
             origin.extend([at] * len(answer))
             number.extend(range(len(answer)))
         if failures:
-            assert self._failed is not None, "a failure without a place to go was raised"
-            yield from self._failed(failures)
-        result = self._returned.frame(made)
+            assert self._on_failure is not None, "without a target, a failure is raised"
+            yield from self._on_failure(failures)
+        result = self._schema.frame(made)
         whence, which = pl.Series(origin, dtype=pl.UInt32), pl.Series(number, dtype=pl.Int64)
         yield self._stream, self._timed(result, _parted(hidden, whence, which))
 
     def _of_python(
         self, frame: pl.DataFrame, hidden: pl.DataFrame, failures: list[FailedRow]
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The rows without those with a time that Python has not: they fail."""
+        """Remove the rows with a timestamp that Python cannot represent: they fail."""
         import polars as pl
 
         columns = unfit(frame)
@@ -153,27 +156,27 @@ class Map(Stateless):
 
     def _unfit(self, column: str, row: pl.DataFrame) -> FailedRow:
         shown = near(row).row(0, named=True)
-        message = f"{self._name}: column {quoted(column)} is a time of none of the years 1 to 9999"
-        if self._failed is None:
-            hint = "Python has no such time: leave it out before the step, or make a text of it"
+        message = f"{self._name}: column {quoted(column)} has a time outside the years 1 to 9999"
+        if self._on_failure is None:
+            hint = "Python has no such time: drop it before the step, or cast it to string"
             raise UserCodeError(f"{message} (in the row {row_said(shown)})", hint)
         return FailedRow(message, shown)
 
     def _failure(self, error: Exception, row: dict[str, Any]) -> FailedRow:
         message = error.message if isinstance(error, UserCodeError) else said(error)
-        if self._failed is None:
+        if self._on_failure is None:
             place = where(error, self._path)
             raise UserCodeError(f"{place}: {message} (in the row {row_said(row)})") from error
         return FailedRow(f"{where(error, self._path)}: {message}", row)
 
 
 def _hidden(frame: pl.DataFrame) -> pl.DataFrame:
-    """The time and the place of each row, as far as they are there."""
+    """Return the event time and row order columns, if present."""
     return frame.select(name for name in (EVENT_TIME, ORDER) if name in frame.columns)
 
 
 def _parted(hidden: pl.DataFrame, origin: pl.Series, number: pl.Series) -> pl.DataFrame:
-    """What the rows have that were made of these, each the so many-th of its origin."""
+    """Return the hidden columns of rows made from these, numbered within their origin."""
     if not hidden.width:
         return hidden
     taken = hidden[origin]

@@ -1,4 +1,4 @@
-"""A fold that also counts: how many rows each group has, and the greatest of some columns."""
+"""A fold that also counts: the rows of each group, and the greatest values of some columns."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROWS = "__rows"
-"""How many rows a state is of, or how many of them are new."""
+"""The number of rows in a state, or of the new ones among them."""
 
 
 class Numbered:
-    """Another fold, with ROWS and the columns `greatest` (bigint, in rows and states) beside it.
+    """Another fold, with ROW_COUNT and the columns `greatest` (bigint, in rows and states).
 
-    The columns that name a group are two at least, or one of whole numbers: Polars does not find
-    NaN where one sorted column is all to join by.
+    The columns that name a group are at least two, or one of integers: Polars joins do not find NaN
+    when the only join column is sorted.
     """
 
     def __init__(self, fold: Fold, greatest: Sequence[str] = ()) -> None:
@@ -34,14 +34,14 @@ class Numbered:
         self.finish = fold.finish
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The states of rows, and how many there are."""
+        """Return the states of rows, with their row counts."""
         import polars as pl
 
         count = pl.len().cast(pl.Int64).alias(ROWS)
         return self._beside(self._fold.begin(rows, by), rows, by, count)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The states of states, and how many rows are in them."""
+        """Merge states, and add up their row counts."""
         import polars as pl
 
         return self._beside(self._fold.merge(states, by), states, by, pl.col(ROWS).sum())

@@ -1,4 +1,4 @@
-"""The contract of an operator, and operators in a row."""
+"""The contract of operators, and chains of operators."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_ROWS = 65536
-"""An operator that makes many rows of few puts out batches of at most about this many."""
+"""The approximate size of output batches of operators that make many rows from few."""
 
 Output: TypeAlias = "tuple[str, pl.DataFrame]"
-"""A stream's name, and rows of it."""
+"""A stream's name, and rows of the stream."""
 LONG_ROWS = 2000
-"""Work on fewer rows is short."""
+"""The number of rows from which work is worth a thread."""
 
 ASIDE = ""
-"""The name under which an operator puts out that what comes next takes long, and nothing else."""
+"""The stream name by which an operator requests that its next work runs off the event loop."""
 
 
 def aside(rows: int) -> Iterator[Output]:
-    """Said before work on so many rows that had come before: many of them belong in a thread.
+    """Request offloading if the next step works on many rows that arrived earlier.
 
-    By the rows that come now nobody could know.
+    The current batch size does not predict this cost.
     """
     import polars as pl
 
@@ -35,134 +35,134 @@ def aside(rows: int) -> Iterator[Output]:
 
 
 class Operator(Protocol):
-    """Takes the rows of one stream; nothing is computed before the caller asks for it."""
+    """A consumer of the rows of one stream; its iterators compute only as they are consumed."""
 
     behind_us: int
-    """How much older than the watermark its rows may be."""
+    """The largest distance by which output rows may be older than the watermark."""
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows have come."""
+        """Process input rows."""
         ...
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Time has come this far; what it triggers is put out before the watermark goes on."""
+        """Advance the watermark; the rows that this triggers are emitted before it is forwarded."""
         ...
 
     def due_us(self) -> int | None:
-        """When, by the wall clock, it wants to be told of the time."""
+        """Return the wall-clock time at which `tick` is due; None if none is."""
         ...
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """The wall clock has come this far."""
+        """Advance the wall clock to this time."""
         ...
 
     def settle(self) -> None:
-        """File in its state all that it keeps beside it; nothing is put out, and nothing changes.
+        """Write all buffered rows to the state; emit nothing and change no result.
 
-        Its state is frozen next. What it may keep elsewhere are counts of what this process did,
-        and whatever can be made again of its state.
+        The state is snapshotted next. Only counts of this process, and values that can be rebuilt
+        from the state, may stay outside of it.
         """
         ...
 
     @property
     def held(self) -> int:
-        """About how many rows it may have to work on when time goes on."""
+        """The estimated number of rows that the next `advance` may work on."""
         ...
 
 
 class TwoSided(Operator, Protocol):
-    """Takes the rows of two inputs: `process` those of the left one."""
+    """An operator with two inputs: `process` takes the rows of the left one."""
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows of the right input have come."""
+        """Process rows of the right input."""
         ...
 
 
 class Filed:
-    """An operator that keeps nothing beside its state."""
+    """An operator that keeps no rows outside its state."""
 
     def settle(self) -> None:
-        """All is filed as it comes."""
+        """Do nothing: rows are written to the state as they come."""
 
 
 class Timely(Filed):
-    """An operator whose rows are never older than the watermark; all that it keeps is state."""
+    """A write-through operator whose output rows are never older than the watermark."""
 
     behind_us = 0
 
 
 class Clockless:
-    """An operator to which the wall clock means nothing."""
+    """An operator without processing-time work."""
 
     def due_us(self) -> int | None:
-        """Nothing waits for a clock."""
+        """Return None: no tick is needed."""
         return None
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """Nothing waits for a clock."""
+        """Do nothing."""
         return iter(())
 
 
 class Stateless(Clockless, Timely):
-    """What operators without state have in common: time means nothing to them."""
+    """The base of operators without state: time has no effect on them."""
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Nothing waits for time."""
+        """Do nothing."""
         return iter(())
 
     @property
     def held(self) -> int:
-        """It holds nothing."""
+        """Always 0."""
         return 0
 
 
 class Chain:
-    """Operators in a row: what one puts out under the name the next one reads goes into that."""
+    """A chain of operators: each consumes the output of the one before under its input's name."""
 
     def __init__(
         self, operators: Sequence[tuple[str, Operator]], two_sided: TwoSided | None = None
     ) -> None:
-        """Each operator with the name of the stream that it reads; the first may be `two_sided`."""
+        """Each operator comes with the stream that it reads; the first may be `two_sided`."""
         self._operators = operators
-        self._two_sided = two_sided
+        self._two_input = two_sided
         self.put_out: Counter[str] = Counter()
-        """How many rows the operators have put out, by stream."""
+        """The number of emitted rows, by stream."""
 
     def process(self, frame: pl.DataFrame, side: int = 0) -> Iterator[Output]:
-        """Rows for the first operator; those of a right input have the side 1."""
+        """Process rows with the first operator; rows of a right input have side 1."""
         if not side:
             return self._process(0, frame)
-        assert self._two_sided is not None, "only such an operator has a right input"
-        return self._onward(0, self._two_sided.process_right(frame))
+        assert self._two_input is not None, "the first operator has no right input"
+        return self._onward(0, self._two_input.process_right(frame))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Every operator hears of it after those before it."""
+        """Advance each operator, after the ones before it."""
         for at, (_, operator) in enumerate(self._operators):
             yield from self._onward(at, operator.advance(watermark_us))
             watermark_us = _less(watermark_us, operator.behind_us)
 
     def handed_on(self, watermark_us: int) -> int:
-        """The watermark that holds for what has been put out."""
+        """Return the watermark that holds for the emitted rows."""
         return _less(watermark_us, sum(operator.behind_us for _, operator in self._operators))
 
     def due_us(self) -> int | None:
-        """When the first of the operators wants to be told of the wall clock."""
+        """Return the earliest tick of the operators."""
         due = (operator.due_us() for _, operator in self._operators)
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """Every operator hears of the wall clock after those before it."""
+        """Advance the wall clock of each operator, after the ones before it."""
         for at, (_, operator) in enumerate(self._operators):
             yield from self._onward(at, operator.tick(now_us))
 
     def settle(self) -> None:
-        """Every operator files in its state what it keeps beside it; then states can be frozen."""
+        """Flush the buffered rows of each operator, so that the states can be snapshotted."""
         for _, operator in self._operators:
             operator.settle()
 
     @property
     def held(self) -> int:
-        """How many rows the operators may have to work on when time goes on."""
+        """The sum of the operators' pending rows."""
         return sum(operator.held for _, operator in self._operators)
 
     def _process(self, at: int, frame: pl.DataFrame) -> Iterator[Output]:
@@ -173,7 +173,7 @@ class Chain:
         for stream, frame in outputs:
             if stream == ASIDE:
                 yield stream, frame
-            # Without rows it may lack columns, too: nobody computed them.
+            # An empty frame may also lack columns that were never computed.
             if not frame.height:
                 continue
             self.put_out[stream] += frame.height

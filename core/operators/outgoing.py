@@ -1,4 +1,4 @@
-"""The way out of a keyed operator: results become rows with their hidden columns, in pieces."""
+"""The output rows of keyed operators: results with their hidden columns, in bounded batches."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WINDOW_END = "window_end"
 
 
 class Outgoing:
-    """Puts out the rows of an `aggregate`, or of the windows of a `top`.
+    """The emitter of results of an `aggregate`, an `apply`, or the windows of a `top`.
 
-    What comes in has the columns of the key, those of the window where it has a start and an end,
-    the aggregates, and EVENT_TIME where rows have one. `changes`: the rows are upserts, and may
-    come with DELETE; a row that does not pass `having` then goes out as a delete. Of a `top` come
-    the columns of its rows, and hidden ones of the key.
+    Input frames have the columns of the key, the bounds of bounded windows, the aggregates, and
+    EVENT_TIME where rows have one. Changelog results are upserts, and may have DELETE; a row that
+    does not pass `having` is then emitted as a delete. Frames of a `top` have the columns of its
+    rows, and hidden ones of the key.
     """
 
     def __init__(self, operation: nodes.Windowed, stream: str, *, ordered: bool) -> None:
@@ -37,30 +37,30 @@ class Outgoing:
         self._ordered = ordered
         self._having: pl.Expr | None = None
         self._columns: tuple[str, ...] = ()
-        self._of_one: tuple[str, ...] | None = None
-        """What several rows of one window have in common."""
+        self._window_columns: tuple[str, ...] | None = None
+        """The columns that all rows of one window share."""
         if isinstance(operation, nodes.Top):
             self._key: tuple[str, ...] = (*Grouping(operation.key).inside, nodes.RANK)
             return
         bounds = (WINDOW_START, WINDOW_END) if window and window.bounded else ()
         self._key = tuple(each.name for each in operation.key)
         if isinstance(operation, nodes.Apply):
-            self._of_one = (*self._key, *bounds)
-            self._columns = (*self._of_one, *operation.returns.names)
+            self._window_columns = (*self._key, *bounds)
+            self._columns = (*self._window_columns, *operation.returns.names)
             return
         self._columns = (*self._key, *bounds, *(column.name for column in operation.columns))
         if operation.having:
             self._having = to_expr(operation.having.condition)
 
     def rows(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """These rows, in bounded pieces."""
+        """Emit these rows in bounded batches."""
         frame = self._passing(frame) if frame.height else frame
         if not frame.height:
             return
         if self._ordered:
             frame = placed(frame, self._number(frame))
-            if self._of_one is not None:
-                frame = parted(frame, _number_in(frame, self._of_one))
+            if self._window_columns is not None:
+                frame = parted(frame, _number_in(frame, self._window_columns))
         hidden = [name for name in HIDDEN if name in frame.columns]
         frame = projected(frame, *(self._columns or self._shown(frame)), *hidden)
         for start in range(0, frame.height, MOST_ROWS):
@@ -81,7 +81,7 @@ class Outgoing:
         return added(frame, deleted.alias(DELETE))
 
     def _number(self, frame: pl.DataFrame) -> pl.Series:
-        """What tells rows of one time apart: a number made of the key."""
+        """Return a number made from the key, which orders rows of the same time."""
         import polars as pl
 
         if not self._key:
@@ -90,7 +90,7 @@ class Outgoing:
 
 
 def _number_in(frame: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
-    """The number of each row among those that are the same there."""
+    """Return the number of each row among the rows with equal values in these columns."""
     import polars as pl
 
     number = pl.int_range(pl.len(), dtype=pl.Int64)

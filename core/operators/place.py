@@ -1,4 +1,4 @@
-"""Where a keyed operator stands: what it is given beside its operation."""
+"""The context in which a keyed operator runs."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A keyed operator's surroundings."""
+    """A keyed operator's stream, state and clock."""
 
     stream: str
-    """The name under which its rows go out."""
+    """The name of the operator's output stream."""
     state: StepState
     now_us: Callable[[], int]
     ordered: bool
-    """Whether its rows must carry their place in the order of all rows."""
+    """Whether output rows must carry their position in the row order."""
     read: frozenset[str]
-    """The streams that somebody reads."""
+    """The streams that have a reader."""
     is_first: bool = True
-    """Whether it has the first key group: of what all have seen, one has to tell."""
+    """Whether this subtask has the first key group: it alone reports shared events."""
 
     def in_time(
         self, frame: pl.DataFrame, late_to: str | None
     ) -> Generator[Output, None, pl.DataFrame]:
-        """The rows that the clock has not passed; the others came too late, and are left out."""
+        """Return the rows that are not older than the clock; count and emit the others as late."""
         times = microseconds(frame[EVENT_TIME])
         least_us = times.min()
         if least_us is None or int(least_us) >= self.state.clock_us:  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ class Place:
         return frame.filter(~late)
 
     def left_out(self, late_to: str | None, rows: pl.DataFrame) -> Iterator[Output]:
-        """Count rows that came too late, and hand them to whoever reads them."""
+        """Count late rows, and emit them if their stream has a reader."""
         self.state.counts.late += rows.height
         if late_to in self.read:
             yield late_to, rows

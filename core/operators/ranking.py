@@ -1,4 +1,7 @@
-"""The order of the rows of a group: as `top` says, ties by their place; or by their place alone."""
+"""The order of the rows of a group: by the ranking of `top`, or by row order alone.
+
+Ties of a ranking are ordered by row order.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Ranks:
-    """Ranks rows that carry their place, and says which are the first of each group."""
+    """A ranking of rows that carry their position in the row order."""
 
     def __init__(self, by: Sequence[Ranking], rows: int, more: Sequence[str] = ()) -> None:
-        """`more` are columns that tell rows apart whose places are the same."""
+        """`more` are columns that order rows with equal positions."""
         import polars as pl
 
         ties = [*place(), *map(pl.col, more)]
@@ -29,11 +32,11 @@ class Ranks:
         self._nulls_last = [*(each.nulls_last for each in by), *(False for _ in ties)]
 
     def ordered(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows, best first."""
+        """Sort the rows, best first."""
         return rows.sort(self._by, descending=self._descending, nulls_last=self._nulls_last)
 
     def best(self, rows: pl.DataFrame, group: Sequence[str]) -> pl.DataFrame:
-        """The first rows of each group, best first, with their rank from 1."""
+        """Return the first rows of each group, best first, with their rank from 1."""
         import polars as pl
 
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32)
@@ -42,7 +45,7 @@ class Ranks:
 
 
 def place() -> list[pl.Expr]:
-    """The place of a row among all rows; numbers are sorted faster than a struct of them."""
+    """Return the sort columns of the row order; numbers sort faster than a struct of them."""
     import polars as pl
 
     assert isinstance(ORDER_TYPE, Struct)

@@ -1,4 +1,4 @@
-"""What users' functions return, held against the columns that the pipeline declares."""
+"""Results of user functions, validated against the columns that the pipeline declares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Returned:
-    """Rows of the declared columns; `name` is how messages call the function."""
+    """The declared columns of result rows; `name` is the function's name in messages."""
 
     def __init__(self, name: str, columns: Schema) -> None:
         self._name = name
@@ -21,7 +21,7 @@ class Returned:
         self.types = {field.name: to_polars(field.type) for field in columns}
 
     def rows(self, answer: object) -> list[dict[str, Any]]:
-        """The rows in None, a dict or a list of dicts, each with the declared columns."""
+        """Return the rows in None, a dict or a list of dicts, each with the declared columns."""
         rows: list[Any] = [answer]
         if answer is None:
             rows = []
@@ -36,7 +36,7 @@ class Returned:
         return rows
 
     def frame(self, rows: list[dict[str, Any]]) -> pl.DataFrame:
-        """Such rows as columns."""
+        """Convert such rows into a frame."""
         import polars as pl
 
         series = []
@@ -48,13 +48,16 @@ class Returned:
                 )
             except refusals() as error:
                 raise UserCodeError(
-                    f'{self._name} returned a "{field.name}" that is no {field.type}: {said(error)}'
+                    f'{self._name} returned a "{field.name}" that is not {field.type}: '
+                    f"{said(error)}"
                 ) from error
         return self.declared(pl.DataFrame(series))
 
     def declared(self, result: pl.DataFrame) -> pl.DataFrame:
-        """The result with the declared columns in their order, or an error that names the first
-        that is not as declared."""
+        """Return the result with the declared columns, in their order.
+
+        Raises UserCodeError, which names the first column that is not as declared.
+        """
         import polars as pl
 
         if set(result.columns) != set(self.types):
@@ -64,12 +67,12 @@ class Returned:
             if came != wanted and came != pl.Null:
                 raise UserCodeError(
                     f'{self._name}: column "{field.name}" is declared {field.type} ({wanted}), '
-                    f"and came as {came}",
+                    f"but has type {came}",
                     f'cast it: pl.col("{field.name}").cast({_in_code(wanted)})',
                 )
             if not field.nullable and result[field.name].null_count():
                 raise UserCodeError(
-                    f'{self._name}: column "{field.name}" is declared not null, and has nulls'
+                    f'{self._name}: column "{field.name}" is declared not null, but has nulls'
                 )
         return result.select(pl.col(name).cast(type) for name, type in self.types.items())
 
@@ -80,7 +83,7 @@ class Returned:
 
 
 def _in_code(type: pl.DataType) -> str:
-    """A type of Polars as it is written in Python.
+    """Return the Python source of a Polars type.
 
     >>> import polars as pl
     >>> _in_code(pl.List(pl.Struct({"a": pl.Datetime("us", "UTC")})))

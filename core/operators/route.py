@@ -1,4 +1,4 @@
-"""`route`: a row goes to the first branch whose condition is true, else to `else`."""
+"""`route`: each row goes to the first branch whose condition is true, else to `else`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Route(Stateless):
-    """`wanted` are the outputs that somebody reads; rows of the others are dropped."""
+    """The operator of `route`; `wanted` are the outputs with readers, other rows are dropped."""
 
     def __init__(self, step: str, operation: nodes.Route, wanted: frozenset[str]) -> None:
         import polars as pl
@@ -27,7 +27,7 @@ class Route(Stateless):
         self._branch = branch.alias("__branch")
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The rows of each output that is read, in the order of the branches."""
+        """Emit the rows of each output, in the order of the branches."""
         chosen = frame.with_columns_seq(self._branch)["__branch"]
         low, high = chosen.min(), chosen.max()
         for at, stream in enumerate(self._streams):

@@ -1,8 +1,7 @@
-"""A running aggregate: no window, and the new row of a key whenever rows of it have come.
+"""A running aggregate: without a window, the new row of a key is emitted whenever it has rows.
 
-The rows of a batch are folded first, so that each key is looked up once and put out once. The
-greatest event time of a key is one more aggregate of it: it is the time of the row that goes out,
-and what `ttl` counts from.
+The rows of a batch are folded first, so each key is looked up and emitted once. The greatest event
+time of a key is one more aggregate: it is the time of the output row, and `ttl` counts from it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SHOWN = "__shown"
-"""Whether the row of a key was put out, and not deleted since."""
+"""Whether the row of a key was emitted, and not deleted since."""
 
 
 class Running(Forgetting):
@@ -46,7 +45,7 @@ class Running(Forgetting):
         self.open({**self._fold.columns, **shown})
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The new row of each key that has rows here."""
+        """Emit the new row of each key that has rows in the batch."""
         yield from self.ahead()
         table = self.table()
         timed = EVENT_TIME in frame.columns
@@ -60,21 +59,21 @@ class Running(Forgetting):
         yield from self._out.rows(changed if timed else changed.drop(EVENT_TIME))
 
     def _merged(self, fresh: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-        """The states of the keys of these rows, together with what was known of them."""
+        """Merge the states of these rows with the stored states of their keys."""
         columns = [ASKED, *self._state_columns]
         numbered = fresh.with_row_index(ASKED)[columns]
         with self._fold.naming(fresh, ASKED):
             merged = self._fold.merge(together([found[columns], numbered]), (ASKED,))
-        # In the order in which they were asked for, which the table remembers.
+        # Restore the order of the requested keys, which the table returns as KEY_INDEX.
         merged = sorted_by(merged, ASKED)[list(self._state_columns)]
         return fresh[[*self._grouping.inside, KEY]].hstack(merged.get_columns())
 
     def _finished(self, states: pl.DataFrame) -> pl.DataFrame:
-        """The rows of these states, with KEY, in the same order."""
+        """Return the rows of these states, with KEY, in the same order."""
         return self._fold.finish(states, (KEY, *self._grouping.inside))
 
     def _passing(self, results: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-        """The rows that pass `having`, and those that were put out before and are to be deleted."""
+        """Return the rows that pass `having`, and those emitted before that no longer pass."""
         import polars as pl
 
         assert self._having is not None

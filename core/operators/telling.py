@@ -1,4 +1,4 @@
-"""In which key and window a user's code failed, of the columns that name a group in an operator."""
+"""Error context of user code in keyed operators: the key and the window of the failed group."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 START, END = "__start", "__end"
-"""The bounds of a session, as `sessions/pieces` calls them."""
+"""The bounds of a session, as in the states of sessions."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Telling:
-    """What is told beside the user's own error."""
+    """The error context of a step's groups, which adds their key and window to user errors."""
 
     def __init__(self, grouping: Grouping, window: Window | None) -> None:
         self._names = dict(zip(grouping.inside, grouping.names, strict=True))
@@ -32,7 +32,7 @@ class Telling:
 
     @contextmanager
     def __call__(self, rows: pl.DataFrame) -> Iterator[None]:
-        """Within this, groups are made of these rows."""
+        """Return a context in which the groups of errors consist of these rows."""
         try:
             yield
         except GroupFailed as failed:
@@ -42,7 +42,7 @@ class Telling:
 
     @contextmanager
     def numbered(self, groups: pl.DataFrame, number: str) -> Iterator[None]:
-        """Within this, a group is named by its number among these."""
+        """Return a context in which errors name a group by its number among these."""
         try:
             yield
         except GroupFailed as failed:
@@ -53,7 +53,7 @@ class Telling:
             raise GroupFailed(message, {}, failed.hint) from failed.__cause__
 
     def said(self, group: Mapping[str, object]) -> str:
-        """The key and the window in words.
+        """Describe the key and the window.
 
         >>> from headrace.core.expressions.typed import Column, Span
         >>> from headrace.core.plan.nodes import Computed
@@ -70,7 +70,7 @@ class Telling:
         return ", ".join(filter(None, (f"key {said}" if said else "", self._when(group))))
 
     def window(self, group: Mapping[str, object]) -> Named:
-        """The key and the window as users know them."""
+        """Build the window object, with the key, that user code receives."""
         key = {user: group.get(name) for name, user in self._names.items()}
         shape = self._window.shape if self._window else None
         if isinstance(shape, Session) and END in group:
@@ -99,7 +99,7 @@ class Telling:
 
 
 def _like(rows: pl.DataFrame, of: Mapping[str, object]) -> Mapping[str, object]:
-    """The first row of the group, which knows more of itself than its name."""
+    """Return the hidden values of the first row of the group, which name its window."""
     import polars as pl
 
     known = [pl.col(n).eq_missing(pl.lit(v)) for n, v in of.items() if n in rows.columns]
@@ -109,7 +109,7 @@ def _like(rows: pl.DataFrame, of: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _stamp(at: object) -> datetime:
-    """A time, also one in microseconds."""
+    """Convert a time, or a number of microseconds, to a datetime."""
     if isinstance(at, int):
         return EPOCH + timedelta(microseconds=at)
     assert isinstance(at, datetime)

@@ -1,7 +1,7 @@
-"""A running top: the first rows of each key so far, put out rank by rank where one has changed.
+"""A running top: the first rows of each key so far, emitted rank by rank as they change.
 
-What is kept of a key is its best rows, as a list. The rows of a batch are ranked among themselves
-first, so that only those that may matter meet what is kept.
+The state of a key is the list of its best rows. The rows of a batch are ranked among themselves
+first, so only rows that may matter are compared with the state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEST = "__best"
 LAST = "__last"
 """The greatest event time of a key."""
 BEFORE = "__before"
-"""The rank that a row had before; null where it had none."""
+"""The earlier rank of a row; null for a new row."""
 
 
 class Top(Forgetting):
@@ -41,14 +41,14 @@ class Top(Forgetting):
         self._ranks = Ranks(operation.by, operation.rows)
         self._stream = place.stream
         self._ordered = place.ordered
-        self._keeps = operation.keeps
-        self._kept: tuple[str, ...] = ()
+        self._keeps_column = operation.keeps
+        self._stored_columns: tuple[str, ...] = ()
         columns = place.state.columns(KEYS)
         if columns is not None:
             self._open(row_types(columns, BEST))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The ranks that change with these rows."""
+        """Emit the ranks that change with these rows."""
         if not self.opened:
             self._open(frame.schema)
         table = self.table()
@@ -62,15 +62,15 @@ class Top(Forgetting):
         yield from self._put_out(changed, frame)
 
     def _open(self, types: Mapping[str, pl.DataType]) -> None:
-        """Open the table; the columns that rows come with have these types."""
+        """Open the table; `types` are the types of the input columns."""
         import polars as pl
 
-        kept = {n: type for n, type in types.items() if n != EVENT_TIME and self._keeps(n)}
-        self._kept = tuple(kept)
+        kept = {n: type for n, type in types.items() if n != EVENT_TIME and self._keeps_column(n)}
+        self._stored_columns = tuple(kept)
         self.open({BEST: pl.List(pl.Struct(kept)), LAST: to_polars(TIMESTAMP)})
 
     def _best(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows that are among the best of their key here, with the key's greatest time."""
+        """Return the best rows of each key in the batch, with the key's greatest time."""
         import polars as pl
 
         rows = self._grouping.rows(frame, frame.columns)
@@ -81,10 +81,10 @@ class Top(Forgetting):
         return self._grouping.encoded(self._ranks.best(rows, key))
 
     def _ranked(self, best: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-        """The best rows of each key, old and new."""
+        """Rank the stored and the new rows of each key."""
         import polars as pl
 
-        columns = (KEY, *self._kept, LAST, BEFORE)
+        columns = (KEY, *self._stored_columns, LAST, BEFORE)
         came = best.with_columns(pl.lit(None, dtype=pl.Int32).alias(BEFORE)).select(columns)
         if not found.height:
             return came.with_columns(best[RANK])
@@ -102,14 +102,14 @@ class Top(Forgetting):
     def _keep(self, ranked: pl.DataFrame) -> None:
         import polars as pl
 
-        best = pl.struct(self._kept).alias(BEST)
+        best = pl.struct(self._stored_columns).alias(BEST)
         states = ranked.group_by(KEY, maintain_order=True).agg(best, pl.col(LAST).first())
         self.put(states, states[LAST])
 
     def _put_out(self, changed: pl.DataFrame, frame: pl.DataFrame) -> Iterator[Output]:
         import polars as pl
 
-        names = [name for name in self._kept if name not in HIDDEN]
+        names = [name for name in self._stored_columns if name not in HIDDEN]
         hidden = [pl.lit(False).alias(DELETE)]
         if EVENT_TIME in frame.columns:
             hidden.append(pl.col(LAST).alias(EVENT_TIME))

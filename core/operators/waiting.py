@@ -1,7 +1,7 @@
-"""Rows that wait, as they came, until the watermark has passed them; then they go on in order.
+"""Rows buffered until the watermark has passed them, then released in row order.
 
-So what is done with them does not depend on when each of them came. They are filed under their
-event times, which are their slots; nothing is merged, for no row stands for another.
+So the processing of rows does not depend on when each of them arrived. Rows are stored under their
+event times as slots; nothing is merged, since no row replaces another.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 WAITING = "waiting"
-"""What the runs are called in the state."""
+"""The name of the runs in the state."""
 
 
 class Waiting:
-    """The rows of a step that wait, with the columns of their key; they have their places."""
+    """The buffered rows of a step, with their key columns and positions in the row order."""
 
     def __init__(self, state: StepState, grouping: Grouping) -> None:
         self._state = state
@@ -36,27 +36,27 @@ class Waiting:
 
     @property
     def rows(self) -> int:
-        """How many rows wait."""
+        """The number of buffered rows."""
         return 0 if self._runs is None else self._runs.rows
 
     @property
     def owed(self) -> int:
-        """On how many rows `add` works that had come before."""
+        """The number of earlier rows that `add` works on."""
         return 0 if self._runs is None else self._runs.owed(asking=False)
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Let rows wait that have the columns of their key beside their own."""
+        """Buffer rows, which have their key columns in addition to their own."""
         import polars as pl
 
         if self._runs is None:
             inside = self._grouping.inside
             self._open({n: t for n, t in rows.schema.items() if n not in inside})
-        assert self._runs is not None, "it was opened"
+        assert self._runs is not None, "the runs are open"
         slotted = added(rows, pl.col(EVENT_TIME).cast(pl.Int64).alias(SLOT))
         self._runs.add(projected(slotted, *self._grouping.inside, *self._columns, SLOT))
 
     def passed(self, watermark_us: int) -> pl.DataFrame | None:
-        """The rows that the watermark has passed, in their order; they wait no longer."""
+        """Remove and return the rows that the watermark has passed, in row order."""
         if self._runs is None:
             return None
         first = self._runs.first()

@@ -64,18 +64,18 @@ def test_a_list_with_ttl_does_what_lists_do_and_no_element_is_younger_for_it() -
     more = [5]
     assert (found + more, more + found) == ([-4, 3, 1, 5], [5, -4, 3, 1])
     found.reverse()
-    assert found.kept == [(1, 12), (3, 10), (-4, 11)]
+    assert found.entries == [(1, 12), (3, 10), (-4, 11)]
     clock.us = 11
     found.sort(key=None)
-    assert found.kept == [(-4, 11), (1, 12)]
+    assert found.entries == [(-4, 11), (1, 12)]
     found += [2]
-    assert found.kept[-1] == (2, 21)
+    assert found.entries[-1] == (2, 21)
 
 
 def test_what_has_had_its_time_goes_when_nobody_looks() -> None:
     clock = Clock()
     by_name, in_line = ageing_map(clock), AgeingList(clock, TTL_US, fitting(BIGINT))
-    kept: list[Any] = [by_name.kept, in_line.kept]
+    kept: list[Any] = [by_name.entries, in_line.entries]
     for clock.us in range(1_000):
         by_name[str(clock.us)] = clock.us
         in_line.append(clock.us)

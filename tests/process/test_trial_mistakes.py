@@ -70,7 +70,7 @@ def test_a_timer_that_sets_itself_for_ever_has_an_end() -> None:
     trial = Trial(Endless, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
     trial.row(k="a", v=7, at=at(0))
     trial.watermark(at(600))
-    with pytest.raises(UserCodeError, match="timer \"tick\" of the key 'a' came 100001 times"):
+    with pytest.raises(UserCodeError, match="timer \"tick\" of the key 'a' fired 100001 times"):
         trial.end()
 
 
@@ -89,7 +89,7 @@ def test_a_timer_that_sets_itself_to_what_has_passed_has_an_end(
 
     trial = Trial(Endless, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
     trial.row(k="a", v=7, at=at(0))
-    times = "timer \"tick\" of the key 'a' came 100001 times while it was "
+    times = "timer \"tick\" of the key 'a' fired 100001 times while it was "
     message = f"test_trial_mistakes.py:Endless: {times}"
     with pytest.raises(UserCodeError, match=re.escape(message)):
         trial.watermark(at(600))
@@ -135,7 +135,7 @@ def test_a_method_that_returns_something_is_reported(kind: type[Process], messag
     trial.row(k="a", v=7, at=at(0))
     with pytest.raises(UserCodeError, match=re.escape(message)) as raised:
         trial.end()
-    assert raised.value.hint == "what goes out is handed to out(...); a method returns nothing"
+    assert raised.value.hint == "emit rows with out(...); a method returns nothing"
 
 
 class Misspelt(Process):
@@ -252,7 +252,7 @@ def test_a_key_that_python_has_not_is_reported(key: str | list[str], shown: str)
     far = pl.Series("at", [10**18]).cast(to_polars(TIMESTAMP))
     with pytest.raises(UserCodeError, match=f"^{shown}: .* out of range") as caught:
         list(trial._operator.process(pl.DataFrame({"k": ["a"], "v": [1], "at": far})))
-    assert caught.value.hint == "leave it out before the step, or make a text of it"
+    assert caught.value.hint == "drop it before the step, or cast it to string"
 
 
 def test_rows_of_a_class_have_its_columns_only() -> None:
@@ -264,7 +264,7 @@ def test_rows_of_a_class_have_its_columns_only() -> None:
 
     # Names local to a function are not resolved, so the annotation is set here.
     Wrong.on_row.__annotations__["row"] = Alien
-    with pytest.raises(UserCodeError, match='row class Alien has "amuont", and rows have not'):
+    with pytest.raises(UserCodeError, match='row class Alien has "amuont", but rows do not'):
         Trial(Wrong, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
 
 

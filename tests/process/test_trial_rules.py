@@ -213,7 +213,7 @@ def test_what_is_shared_is_filed_again_only_when_rules_came() -> None:
         operator = trial._operator
         assert isinstance(operator, ProcessingRuled)
         operator.settle()
-        return operator._shared._entries["limits"].rows
+        return operator._shared_state._entries["limits"].rows
 
     trial.rule(k="a", most=9, at=at(1))
     trial.watermark(at(2))
@@ -238,7 +238,7 @@ def test_a_failing_rule_is_reported_as_a_rule_without_a_key() -> None:
 
     trial = trial_of(Asks)
     trial.rule(k="a", most=None, at=at(1))
-    with pytest.raises(UserCodeError, match="a rule has no key: it is for all of them"):
+    with pytest.raises(UserCodeError, match="a rule has no key: it applies to all keys"):
         trial.end()
 
 
@@ -255,7 +255,7 @@ def test_a_rule_does_nothing_to_a_key(body: str) -> None:
     trial.rule(k="a", most=1, at=at(1))
     with pytest.raises(UserCodeError, match=RULE_FAILS[body]) as caught:
         trial.end()
-    assert caught.value.hint.startswith("what follows from a rule for a key is done when its next")
+    assert caught.value.hint.startswith("apply a rule to a key when its next row comes")
 
 
 def test_a_trial_says_what_it_has() -> None:

@@ -129,7 +129,7 @@ def test_what_goes_by_the_wall_clock_is_forgotten_and_freed(kind: type[Process])
     operator = trial._operator
     assert isinstance(operator, Processing)
     operator.settle()
-    assert operator._kept.tables["n"].rows == 1
+    assert operator._cache.tables["n"].rows == 1
     trial.clock("2026-01-01T00:01:00")
-    assert operator._kept.tables["n"].rows == 0
+    assert operator._cache.tables["n"].rows == 0
     assert operator.due_us() is None

@@ -16,7 +16,7 @@ class Fading(Process):
 
 
 class Shares(Process):
-    """Has what all keys share."""
+    """A class with state shared by all keys."""
 
     n = shared(value("bigint", default=0))
     last = shared(value("bigint", default=0))
@@ -27,7 +27,7 @@ class Shares(Process):
 
 
 class Keeps(Process):
-    """The same, of which one is of a key."""
+    """The same class, with one state per key."""
 
     n = value("bigint", default=0)
     last = shared(value("bigint", default=0))

@@ -1,4 +1,4 @@
-"""The operators of one step run directly, side by side in subtasks, and begun anew at any time."""
+"""The operators of one step run directly, in parallel subtasks, and restarted at any time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from headrace.state.runs import MemoryRuns
 from tests.reference import pipelines
 
 Shown: TypeAlias = "Counter[tuple[str, str]]"
-"""Rows that were put out, each with its stream."""
+"""Emitted rows, each with its stream."""
 
 
 def plan_of(step: str) -> Plan:
@@ -43,7 +43,7 @@ def plan_of(step: str) -> Plan:
 
 
 def planned(text: str) -> Plan:
-    """The plan of a text; its step runs in two subtasks, so that rows are dealt by their key."""
+    """The plan of a text; its step runs in two subtasks, so that rows are partitioned by key."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "p.yaml"
         file.write_text(f"name: test\nsettings: {{parallelism: 2}}\n{text}")
@@ -54,7 +54,7 @@ def planned(text: str) -> Plan:
 
 @dataclass(frozen=True)
 class Event:
-    """The wall clock goes on so far; then rows come, or a watermark, to one subtask or to all."""
+    """The wall clock advances; then rows or a watermark arrive at one subtask or at all."""
 
     wall_us: int
     rows: tuple[dict[str, Any], ...] = ()
@@ -111,8 +111,7 @@ class HeldState(MemoryState):
 
 
 def _merged(layout: RunsLayout, rows: pl.DataFrame) -> pl.DataFrame:
-    """What the merge makes of rows: it files them under the latest of their times, whatever part
-    of them a backend puts together."""
+    """Merge rows, and check that they keep their latest time, whichever part is merged."""
     by = [*layout.key, SLOT]
     for part in (rows, rows.gather_every(2), rows.gather_every(2, 1)):
         found = layout.merge(part)
@@ -136,27 +135,30 @@ class Subtasks:
     came: int = 0
     compiled: list[Compiled] = field(default_factory=list)
     reached_us: list[int] = field(default_factory=list)
-    """How far each subtask has come since it was begun: of a watermark it hears once."""
+    """The watermark of each subtask since its start: each watermark arrives once."""
 
     def __post_init__(self) -> None:
         self._begin(())
 
     def said(self, event: Event) -> Shown:
-        """What comes of an event."""
+        """Return the output of an event."""
         found: Shown = Counter()
         for stream, frame in self._answers(event):
             found.update((stream, row) for row in _shown(frame))
         return found
 
     def freeze(self) -> tuple[Frozen, ...]:
-        """All that is kept."""
+        """Snapshot the states of all subtasks."""
         for chain in self._chains():
             chain.settle()
         parts = (each.states.get("step", []) for each in self.compiled)
         return tuple(state.freeze() for states in parts for state in states)
 
     def begin_anew(self, parallelism: int) -> None:
-        """As after a crash: of what was kept, by so many; those before went on until then."""
+        """Restart as after a crash, from a snapshot, with this many subtasks.
+
+        The old subtasks run on until they are closed, and their output is dropped.
+        """
         frozen = self.freeze()
         now_us, came = self.now_us, self.came
         for event in script(random.Random(self.came), 2, sides=self.sides):
@@ -168,7 +170,7 @@ class Subtasks:
 
     @property
     def sides(self) -> int:
-        """How many inputs there are."""
+        """The number of inputs."""
         return sum(edge.consumer == "step" for edge in self.plan.edges)
 
     def _begin(self, restored: tuple[Frozen, ...]) -> None:
@@ -201,7 +203,7 @@ class Subtasks:
                     yield from chain.advance(event.watermark_us)
 
     def _wait(self, until_us: int) -> Iterator[Output]:
-        """The wall clock goes on; operators hear of it when they want to."""
+        """Advance the wall clock, with a tick whenever an operator asks for one."""
         for _ in range(10_000):
             due = [(due_us, chain) for chain in self._chains() if (due_us := chain.due_us())]
             due_us, chain = min(due, key=lambda each: each[0], default=(until_us + 1, None))
@@ -210,12 +212,12 @@ class Subtasks:
                 return
             self.now_us = max(self.now_us, due_us)
             yield from chain.tick(self.now_us)
-        raise AssertionError("an operator is due again and again")
+        raise AssertionError("an operator is due without end")
 
     def _dealt(
         self, rows: Sequence[dict[str, Any]], side: int
     ) -> Iterable[tuple[int, pl.DataFrame]]:
-        """The rows as they come to each subtask."""
+        """Return the rows of each subtask."""
         edges = (edge for edge in self.plan.edges if edge.consumer == "step")
         (edge,) = (edge for edge in edges if edge.side == side)
         frame = pipelines.frame(list(rows)).with_columns(pl.col("at").alias(EVENT_TIME))

@@ -27,7 +27,7 @@ STAMP = pl.Datetime("us", "UTC")
 
 
 class Keyed:
-    """An operator of `count(*), sum(v)` over a window; `late` and `rows` are what it put out.
+    """An operator of `count(*), sum(v)` over a window; `late` and `rows` are its output.
 
     A row is its key (if there is one), its window's start and end (if it has them), count and sum.
     Deletes take rows back.

@@ -1,6 +1,6 @@
-"""Pipelines of one step, or of several behind each other, held to what their plans mean.
+"""Pipelines of one step, or of several in a row, compared with the meaning of their plans.
 
-Rows come from the source `rows`, or from `a` and `b`; what the step `step` puts out goes to `out`.
+Rows come from the source `rows`, or from `a` and `b`; the step `step` emits to `out`.
 They are run as they are, or through whatever happens.
 """
 
@@ -47,7 +47,7 @@ def of_one_input(data: st.DataObject) -> tuple[str, Splits]:
 def perhaps_in_order(
     data: st.DataObject, text: str, *sides: Splits
 ) -> tuple[str, tuple[Splits, ...]]:
-    """The rows of each split in order, perhaps, so that time goes on while more of them come."""
+    """The rows of each split, perhaps in order, so that time advances while more of them come."""
     if not data.draw(st.booleans()):
         return text, sides
     text = text.replace(f"delay: {pipelines.SPREAD_S}s", "delay: 0s")
@@ -111,7 +111,7 @@ def compare(plan: nodes.Plan, memory: Memory, came: Mapping[str, Splits]) -> Non
 
 
 def without_empty(came: Mapping[str, Splits]) -> dict[str, Splits]:
-    """What came, but the splits without rows."""
+    """The rows that came, without empty splits."""
     return {name: [rows for rows in splits if rows] for name, splits in came.items()}
 
 

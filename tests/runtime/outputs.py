@@ -15,7 +15,7 @@ Values = tuple[Any, ...]
 
 
 def ended(memory: Memory, kind: nodes.Kind, names: tuple[str, ...]) -> Counter[Values]:
-    """What the output is when all of its changes are done."""
+    """Return the output after all its changes."""
     frames = memory.outputs.get("out", [])
     if isinstance(kind, nodes.Append):
         return Counter(shown(row) for frame in frames for row in frame.select(names).rows())

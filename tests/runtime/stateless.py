@@ -1,4 +1,4 @@
-"""Pipelines of stateless steps, drawn at random, each beside the SQL that says what its rows are.
+"""Pipelines of stateless steps, drawn at random, each with the SQL of its expected rows.
 
 Only expressions are drawn that mean the same to DuckDB. Every stream keeps its column `id`, never
 null, so that a user's function has something to go by.
@@ -49,7 +49,7 @@ CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What can be read: its name in the pipeline, its columns, and a query that gives its rows."""
+    """A readable stream: its name in the pipeline, its columns, and a query for its rows."""
 
     name: str
     columns: Columns
@@ -83,7 +83,7 @@ class Drawn:
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> Drawn:
-    """One or two sources, some steps, a sink for every stream that nobody else reads."""
+    """One or two sources, some steps, a sink for every stream without another reader."""
     drawn = Drawn(("a", "b")[: draw(st.integers(1, 2))])
     drawn.streams = [Stream(name, BASE, f"SELECT * FROM {name}") for name in drawn.sources]
     for number in range(draw(st.integers(1, 5))):

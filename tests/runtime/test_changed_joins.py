@@ -39,7 +39,7 @@ RIGHT: tuple[list[Row], list[Row]] = (
     [(1, 100, "A", 0), (2, 200, "B", 0)],
     [(3, 300, "C", 3), (1, 101, "D", 4)],
 )
-"""k, v, s, and the seconds since the beginning, of rows that come before the change and behind."""
+"""k, v, s, and the seconds since the beginning, of rows before and after the change."""
 
 NEAR = "join: {left: a, right: b, on: a.k = b.k, within: 10s}"
 VERSION = "join: {left: a, right: b, on: a.k = b.k, as_of: true, type: left}"
@@ -52,7 +52,7 @@ TABLE = "join: {left: mine, right: theirs, on: mine.k = theirs.k, type: left}"
 
 
 def pipeline(step: str, before: str = "", behind: str = "") -> str:
-    """A pipeline of a join, and of what stands before and behind it."""
+    """A pipeline of a join, with steps before and after it."""
     sink = "far" if behind else "step"
     far = f"  far: {{from: step, {behind}}}\n" if behind else ""
     text = f"{HEAD}{before}  step: {{{step}}}\n{far}"
@@ -85,7 +85,7 @@ class Job:
         assert self.life.run(1, Fate(stopped_at=2.0)).failure is None
 
     def after(self, text: str, names: str, *anew: str, lose: bool = False) -> list[Row]:
-        """Go on with another pipeline to the end; what its output comes to, of these columns."""
+        """Resume with another pipeline to the end; return these columns of its final output."""
         home = Home(self.disk, self.root, "test")
         with home.held(""):
             store = home.store(home.job(""))

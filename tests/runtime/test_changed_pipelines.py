@@ -1,4 +1,4 @@
-"""A job is stopped, its pipeline changed, and it goes on: the rows are those that both mean."""
+"""A job is stopped, its pipeline changed, and it resumes: the rows are those of both."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Job:
     def after(
         self, text: str, names: str, *anew: str, lose: bool = False, fate: Fate | None = None
     ) -> list[tuple[Any, ...]]:
-        """Go on with another pipeline to the end; what its output comes to, of these columns."""
+        """Resume with another pipeline to the end; return these columns of its final output."""
         self._check(text, Wishes(frozenset(anew), lose))
         self.life.text, self.life.anew = text, frozenset(anew)
         outcome = self.life.run(2, fate)
@@ -284,7 +284,7 @@ def test_a_change_survives_a_crash(tmp_path: Path, last_turn: int) -> None:
 @pytest.mark.parametrize("every_s", [1.0, 100.0])
 @pytest.mark.parametrize("unread", [0, 1])
 def test_what_begins_anew_does_so_once(tmp_path: Path, unread: int, every_s: float) -> None:
-    """The job restarts by itself, behind a checkpoint of the changed pipeline, and before."""
+    """The job restarts by itself, after a checkpoint of the changed pipeline, and before."""
     job = Job(tmp_path)
     job.before(pipeline(SUMS))
     job.life.rhythm = Rhythm(every_s)

@@ -35,7 +35,7 @@ HEARD = "process: {python: heard.py:Heard, returns: {k: bigint, row: string, hea
 
 
 def pipeline(kind: str, select: str) -> str:
-    """The step of such a class, behind those that have these columns of the inputs."""
+    """The step of such a class, after those that have these columns of the inputs."""
     before = "".join(
         f"  {name}: {{from: {of}, select: {select}}}\n"
         for name, of in (("mine", "a"), ("theirs", "b"))

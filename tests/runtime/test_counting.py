@@ -71,7 +71,7 @@ def test_batches_may_be_cut_anywhere(
 def _one_by_one(
     rows: list[Row], size: int, every: int, *, keyed: bool
 ) -> tuple[Counter[tuple[int | None, ...]], int]:
-    """What the windows of these rows are, row by row."""
+    """Return the windows of these rows, row by row."""
     came: dict[int | None, list[int]] = {}
     windows: Counter[tuple[int | None, ...]] = Counter()
     for key, _, number in rows:

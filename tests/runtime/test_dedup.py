@@ -130,7 +130,7 @@ def test_any_cut_of_the_rows_comes_to_the_same(
 
 
 def in_time(keep: str = "first", ttl_s: int | None = None, *, late: bool = False) -> Operator:
-    """A `dedup` by event time, whose late rows somebody reads or nobody."""
+    """A `dedup` by event time, whose late rows have a reader or not."""
     ttl = None if ttl_s is None else Ttl(ttl_s * 1_000_000)
     where = replace(place(), read=frozenset({"late"} if late else ()))
     if keep == "first":
@@ -147,7 +147,7 @@ def placed_rows(*rows: tuple[str | None, int, int]) -> pl.DataFrame:
 
 
 def passed(operator: Operator, at_s: int) -> list[tuple[object, ...]]:
-    """What comes out when the watermark is there, in its order, without what is hidden."""
+    """Return the output at the watermark, in order, without hidden columns."""
     return [row[:2] for _, out in operator.advance(at_s * 1_000_000) for row in out.rows()]
 
 
@@ -176,7 +176,7 @@ def test_rows_behind_the_watermark_are_late() -> None:
     assert passed(operator, 8) == [("a", 1)]
     late = placed_rows(("b", 2, 7), ("b", 3, 8))
     assert [(to, out["v"].to_list()) for to, out in operator.process(late)] == [("late", [2])]
-    assert operator._place.state.counts.late == 1  # type: ignore[attr-defined]
+    assert operator._context.state.counts.late == 1  # type: ignore[attr-defined]
     assert passed(operator, 9) == [("b", 3)]
 
 
@@ -192,7 +192,7 @@ def test_by_event_time_a_key_is_forgotten_behind_its_last_row_whenever_rows_come
 
 
 def marked(frame: pl.DataFrame, ends: Iterable[int]) -> Iterator[tuple[pl.DataFrame, int]]:
-    """The rows in pieces, each with the second that the rows behind it let the watermark reach."""
+    """The rows in chunks, each with the second that the following rows let the watermark reach."""
     done = 0
     for piece in cut(frame, ends):
         done += piece.height

@@ -1,4 +1,4 @@
-"""Key groups restored with different clocks: each goes on by its own."""
+"""Key groups restored with different clocks: each continues by its own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def frozen(operation: Aggregate) -> tuple[Frozen, Frozen]:
 
 
 def restored(operation: Aggregate) -> tuple[list[StepState], Driven]:
-    """One subtask that goes on from both."""
+    """One subtask restored from both."""
     parts = [
         (owner, *opened(owner, operation))
         for owner in subtask(0, operation, frozen(operation)).divided()

@@ -53,7 +53,7 @@ def test_a_function_by_row_fails_with_the_column_and_the_row(folder: Path, us: i
     failure = simulated(folder, TEXT % (MAP, ""), rows(us), 0).failure
     assert failure is not None
     assert failure.message == (
-        "f.py:f: column at is a time of none of the years 1 to 9999"
+        "f.py:f: column at has a time outside the years 1 to 9999"
         f" (in the row {{'id': 1, 'at': '{FAR[us]}'}})"
     )
 

@@ -138,12 +138,12 @@ def test_rows_on_which_a_function_failed_go_where_the_user_said(tmp_path: Path) 
         (
             "def f(row):\n    return {'id': row['id'], 'size': 'x'}",
             "row",
-            'f.py:f returned a "size" that is no int',
+            'f.py:f returned a "size" that is not int',
         ),
         (
             "def f(rows):\n    return rows.select('id', size='id')",
             "batch",
-            'column "size" is declared int (Int32), and came as Int64',
+            'column "size" is declared int (Int32), but has type Int64',
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """Joins whose rows come too late, or not for a while, or of which one side ended long ago.
 
-A row is told to be late, or it meets all others that are not, in whatever order they come and
-whatever happens: so what comes out is what the plan means of the rows that were not late.
+A row is reported as late, or it matches all others that are not, in whatever order they come and
+whatever happens: so the output is the meaning of the plan for the rows that were not late.
 
 Thousands more: `python -m tests.runtime.test_late_joins 5000`; a seed that fails is shown.
 """
@@ -44,7 +44,7 @@ def test_a_row_is_late_or_meets_all_that_are_not(data: st.DataObject) -> None:
 
 @st.composite
 def steps(draw: st.DrawFn) -> str:
-    """The steps behind the sources `a` and `b`, and the sinks."""
+    """The steps after the sources `a` and `b`, and the sinks."""
     type = draw(st.sampled_from(joined.TYPES))
     match draw(st.sampled_from(["within", "within", "as_of", "window", "broadcast"])):
         case "within":
@@ -74,9 +74,9 @@ def survive(data: st.DataObject) -> None:
     text = data.draw(steps())
     sources = ""
     for name, of in (("a", "left"), ("b", "right")):
-        # Nobody tells of rules that come late: they hold from when they come.
+        # Late rules are not reported: they are valid from their arrival.
         delay = 40 if name == "b" and "broadcast" in text else data.draw(st.sampled_from([0, 1, 4]))
-        # What has been idle may be late for a step behind others that have not been.
+        # An input that was idle may be late for a step after others that were not.
         may_idle = delay < 40 and "met" not in text
         idle = data.draw(st.sampled_from(["", ", idle: 1s", ", idle: 4s"])) if may_idle else ""
         time = f"event_time: at, watermark: {{delay: {delay}s{idle}}}"

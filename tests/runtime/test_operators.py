@@ -161,7 +161,7 @@ def test_the_rows_do_not_depend_on_the_batches(cut: int) -> None:
 
 
 def places(frame: pl.DataFrame) -> list[tuple[int, int, int]]:
-    """Where the rows stand in the order of all rows."""
+    """Return the positions of the rows in the order of all rows."""
     return [tuple(place.values()) for place in frame[ORDER].to_list()]
 
 

@@ -43,7 +43,7 @@ def text_of(step: str, left: str, right: str, parallelism: int, more: str = "") 
 
 
 def written(memory: Memory, name: str = "out") -> list[tuple[float, Row]]:
-    """When which rows were written: k, v and w."""
+    """The times at which rows were written: k, v and w."""
     return sorted(
         (when, tuple(row[name] for name in ("k", "v", "w") if name in row))
         for when, frame in memory.written.get(name, [])
@@ -61,7 +61,7 @@ PAUSES: Splits = {"0": [rows((1, 100, 0)), 40, rows((2, 200, 9), (1, 101, 1), (2
 
 
 class TestIdle:
-    """An input that pauses while the other one goes on, and speaks again."""
+    """An input that pauses while the other one continues, and resumes."""
 
     LATE = "late_to: {left: late_a, right: late_b}"
     SINK = (
@@ -70,7 +70,7 @@ class TestIdle:
     )
 
     def run(self, folder: Path, step: str, idle: str, parallelism: int) -> Memory:
-        """What becomes of it."""
+        """Return the outcome."""
         memory = Memory({"left": dict(GOES_ON), "right": dict(PAUSES)})
         time = f"{TIMED}{idle}}}"
         text = text_of(step, time, time, parallelism, self.SINK)
@@ -112,7 +112,7 @@ class TestIdle:
 
 
 def survived(text: str, left: Splits, right: Splits, seed: int) -> tuple[FlakyMemory, int]:
-    """What comes out through kills, failures and rescales, and how many rows were late."""
+    """Return the output across kills, failures and rescales, and the number of late rows."""
     memory = FlakyMemory({"left": dict(left), "right": dict(right)})
     _, outcome = meant.survived(text, memory, random.Random(seed), 4, every_s=[0.3])
     return memory, outcome.parts["step"].late or 0
@@ -148,7 +148,7 @@ def test_one_side_may_have_ended_long_before_the_other(parallelism: int, seed: i
 @both
 @seeds
 def test_rules_without_event_time_hold_from_when_they_come(parallelism: int, seed: int) -> None:
-    """Behind the broadcast there are windows: time goes by the rows, and not by the rules."""
+    """After the broadcast there are windows: time follows the rows, and not the rules."""
     rules: Splits = {"0": [rows((0, 50, 0), (0, 100, 0), (1, 101, 0)), 100.0]}
     left: Splits = {"0": [20.0, *slowly(EIGHT)["0"]]}
     join = "{rules: b, on: a.k = b.k, keep: {key: k}, order: arrival, type: left}"

@@ -75,7 +75,7 @@ class Own(Aggregate):
 
 
 def failure(folder: Path, shape: str, **bodies: str) -> str:
-    """What is said of a class with these methods, over two rows of a key."""
+    """Return the error of a class with these methods, over two rows of a key."""
     code = CLASS
     known = {"STATE": '"n": "bigint"', "PARTIAL": 'return {"n": 1}', "MERGE": "return partials[0]"}
     for name, body in {**known, "FINISH": 'return partial["n"]', **bodies}.items():

@@ -63,7 +63,7 @@ def test_whatever_happens_evictors_leave_the_same_rows(data: st.DataObject) -> N
 def survive(data: st.DataObject, *clauses: str) -> None:
     """Live through whatever is drawn."""
     splits = data.draw(pipelines.SPLITS)
-    if "accumulate" in clauses[0]:  # which rows are together is told by the order of one split
+    if "accumulate" in clauses[0]:  # the order of one split decides which rows are together
         splits = splits[:1]
     keys = data.draw(st.sampled_from(["", "key: k", "key: {d: v % 2, w: k}"]))
     meant.survive(data, pipeline(*filter(None, (keys, *clauses))), {"rows": splits})
@@ -79,7 +79,7 @@ IN_WINDOW = "(key s='a', window 1970-01-01T00:00:00 to 1970-01-01T00:00:05)"
 
 
 def outcome(folder: Path, body: str, *clauses: str) -> str | list[tuple[object, ...]]:
-    """What comes of a function with this body over three rows, or what is said of it."""
+    """Return the output of a function with this body over three rows, or its error."""
     Path(folder, "own.py").write_text(OWN.format(body))
     times = [pipelines.BEGIN + timedelta(seconds=s) for s in (10, 11, 12)]
     some = [{"k": 1, "s": "a", "v": n, "x": 0.0, "at": at} for n, at in enumerate(times)]
@@ -117,13 +117,13 @@ def test_a_function_may_ask_for_key_and_window(
         ("return 1 / 0", "own.py:5: ZeroDivisionError: division by zero"),
         ("return 1", "own.py:own must return a DataFrame, dicts or None, got int"),
         ("return {'m': 1}", "own.py:own must return the columns n, got m"),
-        ("return {'n': 'x'}", 'own.py:own returned a "n" that is no bigint: '),
+        ("return {'n': 'x'}", 'own.py:own returned a "n" that is not bigint: '),
         (
             "from decimal import Decimal\n    return {'n': Decimal('NaN')}",
             'returned a "n" that is no',
         ),
-        ("return rows.select(n='s')", 'column "n" is declared bigint (Int64), and came as String'),
-        ("return pl.DataFrame({'n': [None]})", 'column "n" is declared not null, and has nulls'),
+        ("return rows.select(n='s')", 'column "n" is declared bigint (Int64), but has type String'),
+        ("return pl.DataFrame({'n': [None]})", 'column "n" is declared not null, but has nulls'),
     ],
 )
 def test_a_mistake_of_apply_is_told_with_key_and_window(
@@ -143,7 +143,7 @@ def test_a_window_that_fires_again_has_one_row(tmp_path: Path) -> None:
     told = outcome(tmp_path, body, "window: {tumble: 5s, lateness: 1s}", apply)
     assert isinstance(told, str)
     assert f"returned 2 rows for a window that may fire again {IN_WINDOW}" in told
-    assert "[what fires again replaces its row: return one, or say accumulate: false]" in told
+    assert "[each firing replaces the row: return one row, or set accumulate: false]" in told
 
 
 @pytest.mark.parametrize(

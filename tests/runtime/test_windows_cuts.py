@@ -69,7 +69,7 @@ def counted(shape: Shape, rows: list[Row]) -> list[Out]:
 
 
 def run(step: Driven, batches: list[tuple[list[Row], int]]) -> tuple[list[Row], list[Out]]:
-    """The rows that came, moved so that none is behind the watermark, and what was put out."""
+    """The rows that came, moved so that none is late, and the output."""
     now, came, out = -45, [], []
     for rows, further in batches:
         there = [(max(at, now), key, x) for at, key, x in rows]
@@ -81,7 +81,7 @@ def run(step: Driven, batches: list[tuple[list[Row], int]]) -> tuple[list[Row], 
 
 
 def summed(out: list[Out], *, again: bool) -> Sums:
-    """What windows come to: their last rows, or all of their rows where each tells what is new."""
+    """The final rows of windows: their last rows, or all rows where each has only new ones."""
     found: Sums = defaultdict(lambda: [0, 0])
     for *window, n, total in out:
         before = [0, 0] if again else found[tuple(window)]

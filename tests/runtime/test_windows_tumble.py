@@ -1,4 +1,4 @@
-"""Windows beside each other: literal rows and watermarks in, literal rows out. Times in seconds."""
+"""Adjacent windows: literal rows and watermarks in, literal rows out. Times in seconds."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Median(Aggregate[dict[str, pl.Series]]):
 
 
 class Words(Aggregate[list[str]]):
-    """The texts of one column beside the least number of another, as JSON."""
+    """The texts of one column with the least number of another, as JSON."""
 
     def partial(self, words: pl.Series, numbers: pl.Series) -> list[Any]:
         return [sorted(word for word in set(words) if word is not None), numbers.min()]

@@ -67,7 +67,7 @@ def top(window: Window, rows: int, *by: str, key: Sequence[str] = ("k",)) -> nod
 
 
 Row = tuple[float, str | None, int | None]
-"""When (seconds), the key, the value."""
+"""The time (seconds), the key, the value."""
 
 
 def frame_of(rows: Sequence[Row], first: int = 0) -> pl.DataFrame:
@@ -111,7 +111,7 @@ class Driven:
         return self.said(self.operator.tick(self.now_us))
 
     def said(self, outputs: Iterator[Output]) -> list[tuple[object, ...]]:
-        """What was put out: times in seconds, deletes with a minus before."""
+        """Return the output: times in seconds, deletes with a minus before."""
         return [row for stream, frame in outputs for row in shown(stream, frame)]
 
 

@@ -1,1 +1,1 @@
-"""Operators that read a stream of changes: they keep its rows as they are now."""
+"""Operators over a changelog stream, which store its current rows."""

@@ -1,7 +1,7 @@
-"""The rows of large groups as they are now: of each row its last change.
+"""The current rows of large groups: the last version of each row.
 
-A change is filed, and nothing is looked up for that. The versions of a row come together when runs
-are merged, and when all rows of a group are asked for. A version is the slot it is filed under: the
+A changelog row is stored without a lookup. The versions of a row are merged when runs are
+compacted, and when all rows of a group are read. A version is the slot it is stored under: the
 number of the batch among those that touched its group, which the operator counts.
 """
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROWS = "rows"
-"""What the runs are called in the state."""
+"""The name of the runs in the state."""
 VERSION = "__version"
-"""How many batches have touched a group."""
+"""The number of batches that have touched a group."""
 
 
 class Filed:
-    """Rows with these columns, ID among them, and those of the group."""
+    """Versioned rows with these columns, including ROW_ID, and the key of the group."""
 
     def __init__(
         self, state: StepState, grouping: Grouping, columns: Mapping[str, pl.DataType]
@@ -39,11 +39,11 @@ class Filed:
 
     @property
     def owed(self) -> int:
-        """On how many rows the next calls work that had come before."""
+        """The number of earlier rows that the next calls work on."""
         return self._runs.owed(asking=True)
 
     def add(self, changes: pl.DataFrame) -> None:
-        """Keep changes, each of another row, which have their group, GONE and VERSION."""
+        """Store changelog rows, each of another row, with their group, IS_DELETE and VERSION."""
         import polars as pl
 
         if changes.height:
@@ -51,11 +51,11 @@ class Filed:
             self._runs.add(projected(slotted, *self._names))
 
     def put_back(self, rows: pl.DataFrame) -> None:
-        """Keep rows that were taken."""
+        """Store rows that were taken."""
         self._runs.add(projected(rows, *self._names))
 
     def take(self, groups: pl.DataFrame) -> pl.DataFrame | None:
-        """The rows of these groups as they are now; they are kept no longer."""
+        """Remove and return the current rows of these groups."""
         taken = self._runs.take_keys(groups.select(self._key))
         if taken is None:
             return None
@@ -64,5 +64,5 @@ class Filed:
 
 
 def newest(versions: pl.DataFrame) -> pl.DataFrame:
-    """The last version of each row."""
+    """Return the last version of each row."""
     return versions.sort(SLOT).unique(ID, keep="last", maintain_order=True)

@@ -1,4 +1,4 @@
-"""The changes of a batch, brought down to the last of each row, with the group that it is in."""
+"""The compaction of a batch of changelog rows to the last one of each row, with its group."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ if TYPE_CHECKING:
     import polars as pl
 
 ID = "__id"
-"""The key of a change, encoded as one string: what tells a row from the others."""
+"""The key of a changelog row, encoded as one string, which identifies the row."""
 GONE = "__gone"
-"""Whether a change deletes its row."""
+"""Whether a changelog row is a delete."""
 LAST = "__last"
-"""The greatest event time of the changes of a group."""
+"""The greatest event time of the changelog rows of a group."""
 
 
 class Latest:
-    """Reads batches of changes of rows with these columns as their key."""
+    """The compaction of changelog batches, whose rows have these columns as their key."""
 
     def __init__(self, grouping: Grouping, id: Sequence[str]) -> None:
         self._grouping = grouping
         self._id = list(id)
 
     def changes(self, frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
-        """A row for each row that changes: group, KEY, these columns, EVENT_TIME, ID and GONE."""
+        """Return one row per changed row, with its group.
+
+        The columns are KEY, the key of the group, these columns, EVENT_TIME, ROW_ID and IS_DELETE.
+        """
         import polars as pl
 
         gone = pl.col(DELETE) if DELETE in frame.columns else pl.lit(False)
@@ -42,7 +45,7 @@ class Latest:
         return self._grouping.encoded(rows.unique(ID, keep="last", maintain_order=True))
 
     def touched(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """The groups of these changes: KEY, the columns of the key, LAST."""
+        """Return the groups of these rows: KEY, the columns of the key, NEWEST_TIME."""
         import polars as pl
 
         timed = EVENT_TIME in changes.columns

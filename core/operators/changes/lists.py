@@ -1,7 +1,7 @@
-"""The best rows of groups as lists: what becomes of them with changes, and what changes in them.
+"""The best rows of groups as lists, and how changelog rows change them.
 
-A list has the first rows of its group, all of it where it is whole. A row that is not in it comes
-behind its last one; so does, as far as anybody knows, a row that changes and now comes behind that.
+A list has the first rows of its group, or all rows where it is complete. A row that is not in the
+list ranks after its last row; so does, as far as is known, a changed row that now ranks after that.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     import polars as pl
 
 BEFORE = "__before"
-"""The rank that a row had; null where it comes anew."""
+"""The earlier rank of a row; null for a new row."""
 CHANGED = "__changed"
-"""Whether a row is one of those that changed."""
+"""Whether a row has changed."""
 WHOLE = "__whole"
-"""Whether a list is all there is of its group."""
+"""Whether a list has all rows of its group."""
 GHOST = "__ghost"
-"""A row that has changed or is gone, where it was: it says how far the list is known."""
+"""Marks the old version of a changed or deleted row: it shows how far the list is known."""
 
 
 class Lists:
-    """`columns` are those of a row, ID among them."""
+    """The ranking of lists; `columns` are those of a row, including ROW_ID."""
 
     def __init__(self, by: Sequence[Ranking], shown: int, columns: Sequence[str]) -> None:
-        # Of rows that are alike in all else, places too, the same one is always first.
+        # Rows that are equal otherwise, with equal positions, have a fixed order by ROW_ID.
         self._ranks = Ranks(by, shown, (ID, GHOST))
-        self._shown = shown
+        self._emitted_count = shown
         self._columns = list(columns)
 
     def ranked(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows, with CHANGED and GHOST, by group and rank."""
+        """Sort rows, which have IS_CHANGED and IS_OUTDATED, by group and rank."""
         import polars as pl
 
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(KEY)
@@ -46,7 +46,7 @@ class Lists:
     def changed(
         self, before: pl.DataFrame, changes: pl.DataFrame, groups: pl.DataFrame
     ) -> pl.DataFrame:
-        """The lists with these changes, as far as they are known; `groups` say which are whole."""
+        """Apply the changes to the lists, as far as they are known; `groups` have IS_COMPLETE."""
         import polars as pl
 
         columns = [KEY, *self._columns, BEFORE, CHANGED, GHOST]
@@ -67,11 +67,11 @@ class Lists:
     def differing(
         self, before: pl.DataFrame, after: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The rows at ranks that have changed, and those that were at ranks that are gone."""
+        """Return the rows at ranks that have changed, and those at ranks that no longer exist."""
         import polars as pl
 
-        was = before.filter(pl.col(BEFORE) <= self._shown).rename({BEFORE: RANK})
-        now = after.filter(pl.col(RANK) <= self._shown)
+        was = before.filter(pl.col(BEFORE) <= self._emitted_count).rename({BEFORE: RANK})
+        now = after.filter(pl.col(RANK) <= self._emitted_count)
         other = was.select(KEY, RANK, pl.col(ID).alias(BEFORE))
         beside = now.drop(BEFORE, strict=False).join(other, on=[KEY, RANK], how="left")
         new = beside.filter(pl.col(CHANGED) | pl.col(ID).ne_missing(pl.col(BEFORE)))

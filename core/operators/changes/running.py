@@ -1,9 +1,9 @@
-"""An aggregate of a stream of changes: for each group that changes, its rows as they are now, anew.
+"""An aggregate over a changelog: each group that changes is aggregated again from its current rows.
 
-What was folded cannot be taken out of a least or a last value again, nor exactly out of a sum of
-doubles. So the rows of a group are kept, and all of them are folded when one of them changes: a
-batch takes as long as the groups that it touches are large. A group whose last row is gone is
-deleted; for that, the row that was put out is kept.
+A folded value cannot be removed from a minimum or a last value, nor exactly from a sum of doubles.
+So the rows of a group are stored, and all of them are folded when one of them changes: the cost of
+a batch is the size of the groups that it touches. A group without rows is deleted; for that, its
+emitted row is stored.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROW = "__row"
-"""The row of a group that was put out; null where it did not pass."""
+"""The emitted row of a group; null where it did not pass `having`."""
 EARLIER = "__earlier"
 
 
 def read_columns(fold: Aggregates) -> dict[str, pl.DataType]:
-    """The columns of the rows of groups that are kept, but for the key's and ID."""
+    """Return the types of the stored columns of rows, without the key's and ROW_ID."""
     types = {**fold.types, ORDER: to_polars(ORDER_TYPE)}
     return {name: types[name] for name in sorted(fold.reads)}
 
 
 def row_columns(operation: Aggregate) -> dict[str, pl.DataType]:
-    """The columns of the rows that are put out."""
+    """Return the types of the output columns."""
     key = {each.name: to_polars(each.value.type) for each in operation.key}
     row = {column.name: to_polars(column.expression.type) for column in operation.columns}
     return {**key, **row}
 
 
 class RunningOfChanges(Stateless):
-    """The operator of `aggregate` without a window, where changes come."""
+    """The operator of `aggregate` without a window, over a changelog."""
 
     def __init__(self, operation: Aggregate, place: Place) -> None:
         import polars as pl
 
-        assert operation.changes is not None, "facts have an operator of their own"
+        assert operation.changes is not None, "append-only rows have another operator"
         self._grouping = grouping = Grouping(operation.key)
-        self._latest = Latest(grouping, operation.changes)
+        self._compactor = Latest(grouping, operation.changes)
         self._fold = Aggregates(operation, grouping)
-        self._out = Outgoing(operation, place.stream, ordered=place.ordered)
+        self._results_out = Outgoing(operation, place.stream, ordered=place.ordered)
         self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
         reads = read_columns(self._fold)
-        self._reads = tuple(reads)
+        self._input_columns = tuple(reads)
         kept = {**grouping.types, **reads, ID: pl.String()}
-        self._kept = (*kept, SLOT)
+        self._stored_columns = (*kept, SLOT)
         layout = RunsLayout(kept, grouping.inside, lambda rows: rows)
         self._rows = place.state.runs(ROWS, layout)
         row = row_columns(operation)
@@ -71,37 +71,39 @@ class RunningOfChanges(Stateless):
         self._table = place.state.table(KEYS, columns)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The new row of each group that has changes here."""
+        """Emit the new row of each group that has changes in the batch."""
         import polars as pl
 
         if not frame.height:
             return
         yield from aside(self._rows.owed(asking=True) + self._table.owed(NO_CLOCK_US))
-        changes = self._latest.changes(frame, self._reads)
-        groups = self._latest.touched(changes)
+        changes = self._compactor.changes(frame, self._input_columns)
+        groups = self._compactor.touched(changes)
         found = self._table.find(groups[KEY]).drop(ASKED).rename({LAST: EARLIER})
         groups = groups.join(found, on=KEY, how="left", maintain_order="left")
         groups = groups.with_columns(pl.max_horizontal(LAST, EARLIER).alias(LAST))
         results = self._results(self._now(changes, groups))
         self._keep(groups, results)
         out = self._changed(groups, results)
-        yield from self._out.rows(out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME))
+        yield from self._results_out.rows(
+            out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME)
+        )
 
     def _now(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-        """The rows of these groups with the changes, which are kept."""
+        """Apply the changes to the stored rows of these groups, and return their current rows."""
         import polars as pl
 
         slot = pl.lit(0, dtype=pl.Int64).alias(SLOT)
-        now = changes.filter(~changes[GONE]).with_columns(slot).select(self._kept)
+        now = changes.filter(~changes[GONE]).with_columns(slot).select(self._stored_columns)
         before = self._rows.take_keys(groups.select(self._grouping.inside))
         if before is not None:
             stay = before.filter(~pl.col(ID).is_in(changes[ID].implode()))
-            now = pl.concat([stay.select(self._kept), now])
+            now = pl.concat([stay.select(self._stored_columns), now])
         self._rows.add(now)
         return now
 
     def _results(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows of the groups that have any, and pass; with KEY."""
+        """Return the results of the groups that have rows and pass `having`, with KEY."""
         encoded = self._grouping.encoded(rows)
         if not encoded.height:
             return encoded.clear().select(KEY)
@@ -118,7 +120,7 @@ class RunningOfChanges(Stateless):
         self._table.remove(groups.join(results, on=KEY, how="anti")[KEY])
 
     def _changed(self, groups: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
-        """The rows that there are now, and those that were put out and are no more."""
+        """Return the current result rows, and deletes of those that no longer exist."""
         import polars as pl
 
         columns = [*self._row, DELETE, EVENT_TIME]

@@ -1,10 +1,11 @@
-"""A top of a stream of changes: the best rows of each group as they are now, put out rank by rank.
+"""A top over a changelog: the best current rows of each group, emitted rank by rank.
 
-Of a group a list is kept, best first, that is longer than what is shown. As long as it is all there
-is of the group, it is all that is kept. Of a larger group every row is filed beside it: what is not
-in the list comes behind its last one, so a change is looked at against the list alone. Only when
-too many have left the list are the rows of its group ranked anew. (Counts that grow never do that;
-rows that become worse do it once in as many changes as the list has rows to spare.)
+For each group a list is stored, best first, that is longer than the number of emitted rows. While
+it has all rows of the group, it is the only state. For a larger group every row is stored as well:
+rows outside the list rank after its last row, so changes are compared with the list alone. Only
+when too many rows have left the list is its group ranked again from all rows. (Counts that grow
+never cause that; rows that become worse cause it once in as many changes as the list has spare
+rows.)
 """
 
 from __future__ import annotations
@@ -31,38 +32,38 @@ if TYPE_CHECKING:
     import polars as pl
 
 SPARE = 64
-"""So many rows at least may be in a list beside those that are shown."""
+"""The minimal number of rows that a list may have in addition to those that are emitted."""
 DUE = "__due"
-"""After so many more changes all rows of a group are ranked anew, and what was replaced goes."""
+"""After this many more changes a group is ranked again from all rows, dropping old versions."""
 COUNT = "__count"
 EARLIER = "__earlier"
 
 
 class TopOfChanges(Stateless):
-    """The operator of `top` where changes come."""
+    """The operator of `top` over a changelog."""
 
     def __init__(self, operation: nodes.Top, place: Place, spare: int = SPARE) -> None:
-        assert operation.changes is not None, "facts have an operator of their own"
+        assert operation.changes is not None, "append-only rows have another operator"
         self._operation = operation
-        self._place = place
+        self._context = place
         self._grouping = Grouping(operation.key)
-        self._latest = Latest(self._grouping, operation.changes)
-        self._most = operation.rows + max(operation.rows, spare)
-        self._due = 16 * spare
-        self._parts: tuple[Table, Filed, Lists] | None = None
+        self._compactor = Latest(self._grouping, operation.changes)
+        self._list_rows = operation.rows + max(operation.rows, spare)
+        self._rerank_rows = 16 * spare
+        self._states: tuple[Table, Filed, Lists] | None = None
         self._columns: tuple[str, ...] = ()
         columns = place.state.columns(KEYS)
         if columns is not None:
             self._open(row_types(columns, BEST))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """The ranks that change with these changes."""
+        """Emit the ranks that change with these changelog rows."""
         if not frame.height:
             return
-        table, filed, lists = self._parts or self._open(frame.schema)
+        table, filed, lists = self._states or self._open(frame.schema)
         yield from aside(table.owed(NO_CLOCK_US) + filed.owed)
-        changes = self._latest.changes(frame, self._columns)
-        groups = self._known(self._latest.touched(changes), table)
+        changes = self._compactor.changes(frame, self._columns)
+        groups = self._known(self._compactor.touched(changes), table)
         before = self._listed(groups)
         after = lists.changed(before, changes, groups)
         groups, after = self._filed_anew(groups, after, changes)
@@ -71,7 +72,7 @@ class TopOfChanges(Stateless):
         yield from self._put_out(new, gone, groups, timed=EVENT_TIME in frame.columns)
 
     def _open(self, types: Mapping[str, pl.DataType]) -> tuple[Table, Filed, Lists]:
-        """Open the states; the columns that rows come with have these types."""
+        """Open the states; `types` are the types of the input columns."""
         import polars as pl
 
         beside = (EVENT_TIME, DELETE, ID)
@@ -85,13 +86,13 @@ class TopOfChanges(Stateless):
             VERSION: pl.Int64(),
             DUE: pl.Int64(),
         }
-        table = self._place.state.table(KEYS, columns)
-        filed = Filed(self._place.state, self._grouping, row)
-        self._parts = table, filed, Lists(self._operation.by, self._operation.rows, self._columns)
-        return self._parts
+        table = self._context.state.table(KEYS, columns)
+        filed = Filed(self._context.state, self._grouping, row)
+        self._states = table, filed, Lists(self._operation.by, self._operation.rows, self._columns)
+        return self._states
 
     def _known(self, touched: pl.DataFrame, table: Table) -> pl.DataFrame:
-        """The groups with what is kept of them."""
+        """Join the touched groups with their stored values."""
         import polars as pl
 
         found = table.find(touched[KEY]).drop(ASKED).rename({LAST: EARLIER})
@@ -104,7 +105,7 @@ class TopOfChanges(Stateless):
         )
 
     def _listed(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """The rows of the lists as they were."""
+        """Return the rows of the stored lists."""
         import polars as pl
 
         lists = groups.filter(pl.col(BEST).is_not_null()).select(KEY, BEST)
@@ -114,41 +115,47 @@ class TopOfChanges(Stateless):
     def _filed_anew(
         self, groups: pl.DataFrame, after: pl.DataFrame, changes: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """File what large groups keep beside their lists, and make those anew that are short."""
+        """Store the rows of large groups, and rebuild the lists that are too short."""
         import polars as pl
 
-        assert self._parts is not None, "it was opened"
-        filed = self._parts[1]
+        assert self._states is not None, "it was opened"
+        filed = self._states[1]
         came = changes.join(groups.filter(~pl.col(WHOLE)).select(KEY, VERSION), on=KEY)
         filed.add(came)
         groups = _counted(groups, came, "__came")
         groups = _counted(groups, after, COUNT)
         short = (pl.col(COUNT) < self._operation.rows) | (pl.col(DUE) <= pl.col("__came"))
         groups = groups.with_columns(pl.col(DUE) - pl.col("__came"))
-        anew = groups.filter(~pl.col(WHOLE) & short)
-        if anew.height:
-            groups, after = self._ranked_anew(groups, after, anew, changes)
-        grown = groups.filter(pl.col(WHOLE) & (pl.col(COUNT) > self._most))
+        short_groups = groups.filter(~pl.col(WHOLE) & short)
+        if short_groups.height:
+            groups, after = self._ranked_anew(groups, after, short_groups, changes)
+        grown = groups.filter(pl.col(WHOLE) & (pl.col(COUNT) > self._list_rows))
         if grown.height:
             columns = (KEY, VERSION, *self._grouping.inside)
             rows = after.join(grown.select(columns), on=KEY)
             filed.add(rows.with_columns(pl.lit(False).alias(GONE)))
-            is_grown = pl.col(WHOLE) & (pl.col(COUNT) > self._most)
-            due = pl.when(is_grown).then(2 * pl.col(COUNT) + self._due).otherwise(pl.col(DUE))
+            is_grown = pl.col(WHOLE) & (pl.col(COUNT) > self._list_rows)
+            due = (
+                pl.when(is_grown).then(2 * pl.col(COUNT) + self._rerank_rows).otherwise(pl.col(DUE))
+            )
             groups = groups.with_columns(pl.col(WHOLE) & ~is_grown, due.alias(DUE))
-        return groups, after.filter(pl.col(RANK) <= self._most)
+        return groups, after.filter(pl.col(RANK) <= self._list_rows)
 
     def _ranked_anew(
-        self, groups: pl.DataFrame, after: pl.DataFrame, anew: pl.DataFrame, changes: pl.DataFrame
+        self,
+        groups: pl.DataFrame,
+        after: pl.DataFrame,
+        short_groups: pl.DataFrame,
+        changes: pl.DataFrame,
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The lists of these groups, made of all their rows; they count as whole until then."""
+        """Rebuild the lists of these groups from all their rows; they then count as complete."""
         import polars as pl
 
-        assert self._parts is not None, "it was opened"
-        _, filed, lists = self._parts
-        is_anew = pl.col(KEY).is_in(anew[KEY].implode())
-        kept = after.filter(~is_anew)
-        taken = filed.take(anew)
+        assert self._states is not None, "it was opened"
+        _, filed, lists = self._states
+        is_short = pl.col(KEY).is_in(short_groups[KEY].implode())
+        kept = after.filter(~is_short)
+        taken = filed.take(short_groups)
         if taken is not None and taken.height:
             rows = self._grouping.encoded(taken).with_columns(
                 pl.col(ID).is_in(changes[ID].implode()).alias(CHANGED),
@@ -157,7 +164,7 @@ class TopOfChanges(Stateless):
                 pl.lit(True).alias(WHOLE),
             )
             kept = pl.concat([kept, lists.ranked(rows).select(kept.columns)])
-        groups = groups.drop(COUNT).with_columns(pl.col(WHOLE) | is_anew)
+        groups = groups.drop(COUNT).with_columns(pl.col(WHOLE) | is_short)
         return _counted(groups, kept, COUNT), kept
 
     def _keep(self, groups: pl.DataFrame, after: pl.DataFrame, table: Table) -> None:
@@ -176,7 +183,7 @@ class TopOfChanges(Stateless):
         import polars as pl
 
         names = [name for name in self._columns if name not in (*HIDDEN, ID)]
-        place = [ORDER] if self._place.ordered else []
+        place = [ORDER] if self._context.ordered else []
         columns = [KEY, *names, RANK, *place, DELETE]
         both = [
             rows.with_columns(pl.lit(deleted).alias(DELETE)).select(columns)
@@ -188,11 +195,11 @@ class TopOfChanges(Stateless):
         hidden = [name for name in HIDDEN if name in out.columns]
         out = out.select(*names, RANK, *hidden)
         for start in range(0, out.height, MOST_ROWS):
-            yield self._place.stream, out.slice(start, MOST_ROWS)
+            yield self._context.stream, out.slice(start, MOST_ROWS)
 
 
 def _counted(groups: pl.DataFrame, rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The groups with how many of these rows they have."""
+    """Add the number of rows of each group to the groups."""
     import polars as pl
 
     counts = rows.group_by(KEY).agg(pl.len().cast(pl.Int64).alias(name))

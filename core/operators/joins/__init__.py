@@ -1,1 +1,1 @@
-"""Joins: rows of two inputs that meet, by their keys and by their times."""
+"""Joins: rows of two inputs matched by their keys and times."""

@@ -1,8 +1,8 @@
-"""`as_of`: each left row beside the right row of its key that holds at its time.
+"""`as_of`: each left row is joined with the right row of its key that is valid at its time.
 
-That is the one with the latest time which is not after the left one's. So rows of both sides wait
-until the watermark has passed them; then those of the left go out, in the order of their time. What
-is done when time goes on is done for the rows that are due, however many keys there are.
+That is the right row with the latest time that is not after the left row's. So rows of both sides
+wait until the watermark has passed them; then the left rows are emitted in the order of their time.
+The cost of advancing time depends on the rows that are due, not on the number of keys.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ if TYPE_CHECKING:
     import polars as pl
 
 WAITING = "left"
-"""What the state of left rows is called."""
+"""The name of the state of left rows."""
 ROW = "__row"
 
 
 class AsOfJoin(Clockless, Timely):
-    """The operator of a join with `as_of`, inner or left."""
+    """The operator of an inner or left join with `as_of`."""
 
     def __init__(self, operation: nodes.Join, matching: AsOf, place: Place) -> None:
-        self._place = place
+        self._context = place
         self._state = place.state
         self._late_to = operation.late_to
         self._is_inner = operation.type == "inner"
-        self._side = Sided(operation, LEFT, ordered=place.ordered)
+        self._left = Sided(operation, LEFT, ordered=place.ordered)
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
         self._versions = Versions(operation, matching.ttl_us, place)
-        self._shown = [n for n in self._versions.columns if n != self._versions.side.time]
-        kept = {name: type for name, type in self._side.types.items() if name != self._side.time}
-        layout = RunsLayout(kept, self._side.key, lambda rows: rows)
+        self._version_columns = [n for n in self._versions.columns if n != self._versions.side.time]
+        kept = {name: type for name, type in self._left.types.items() if name != self._left.time}
+        layout = RunsLayout(kept, self._left.key, lambda rows: rows)
         self._waiting = place.state.runs(WAITING, layout)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Left rows wait for the watermark."""
+        """Buffer left rows for the watermark."""
         yield from aside(self._waiting.owed(asking=False))
-        rows = self._side.rows((yield from self._place.in_time(frame, self._late_to[LEFT])))
-        if self._is_inner and (lacks := self._side.lacks_key(rows)) is not None:
+        rows = self._left.rows((yield from self._context.in_time(frame, self._late_to[LEFT])))
+        if self._is_inner and (lacks := self._left.lacks_key(rows)) is not None:
             rows = rows.filter(~lacks)
-        self._waiting.add(rows.rename({self._side.time: SLOT}))
+        self._waiting.add(rows.rename({self._left.time: SLOT}))
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """So do right rows."""
+        """Buffer right rows for the watermark."""
         yield from aside(self._versions.owed(asking=False))
-        self._versions.add((yield from self._place.in_time(frame, self._late_to[RIGHT])))
+        self._versions.add((yield from self._context.in_time(frame, self._late_to[RIGHT])))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """The left rows that the watermark has passed go out."""
+        """Emit the left rows that the watermark has passed."""
         if watermark_us <= self._state.clock_us:
             return
         self._state.clock_us = watermark_us
@@ -71,22 +71,22 @@ class AsOfJoin(Clockless, Timely):
         due = self._versions.due(until_us)
         rows = self._waiting.take(until_us) if asked else None
         if rows is not None:
-            times = rows[SLOT].alias(self._side.time)
+            times = rows[SLOT].alias(self._left.time)
             yield from self._beside(rows.hstack([times]), due)
         self._versions.keep(due)
 
     @property
     def held(self) -> int:
-        """The rows that wait."""
+        """The number of buffered rows."""
         return self._waiting.rows + self._versions.rows
 
     def _beside(self, rows: pl.DataFrame, due: pl.DataFrame | None) -> Iterator[Output]:
-        """These rows, sorted by time, each beside the version that it meets."""
-        keys = self._side.encoded(rows)[KEY]
-        if (lacks := self._side.lacks_key(rows)) is not None:
+        """Join these rows, sorted by time, each with the version that it matches."""
+        keys = self._left.encoded(rows)[KEY]
+        if (lacks := self._left.lacks_key(rows)) is not None:
             keys = keys.set(lacks, None)
-        versions, met = self._versions.met(keys, rows[self._side.time], due)
-        versions = of_columns(versions, self._shown)
+        versions, met = self._versions.met(keys, rows[self._left.time], due)
+        versions = of_columns(versions, self._version_columns)
         if self._is_inner and met.null_count():
             meets = met.is_not_null()
             rows, met = filtered(rows, meets), met.filter(meets)
@@ -95,7 +95,7 @@ class AsOfJoin(Clockless, Timely):
             yield from self._pairs.rows(self._made(part, versions, met.slice(start, MOST_ROWS)))
 
     def _made(self, rows: pl.DataFrame, versions: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
-        """Rows and versions side by side, if they are meant to be."""
+        """Combine rows and versions, and apply the join condition."""
         pairs = _paired(rows, versions, met)
         if not self._pairs.asks:
             return pairs

@@ -1,4 +1,4 @@
-"""Rows that ask beside those that they meet: as pairs that go out, or as who meets any at all."""
+"""The matches of probing rows: as pairs to emit, or as the rows that have any match."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ ASKS, MEETS = "__asks", "__meets"
 
 
 class Beside:
-    """`asking` and `there` are the columns that go out of the rows that meet."""
+    """The matched pairs of a probe; `asking` and `there` are the output columns of its rows."""
 
     def __init__(
         self, pairs: Pairs, probe: Probe, asking: pl.DataFrame, there: pl.DataFrame
     ) -> None:
         self._pairs, self._probe = pairs, probe
-        self._asking, self._there = asking, there
+        self._probe_rows, self._stored_rows = asking, there
 
     def rows(self) -> Iterator[pl.DataFrame]:
-        """The pairs that are meant, a bounded number at a time."""
+        """Return the pairs that pass the join condition, in bounded batches."""
         for asks, meets in self.meant():
-            yield picked(self._asking, asks).hstack(picked(self._there, meets))
+            yield picked(self._probe_rows, asks).hstack(picked(self._stored_rows, meets))
 
     def met(self) -> pl.Series:
-        """The rows that ask and meet some, each once, in their order."""
+        """Return the numbers of the probing rows that have a match, each once, in order."""
         import polars as pl
 
         if not self._pairs.asks:
@@ -39,13 +39,13 @@ class Beside:
         return pl.concat(found).unique().sort() if found else pl.Series([], dtype=pl.UInt32)
 
     def meant(self) -> Iterator[Pair]:
-        """The numbers of the rows of each pair."""
+        """Return the row numbers of the pairs that pass the join condition."""
         if not self._pairs.asks:
             yield from self._probe.pairs()
             return
         of_asking, of_there = (
             of_columns(frame, [name for name in frame.columns if name in self._pairs.reads])
-            for frame in (self._asking, self._there)
+            for frame in (self._probe_rows, self._stored_rows)
         )
         for asks, meets in self._probe.pairs():
             numbers = asks.alias(ASKS).to_frame().hstack([meets.alias(MEETS)])
@@ -56,7 +56,7 @@ class Beside:
 
 
 def without(rows: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
-    """The rows but those of these numbers."""
+    """Return the rows except those with these numbers."""
     import polars as pl
 
     if not len(met):

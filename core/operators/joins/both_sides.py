@@ -1,4 +1,4 @@
-"""What joins have in common that do the same with the rows of either side."""
+"""The base of joins that process the rows of both sides in the same way."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class BothSides(ABC):
-    """Takes rows of both sides in one way."""
+    """An operator that processes the rows of both sides in the same way."""
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Left rows have come."""
+        """Process left rows."""
         return self._take(LEFT, frame)
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Right rows have come."""
+        """Process right rows."""
         return self._take(RIGHT, frame)
 
     @abstractmethod
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows of that side have come."""
+        """Process rows of a side."""

@@ -1,12 +1,12 @@
-"""A join of changes: the rows of both inputs that are there now, and what changes of their pairs.
+"""A join of two changelogs: the current rows of both inputs, and the changes of their pairs.
 
-What is kept of a key is the rows of both sides, as a list each. The changes of a batch are brought
-down to the last of each row first; a row that stays as it is changes nothing. Then what goes out is
-the difference between the pairs of the rows that change as they were and as they are, and the rows
-that met nothing before, or meet nothing any more.
+The state of a key is the rows of both sides, as a list each. The changes of a batch are compacted
+to the last of each row first; a row that stays equal changes nothing. The output is the difference
+between the old and new pairs of the changed rows, and between the rows without any match before and
+after.
 
-A row with a null in its key meets nothing, so nothing is kept of it: where such rows go out at all,
-its changes go out as they come.
+A row with a null in its key matches nothing and is not stored: if unmatched rows are emitted at
+all, its changes are emitted as they come.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 LAST = "__last"
-"""The greatest event time of a key, of either side."""
+"""The greatest event time of a key, over both sides."""
 
 
 class ChangingJoin(BothSides, Forgetting):
-    """The operator of a join whose inputs are both changes."""
+    """The operator of a join whose inputs are both changelogs."""
 
     def __init__(self, operation: nodes.Join, matching: Changing, place: Place) -> None:
         super().__init__(matching.ttl, place)
@@ -48,7 +48,7 @@ class ChangingJoin(BothSides, Forgetting):
         )
         self._sides = (left, right)
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
-        self._differing = Differing(operation, (left, right), self._pairs)
+        self._delta = Differing(operation, (left, right), self._pairs)
         rows = {each.rows_of: each.type for each in self._sides}
         self.open({**rows, LAST: to_polars(TIMESTAMP)})
 
@@ -57,14 +57,14 @@ class ChangingJoin(BothSides, Forgetting):
         side = self._sides[which].side
         changes = self._sides[which].changes(frame)
         if (lacks := side.lacks_key(changes)) is not None:
-            yield from self._put_out(*self._differing.keyless(which, changes.filter(lacks)))
+            yield from self._put_out(*self._delta.keyless(which, changes.filter(lacks)))
             changes = changes.filter(~lacks)
         if changes.height:
             found = self.table().find(changes[KEY].unique(maintain_order=True))
             yield from self._change(which, changes.drop(side.key), found)
 
     def _change(self, which: int, changes: pl.DataFrame, found: pl.DataFrame) -> Iterator[Output]:
-        """Put out what these changes come to, in lots of so many pairs as fit into memory."""
+        """Emit the difference that these changes make, in lots of a bounded number of pairs."""
         own, other = self._sides[which], self._sides[1 - which]
         parts = list(lots(changes, found, other.rows_of))
         for part in parts:
@@ -75,12 +75,12 @@ class ChangingJoin(BothSides, Forgetting):
             touched = own.touched(part, rows)
             if self.forgets or touched.changes:
                 self._keep(which, part, found, touched.rows)
-            yield from self._put_out(*self._differing.of(which, touched, others))
+            yield from self._put_out(*self._delta.of(which, touched, others))
 
     def _keep(
         self, which: int, changes: pl.DataFrame, found: pl.DataFrame, rows: pl.DataFrame
     ) -> None:
-        """The rows of these keys in the place of those before."""
+        """Store the new rows of these keys."""
         import polars as pl
 
         own, other = self._sides[which], self._sides[1 - which]
@@ -96,7 +96,7 @@ class ChangingJoin(BothSides, Forgetting):
         self.put(states.drop("__before"), states[LAST])
 
     def _put_out(self, before: pl.DataFrame, after: pl.DataFrame) -> Iterator[Output]:
-        """Take rows back that are there no more, and put out those that are there now."""
+        """Retract the rows that no longer exist, and emit the new ones."""
         import polars as pl
 
         for rows, deleted in ((before, True), (after, False)):

@@ -1,9 +1,9 @@
-"""What goes out when changes touch one side of a join: rows that were there, and rows that are.
+"""The output of changes on one side of a join: rows to retract, and rows to emit.
 
-A join's rows are pairs, and rows of a side alone: those that meet nobody where the join is an outer
-one, those that meet somebody in `semi`. The touched rows are paired as they were and as they are.
-Of the other side a row's standing can only change if it met some of the touched rows, and does not
-now, or the reverse, and meets none of the untouched ones.
+The rows of a join are pairs, and rows of one side alone: the unmatched rows of an outer join, the
+matched rows of `semi`. The changed rows are paired in their old and new versions. A row of the
+other side can only become matched or unmatched if it matched some changed row before and none now,
+or the reverse, and matches none of the unchanged rows.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ if TYPE_CHECKING:
     import polars as pl
 
     Difference: TypeAlias = tuple[pl.DataFrame, pl.DataFrame]
-    """Rows that were there and are there no more, and rows that are there now."""
+    """Rows to retract, and rows to emit."""
 
 MOST_PAIRS = 1 << 20
-"""About so many are made at once."""
+"""The approximate number of pairs built at once."""
 
 _UNMET = {LEFT: ("left", "full", "anti"), RIGHT: ("right", "full")}
-"""The joins in which rows of a side go out that meet nobody."""
+"""The join types that emit the unmatched rows of a side."""
 
 
 class Differing:
-    """The differences that changes make."""
+    """The difference that changes make to the rows of a join."""
 
     def __init__(
         self, operation: nodes.Join, sides: tuple[Standing, Standing], pairs: Pairs
     ) -> None:
         self._sides = sides
         self._pairs = pairs
-        self._alone: list[Literal["unmet", "met"] | None] = [
+        self._emitted_alone: list[Literal["unmet", "met"] | None] = [
             "unmet" if operation.type in _UNMET[which] else None for which in (LEFT, RIGHT)
         ]
-        """Which rows of each side go out alone."""
+        """The rows of each side that are emitted alone."""
         if operation.type == "semi":
-            self._alone[LEFT] = "met"
-        self._nobody = ["-" * len(each.rest) for each in sides]
-        """What stands for the other side's text where a row goes out alone: all of it is null."""
+            self._emitted_alone[LEFT] = "met"
+        self._missing_ids = ["-" * len(each.rest) for each in sides]
+        """The id that replaces the other side's in a row alone, whose other columns are null."""
         if operation.type == "full":
-            self._nobody = ["none", "none"]
+            self._missing_ids = ["none", "none"]
 
     def keyless(self, which: int, changes: pl.DataFrame) -> Difference:
-        """Changes of rows that can meet nobody."""
+        """Return the difference made by changes of rows that cannot match."""
         import polars as pl
 
-        if self._alone[which] != "unmet":
+        if self._emitted_alone[which] != "unmet":
             return changes.clear(), changes.clear()
         return changes.filter(GONE), changes.filter(~pl.col(GONE))
 
     def of(self, which: int, touched: Touched, others: pl.DataFrame) -> Difference:
-        """What becomes of this, where the rows of the other side are those."""
+        """Return the difference made by changed rows, given the rows of the other side."""
         if not touched.changes:
             return touched.before, touched.after
         met = [
@@ -70,9 +70,9 @@ class Differing:
             if not self._pairs.one_sided:
                 out.append(pairs)
             out.append(self._of_own(which, rows, pairs))
-        if self._alone[1 - which] is not None:
+        if self._emitted_alone[1 - which] is not None:
             lost, won = self._turned(1 - which, others, met, touched)
-            if self._alone[1 - which] == "unmet":
+            if self._emitted_alone[1 - which] == "unmet":
                 lost, won = won, lost
             outs[0].append(lost)
             outs[1].append(won)
@@ -80,8 +80,8 @@ class Differing:
         return that_meet_none(before, after, (KEY, *IDS)), after
 
     def _of_own(self, which: int, rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-        """The touched rows that go out alone."""
-        alone = self._alone[which]
+        """Return the changed rows that are emitted alone."""
+        alone = self._emitted_alone[which]
         if alone is None:
             return rows.clear()
         chosen = that_meet_none if alone == "unmet" else that_meet
@@ -90,9 +90,9 @@ class Differing:
     def _turned(
         self, which: int, rows: pl.DataFrame, met: list[pl.DataFrame], touched: Touched
     ) -> Difference:
-        """The rows of the other side that meet nobody any more, and those that meet somebody now.
+        """Return the rows of the other side that lost all matches, and those that gained one.
 
-        Their time is the later one of theirs and of what touched them.
+        Their time is the later one of their own and that of the change.
         """
         side = self._sides[which]
         met_before, met_after = (that_meet(rows, pairs, side.by) for pairs in met)
@@ -115,7 +115,7 @@ class Differing:
         return beside(rows, last, (KEY,)).with_columns(later).drop(other)
 
     def _unmet(self, which: int, rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-        """Those of the rows that meet none of these."""
+        """Return the rows that match none of the others."""
         if not self._pairs.asks:
             return that_meet_none(rows, others, (KEY,))
         for start, count in _pieces(others.height, rows.height):
@@ -124,12 +124,12 @@ class Differing:
         return rows
 
     def _told_apart(self, rows: list[pl.DataFrame]) -> pl.DataFrame:
-        """All of them, each with what tells it apart: of a row alone the other text is nobody's."""
+        """Concatenate the rows, with ids that identify them, also for rows alone."""
         import polars as pl
 
         nobody = [
             pl.col(name).fill_null(pl.lit(nobody))
-            for name, nobody in zip(IDS, self._nobody, strict=True)
+            for name, nobody in zip(IDS, self._missing_ids, strict=True)
         ]
         full = [frame for frame in rows if frame.height] or rows[:1]
         whole = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
@@ -138,13 +138,13 @@ class Differing:
 
 
 def _pieces(rows: int, each: int) -> Iterator[tuple[int, int]]:
-    """Pieces of so many rows, in which few enough pairs are made if a row makes so many."""
+    """Return chunks of rows, as (start, count), that make a bounded number of pairs."""
     count = max(1, MOST_PAIRS // max(1, each))
     return ((start, count) for start in range(0, rows, count))
 
 
 def lots(changes: pl.DataFrame, found: pl.DataFrame, rows_of: str) -> Iterator[pl.DataFrame]:
-    """The changes in lots that make few enough pairs with the rows that were found."""
+    """Split the changes into lots that make a bounded number of pairs with the stored rows."""
     import polars as pl
 
     many = found.select(KEY, pl.col(rows_of).list.len().cast(pl.Int64).alias("__pairs"))

@@ -1,10 +1,11 @@
-"""`broadcast`: every subtask keeps the whole of a small input, and each row meets what holds of it.
+"""`broadcast`: every subtask stores the whole small input, which the other input's rows match.
 
-Right rows are versions: in event time one holds from its time until another of the same key comes,
-and left rows wait until both inputs have passed them. By arrival, what has come by then holds.
+Right rows are versions: with event time one is valid from its time until another of the same key
+comes, and left rows wait until both inputs have passed them. By arrival, the rows that have arrived
+are valid.
 
-Nothing here is by key. A right row is in every subtask, which forgets it as far as its clock has
-come, so behind a restart each begins with those of all of them; left rows that wait are dealt out.
+The state is not keyed. A right row is in every subtask, which forgets it as its own clock advances,
+so after a restart each subtask restores the union of all; waiting left rows are redistributed.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
 
 WAITING, RULES = "waiting", "rules"
 MOST_PAIRS = 500_000
-"""About so many pairs are looked at together."""
+"""The approximate number of pairs considered at once."""
 
 PART = "__part"
-"""Which of the rows that were made of one row it is: with its time and number, its place."""
+"""The part number of a row made from another; time, number and part are its position."""
 GONE = "__gone"
-"""Whether a change deletes its key."""
+"""Whether a changelog row deletes its key."""
 UNTIL = "__held_until"
-"""From when on a version holds no more (microseconds); null: it still does."""
+"""The time at which a version becomes invalid (microseconds); null: it is still valid."""
 ROW = "__row"
 
 
@@ -45,57 +46,57 @@ class EverywhereJoin(Clockless, Timely):
     def __init__(self, operation: nodes.Join, matching: Everywhere, place: Place) -> None:
         self._operation = operation
         self._matching = matching
-        self._place = place
+        self._context = place
         numbered = _numbered(matching, place.ordered)
         self._left = Sided(operation, LEFT, ordered=numbered)
         self._right = Sided(operation, RIGHT, ordered=numbered)
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
-        self._replaced = replaced(matching)
-        self._replacing = [
+        self._key_columns = replaced(matching)
+        self._key_exprs = [
             to_expr(each.value).alias(name)
-            for each, name in zip(matching.key or (), self._replaced, strict=True)
+            for each, name in zip(matching.key or (), self._key_columns, strict=True)
         ]
         self._types = columns_of(operation, matching, ordered=place.ordered)[RULES]
-        # All have had the same by arrival; in event time, one that is behind has more.
+        # By arrival all subtasks have equal rows; with event time, a slower subtask has more.
         spread = Spread.UNION if matching.in_time else Spread.BROADCAST
-        self._rules_kept = place.state.entries(RULES, spread)
-        self._waiting_kept = place.state.entries(WAITING, Spread.LIST)
-        self._rules = self._rules_kept.rows
+        self._rules_state = place.state.entries(RULES, spread)
+        self._waiting_state = place.state.entries(WAITING, Spread.LIST)
+        self._rules = self._rules_state.rows
         if self._rules is not None and matching.in_time:
             self._rules = self._rules.unique(maintain_order=True)
-        self._waiting = [] if self._waiting_kept.rows is None else [self._waiting_kept.rows]
-        self._held: pl.DataFrame | None = None
-        """In event time: the right rows with the time until which they hold; None: some are new."""
-        self._over_us: int | None = None
-        """When the first of them holds no more; None: all hold."""
+        self._waiting = [] if self._waiting_state.rows is None else [self._waiting_state.rows]
+        self._valid: pl.DataFrame | None = None
+        """With event time, the right rows with their end of validity; None: there are new ones."""
+        self._next_end_us: int | None = None
+        """The first time at which one of them becomes invalid; None: all stay valid."""
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows of the left input: they wait, or meet what has come."""
+        """Buffer rows of the left input, or join them with the rows that have arrived."""
         if not self._matching.in_time:
             yield from self._met(self._left.rows(frame), self._holding(self._rules))
             return
-        frame = yield from self._place.in_time(frame, self._operation.late_to[LEFT])
+        frame = yield from self._context.in_time(frame, self._operation.late_to[LEFT])
         if frame.height:
             self._waiting.append(self._left.rows(frame))
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows of the small input: each takes the place of another of its key."""
+        """Add rows of the small input, which replace those of their keys."""
         import polars as pl
 
         rows = self._right.rows(frame)
-        if self._replacing:
-            rows = rows.hstack(frame.select(*self._replacing))
+        if self._key_exprs:
+            rows = rows.hstack(frame.select(*self._key_exprs))
         if self._matching.in_time:
             part = frame[ORDER].struct.field("part").alias(PART)
             self._rules = _behind(self._rules, rows.with_columns(part).select(*self._types))
-            self._held = None
+            self._valid = None
         else:
             gone = frame[DELETE] if DELETE in frame.columns else pl.lit(False)
             self._rules = self._latest(rows.with_columns(gone.alias(GONE)))
         return iter(())
 
     def _latest(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """What holds when these rows have come behind those before."""
+        """Return the valid rows after these have been added."""
         import polars as pl
 
         before = self._rules
@@ -103,15 +104,15 @@ class EverywhereJoin(Clockless, Timely):
             before = before.with_columns(pl.lit(False).alias(GONE)).select(rows.columns)
         rows = _behind(before, rows)
         if self._matching.key is not None:
-            by = self._replaced
+            by = self._key_columns
             rows = rows.unique(by, keep="last", maintain_order=True) if by else rows.tail(1)
         return rows.filter(~pl.col(GONE)).select(*self._types)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Left rows that have been passed meet what held at their time."""
+        """Join the left rows that the watermark has passed with versions valid at their time."""
         import polars as pl
 
-        state = self._place.state
+        state = self._context.state
         state.clock_us = max(state.clock_us, watermark_us)
         if not self._matching.in_time:
             return
@@ -125,9 +126,9 @@ class EverywhereJoin(Clockless, Timely):
         self._forget(state.clock_us)
 
     def _forget(self, clock_us: int) -> None:
-        """Forget the right rows that hold no more."""
+        """Forget the right rows that are no longer valid."""
         rules = self._versions()
-        if rules is None or self._over_us is None or self._over_us > clock_us:
+        if rules is None or self._next_end_us is None or self._next_end_us > clock_us:
             return
         holds = rules[UNTIL].is_null() | (rules[UNTIL] > clock_us)
         rules = rules.filter(holds)
@@ -136,18 +137,18 @@ class EverywhereJoin(Clockless, Timely):
 
     def _hold(self, rules: pl.DataFrame) -> None:
         over = rules[UNTIL].min()
-        self._held, self._over_us = rules, None if over is None else int(over)  # type: ignore[arg-type]
+        self._valid, self._next_end_us = rules, None if over is None else int(over)  # type: ignore[arg-type]
 
     def settle(self) -> None:
-        """All that waits, and all that holds."""
+        """Write buffered and valid rows to the state."""
         import polars as pl
 
-        self._waiting_kept.rows = pl.concat(self._waiting) if self._waiting else None
-        self._rules_kept.rows = self._rules
+        self._waiting_state.rows = pl.concat(self._waiting) if self._waiting else None
+        self._rules_state.rows = self._rules
 
     @property
     def held(self) -> int:
-        """Rows that wait."""
+        """The number of buffered rows."""
         return sum(frame.height for frame in self._waiting)
 
     def _holding(self, rules: pl.DataFrame | None) -> pl.DataFrame | None:
@@ -156,19 +157,19 @@ class EverywhereJoin(Clockless, Timely):
         return None if rules is None else rules.with_columns(pl.lit(None, pl.Int64).alias(UNTIL))
 
     def _versions(self) -> pl.DataFrame | None:
-        """The right rows, each with the time until which it holds."""
-        if self._held is None and self._rules is not None:
+        """Return the right rows, each with the end of its validity."""
+        if self._valid is None and self._rules is not None:
             self._hold(held_until(self._rules, self._matching))
-        return self._held
+        return self._valid
 
     def _met(self, rows: pl.DataFrame, rules: pl.DataFrame | None) -> Iterator[Output]:
-        """What left rows come to beside what holds, in bounded pieces."""
+        """Join left rows with valid ones, and emit the result in bounded batches."""
         import polars as pl
 
         there = (
             rules if rules is not None else pl.DataFrame(schema={**self._types, UNTIL: pl.Int64})
         )
-        there = there.drop(PART, *self._replaced, strict=False)
+        there = there.drop(PART, *self._key_columns, strict=False)
         at_once = MOST_ROWS if self._left.key else max(1, MOST_PAIRS // max(1, there.height))
         for start in range(0, rows.height, at_once):
             yield from self._pairs.rows(self._joined(rows.slice(start, at_once), there))
@@ -197,7 +198,7 @@ class EverywhereJoin(Clockless, Timely):
         return self._timed(left.join(pairs.select(ROW), on=ROW, how=how, maintain_order="left"))
 
     def _timed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows with the time of the left one."""
+        """Return the rows with the event time of the left one."""
         import polars as pl
 
         if not self._operation.timed:
@@ -208,7 +209,7 @@ class EverywhereJoin(Clockless, Timely):
 def columns_of(
     operation: nodes.Join, matching: Everywhere, *, ordered: bool
 ) -> dict[str, Mapping[str, pl.DataType]]:
-    """What is kept of the rows of both inputs, by the names of the states."""
+    """Return the column types of the state of both inputs, by state name."""
     import polars as pl
 
     numbered = _numbered(matching, ordered)
@@ -227,17 +228,17 @@ def _behind(before: pl.DataFrame | None, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _numbered(matching: Everywhere, ordered: bool) -> bool:
-    """Whether rows have their number: of those of one time the last one holds."""
+    """Whether rows need their number: of versions of the same time, the last is valid."""
     return ordered or matching.in_time
 
 
 def replaced(matching: Everywhere) -> list[str]:
-    """The columns by which one right row takes the place of another."""
+    """Return the names of the key columns by which one right row replaces another."""
     return [f"__of{at}" for at in range(len(matching.key or ()))]
 
 
 def held_until(rules: pl.DataFrame, matching: Everywhere) -> pl.DataFrame:
-    """The right rows in the order of their time, each with the time until which it holds."""
+    """Sort the right rows by time, and add the end of validity of each."""
     import polars as pl
 
     rules = rules.sort(TIMES[RIGHT], NUMBERS[RIGHT], PART)

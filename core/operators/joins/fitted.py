@@ -1,8 +1,8 @@
-"""The state of a join as it was before the join was changed, made to fit what it is now.
+"""Migration of the state of a join that was changed to its new definition.
 
-Only which columns of a row are kept may have changed, how they are called inside (one that both
-inputs have has the name of its input before it), whether rows know their place among all, and
-whether they are forgotten. New columns are null, and the place of rows of before is the first.
+Allowed changes are: which columns of a row are stored, their internal names (a column that both
+inputs have is prefixed with the name of its input), whether rows have a position in the row order,
+and whether they expire. New columns are null, and the position of earlier rows is the first.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 def changes_of_join(
     join: nodes.Join, *, ordered: bool
 ) -> dict[str, Callable[[pl.DataFrame], pl.DataFrame]]:
-    """What is done to each frame, by the name of its state."""
+    """Return the migration of each frame, by the name of its state."""
     layouts = laid_out(join, ordered=ordered)
     return {name: partial(_fitted, join, name, wanted) for name, wanted in layouts.items()}
 
 
 def _fitted(join: nodes.Join, name: str, wanted: Columns, frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with these columns, in their order, and UNTIL if rows are still forgotten."""
+    """Return the frame with these columns, in order, and EXPIRY if rows still expire."""
     import polars as pl
 
     is_right = name.endswith("right") or name in (VERSIONS, RULES)
@@ -54,7 +54,7 @@ def _fitted(join: nodes.Join, name: str, wanted: Columns, frame: pl.DataFrame) -
 
 
 def _rows(join: nodes.Join, name: str, wanted: Columns, frame: Columns) -> pl.Expr:
-    """The rows of a key that are kept as a list."""
+    """Migrate the rows of a key that are stored as a list."""
     import polars as pl
 
     side = join.right if name == ROWS[1] else join.left
@@ -71,7 +71,7 @@ def _column(
     there: Iterable[str],
     read: Callable[[str], pl.Expr],
 ) -> pl.Expr:
-    """A column that is there, perhaps under another name, or of nothing."""
+    """Return the stored column, possibly under another name, or a constant for a new one."""
     import polars as pl
 
     of = {each.name: each.value.name for each in side.columns if isinstance(each.value, Column)}

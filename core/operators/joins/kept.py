@@ -1,4 +1,4 @@
-"""The rows of one side of a join that others may still meet, in runs filed under a time."""
+"""The stored rows of one side of a join that others may still match, in runs by time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 STATES = ("left", "right")
-"""What the states of both sides are called."""
+"""The names of the states of both sides."""
 
 FEWER = 8
-"""Of so many times as many rows as ask, those of their keys are looked for; of fewer all are."""
+"""Keys are looked up if the stored rows are more than this many times the probing rows.
+
+Otherwise all stored rows are read.
+"""
 
 
 class Kept:
-    """Rows with the columns of their side and SLOT."""
+    """Stored rows with the columns of their side and SLOT."""
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class Kept:
         place: Place,
         time: Literal["kept", "slot", "lost"] = "kept",
     ) -> None:
-        """`time`: whether that of a row is kept, is what it is filed under, or is not needed."""
+        """`time`: whether a row's time is a column, the slot, or not stored."""
         self.side = side = Sided(operation, which, ordered=place.ordered)
         self.key = side.key
         self._time = side.time if time == "slot" else None
@@ -41,43 +44,43 @@ class Kept:
             del types[side.time]
         self.runs = place.state.runs(STATES[which], RunsLayout(types, side.key, _as_they_are))
         hidden = [name for name in (side.time, side.number) if name in types]
-        self._shown = (*side.columns, *hidden)
+        self._output_columns = (*side.columns, *hidden)
         self._columns = tuple(types)
         self._types = {**types, SLOT: to_polars(BIGINT)}
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of stored rows."""
         return self.runs.rows
 
     @property
     def none(self) -> pl.DataFrame:
-        """No rows."""
+        """An empty frame of stored rows."""
         import polars as pl
 
         return pl.DataFrame(schema=self._types)
 
     def of(self, frame: pl.DataFrame, slot: pl.Expr | None = None) -> pl.DataFrame:
-        """What is kept of these rows; SLOT is their time, or what that comes to."""
+        """Convert input rows to stored rows; SLOT is their time, or the given expression."""
         rows = self.side.rows(frame)
         if slot is not None:
             return projected(rows, *self._columns, slot.alias(SLOT))
         return of_columns(rows, self._columns, rows[self.side.time].alias(SLOT))
 
     def shown(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
-        """What goes out of kept rows, and what is more."""
+        """Return the output columns of stored rows, and the given expressions."""
         if more:
-            assert self._time is None, "where there are bounds, no time of a row goes out"
-            return projected(rows, *self._shown, *more)
+            assert self._time is None, "with window bounds, rows are emitted without their time"
+            return projected(rows, *self._output_columns, *more)
         time = [] if self._time is None else [rows[SLOT].alias(self._time)]
-        return of_columns(rows, self._shown, *time)
+        return of_columns(rows, self._output_columns, *time)
 
     def few(self, asking: int) -> bool:
-        """Whether so many rows are few beside those that are kept."""
+        """Whether this number of probing rows is small compared with the stored rows."""
         return asking * FEWER < self.runs.rows
 
     def met_by(self, asking: pl.DataFrame, near: tuple[int, int] | None) -> pl.DataFrame | None:
-        """The rows that these may meet, and others; None if there are none."""
+        """Return a superset of the rows that these may match; None if there are none."""
         after, until = _reach(asking[SLOT], near)
         if not self.few(asking.height):
             return self.runs.read(after, until)
@@ -85,7 +88,7 @@ class Kept:
         return self.runs.of_keys(keys.unique() if keys.height > 1 else keys, after)
 
     def owed(self, asking: int) -> int:
-        """On how many rows works who asks for those that so many rows may meet."""
+        """Return the number of stored rows that a probe with this many rows works on."""
         return self.runs.owed(asking=True) if self.few(asking) else self.runs.rows
 
 

@@ -1,7 +1,7 @@
-"""How the states of a join are laid out: what its operator opens, asked of the operator itself.
+"""The columns of the states of a join, as its operator opens them.
 
-Who restores a state of a pipeline that was changed, or shows one, needs the columns in their order,
-and they depend on how rows meet, on the type of the join, and on who reads it.
+Restoring the state of a changed pipeline, or showing a state, needs the columns in their order;
+they depend on how rows match, on the join type, and on the readers of the output.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def laid_out(operation: nodes.Join, *, ordered: bool) -> dict[str, Layout]:
-    """The columns of each state, in their order; those of tables but for UNTIL."""
+    """Return the columns of each state, in order; for tables without EXPIRY."""
     if isinstance(operation.matching, Everywhere):
         return columns_of(operation, operation.matching, ordered=ordered)
     state = _Asked(time_is_slot=isinstance(operation.matching, AsOf))
@@ -47,10 +47,10 @@ def laid_out(operation: nodes.Join, *, ordered: bool) -> dict[str, Layout]:
 
 
 class _Asked(StepState):
-    """In the place of a state: it keeps nothing, and knows what was opened."""
+    """A state that stores nothing and records the layouts that are opened."""
 
     def __init__(self, *, time_is_slot: bool) -> None:
-        """`time_is_slot`: whether SLOT stands where the time of a row was, before its number."""
+        """`time_is_slot`: whether SLOT takes the place of a row's time, before its number."""
         self.layouts: dict[str, Layout] = {}
         self.clock_us = NO_CLOCK_US
         self.counts = Counts()
@@ -58,7 +58,7 @@ class _Asked(StepState):
         self._time_is_slot = time_is_slot
 
     def runs(self, name: str, layout: RunsLayout) -> Runs:
-        """Rows with SLOT."""
+        """Record the columns of runs, including SLOT."""
         names = list(layout.columns)
         numbers = [at for at, each in enumerate(names) if each in NUMBERS]
         names.insert(numbers[0] if self._time_is_slot and numbers else len(names), SLOT)
@@ -67,32 +67,32 @@ class _Asked(StepState):
         return cast(Runs, _Nothing())
 
     def table(self, name: str, columns: Layout, group: tuple[str, ...] | None = None) -> Table:
-        """Rows with KEY."""
+        """Record the columns of a table, including KEY."""
         import polars as pl
 
         self.layouts[name] = {KEY: pl.String(), **columns}
         return cast(Table, _Nothing())
 
     def entries(self, name: str, spread: Spread) -> Entries:
-        """Their columns are not told here."""
-        raise AssertionError("it is asked of who keeps rows by key")
+        """Fail: the columns of entries are not given when they are opened."""
+        raise AssertionError("entries do not declare their columns")
 
     def columns(self, name: str) -> None:
-        """Nothing was restored."""
+        """Return None: no state was restored."""
 
     def sizes(self) -> Mapping[str, Size]:
-        """It keeps nothing."""
+        """Return no sizes: nothing is stored."""
         return {}
 
     def freeze(self) -> Frozen:
-        """Nothing is kept of it."""
-        raise AssertionError("no rows come to what is only asked")
+        """Fail: nothing is stored."""
+        raise AssertionError("a layout recorder has no rows")
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: nothing is open."""
 
 
 class _Nothing:
-    """Runs or a table without rows, of which nothing but that is asked before rows come."""
+    """Runs or a table without rows; operators read only the number of rows on opening."""
 
     rows = 0

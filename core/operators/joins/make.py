@@ -1,4 +1,4 @@
-"""From a join to its operator."""
+"""The factory of join operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.core.plan.windows import Session
 
 
 def join_operator(operation: nodes.Join, place: Place) -> TwoSided:
-    """The operator that does this, over the state of its subtask."""
+    """Build the operator of a join, over the state of its subtask."""
     match operation.matching:
         case Within():
             from headrace.core.operators.joins.within import WithinJoin

@@ -1,8 +1,8 @@
-"""From pairs to rows of a join: which pairs are meant, and what goes out of them.
+"""The output rows of a join: the join condition on pairs, and the columns that are emitted.
 
-A pair is a row with the columns of both sides as `sides` keeps them. A row that met nothing lacks
-those of the other side, or has nulls in them, and goes out with nulls. `semi` and `anti` put out
-rows of the left side alone.
+A pair is a row with the columns of both sides (JoinSideColumns). An unmatched row lacks those
+of the other side, or has nulls in them, and is emitted with nulls. `semi` and `anti` emit rows of
+the left side alone.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 class Pairs:
-    """Puts out the rows of a join."""
+    """The emitter of the rows of a join."""
 
     def __init__(
         self, operation: nodes.Join, stream: str, *, ordered: bool, bounds: tuple[str, ...] = ()
     ) -> None:
-        """`bounds` are the columns behind those of the sides, which all rows come with."""
+        """`bounds` are columns after those of the sides, which all rows have."""
         self._stream = stream
         self._ordered = ordered
         only = operation.only
-        self._only = None if only is None else to_expr(only.condition)
+        self._condition = None if only is None else to_expr(only.condition)
         self.reads = frozenset[str]() if only is None else columns(only.condition)
-        """The columns that say whether a pair is meant."""
+        """The columns that the join condition reads."""
         self.one_sided = operation.type in ("semi", "anti")
-        """Whether rows of the left side go out alone."""
+        """Whether only rows of the left side are emitted."""
         self._timed = operation.timed
         sides = (operation.left,) if self.one_sided else (operation.left, operation.right)
         self._types: Mapping[str, pl.DataType] = {
@@ -46,17 +46,19 @@ class Pairs:
 
     @property
     def asks(self) -> bool:
-        """Whether pairs of equal keys may not be meant."""
-        return self._only is not None
+        """Whether there is a condition besides the equality of keys."""
+        return self._condition is not None
 
     def meant(self, pairs: pl.DataFrame) -> pl.DataFrame:
-        """Those for which the condition is true."""
-        return pairs if self._only is None or not pairs.height else pairs.filter(self._only)
+        """Return the pairs that pass the condition."""
+        return (
+            pairs if self._condition is None or not pairs.height else pairs.filter(self._condition)
+        )
 
     def rows(self, pairs: pl.DataFrame) -> Iterator[Output]:
-        """These pairs, and rows that met nothing, in bounded pieces.
+        """Emit these pairs and unmatched rows in bounded batches.
 
-        With EVENT_TIME they have that; else the later of the times of both.
+        Their time is EVENT_TIME if they have it, else the later one of both sides.
         """
         for start in range(0, pairs.height, MOST_ROWS):
             yield self._stream, self._made(pairs.slice(start, MOST_ROWS))
@@ -76,7 +78,7 @@ class Pairs:
         return projected(pairs, *shown, *hidden)
 
     def _time(self, pairs: pl.DataFrame) -> pl.Expr | None:
-        """The time of each row (microseconds); None: rows have none."""
+        """Return the time of each row (microseconds); None: rows have none."""
         import polars as pl
 
         if not self._timed:
@@ -87,14 +89,14 @@ class Pairs:
         return pl.max_horizontal(known) if len(known) > 1 else pl.col(known[0])
 
     def _place(self, pairs: pl.DataFrame, time: pl.Expr | None) -> pl.Expr:
-        """In the order of all rows: by time, by the left row, by the right one."""
+        """Return the position in the row order: by time, by the left row, by the right one."""
         import polars as pl
 
         none = pl.lit(0, dtype=pl.Int64)
         known = [name for name in self._of_sides(NUMBERS) if name in pairs.columns]
         of_right = pl.col(NUMBERS[RIGHT]).fill_null(0) if NUMBERS[RIGHT] in known else none
         if NUMBERS[LEFT] not in known:
-            of_right += 1  # of a row that is joined with itself, what goes out of the left is first
+            of_right += 1  # in a self-join, rows emitted for the left side come first
         elif len(known) > 1:
             of_right += pl.col(NUMBERS[LEFT]).is_null().cast(pl.Int64)
         return pl.struct(
@@ -104,5 +106,5 @@ class Pairs:
         ).alias(ORDER)
 
     def _of_sides(self, names: tuple[str, str]) -> tuple[str, ...]:
-        """Of a name for each side those that say something of the rows that go out."""
+        """Return the columns, of one for each side, that output rows have."""
         return names[:RIGHT] if self.one_sided else names

@@ -1,12 +1,12 @@
-"""Which rows of two frames meet: those with equal keys, and times that are near each other.
+"""The pairs of rows of two frames with equal keys, and with times near each other.
 
-Rows that are there become numbers, sorted: the hash of the key above, the row's place in the order
-of time below. So the rows that may meet one that asks stand beside each other. Those that ask are
-sorted by their hashes too, and both are gone through side by side; or, where they are few, it is
-found by halving where those begin and end that they may meet. How many pairs there are is known
-before any is made, and they are made so many at a time: a key that nearly all rows have takes time,
-but no memory. (A hash join by the key alone, filtered by time behind it, makes a hundred times the
-pairs where a key has a hundred rows; where it has one, it takes as long.)
+The stored rows become sorted numbers: the hash of the key in the upper bits, the row's rank in the
+order of time in the lower bits. So the candidates of a probing row are adjacent. The probing rows
+are sorted by their hashes too, and both are merged; or, if the probing rows are few, the start and
+end of their candidates is found by bisection. The number of pairs is known before any is made, and
+pairs are made in bounded batches: a key that nearly all rows have takes time, but no memory. (A
+hash join by the key alone, then filtered by time, makes a hundred times the pairs where a key has a
+hundred rows; where it has one, it takes as long.)
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     import polars as pl
 
 Pair: TypeAlias = "tuple[pl.Series, pl.Series]"
-"""Numbers of rows that ask, and of those that they meet, one beside the other."""
+"""The numbers of probing rows, and of the rows that they match, side by side."""
 
 ASKS, HASH, FROM, TO = "__asks", "__hash", "__from", "__to"
-"""A row that asks, its hash, and where in the numbers those begin and end that it may meet."""
+"""A probing row, its hash, and the start and end of its candidates."""
 
 WHOLE = (1 << 64) - 1
 
 
 SPARSE = 2
-"""If a row finds so many of its key, on average, times are not looked up, but compared,"""
+"""Up to this average number of candidates per row, times are compared instead of looked up."""
 FEW_KEYS = 16
-"""So few are found sooner one by one than `search_sorted` begins."""
+"""Up to this number, bisecting each key is faster than the overhead of `search_sorted`."""
 STEPS = 16
-"""and if none finds as many as that: all rows go from one to the next together."""
+"""Up to this number of candidates of a row, all rows step from candidate to candidate together."""
 SHIFT = 1 << 32
 
 
 class Probe:
-    """`asking` and `there` have the columns `on`, none of them null."""
+    """The matches of rows; `asking` and `there` have the columns `on`, none of them null."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Probe:
         on: Sequence[str],
         near: tuple[int, int] | None = None,
     ) -> None:
-        """`near`: the SLOT of a row that is met less that of the one that asks, both ends in."""
+        """`near`: the inclusive bounds of a match's SLOT less that of the probing row."""
         import polars as pl
 
-        self._asking, self._there, self._on, self._near = asking, there, on, near
+        self._probe_rows, self._stored_rows, self._key, self._time_range = asking, there, on, near
         bits = max(asking.height, there.height).bit_length()
         bounds = WHOLE >> bits << bits, (1 << bits) - 1
         self._upper, self._lower = (pl.Series([each], dtype=pl.UInt64) for each in bounds)
@@ -63,15 +63,19 @@ class Probe:
         if near is not None and not there[SLOT].is_sorted():
             self._order = there[SLOT].arg_sort()
             hashes = hashes[self._order]
-        # Behind the last one there is one more, which nobody reaches.
+        # A sentinel after the last code, which no search reaches.
         self._codes = self._numbered(hashes, pl.Series([WHOLE], dtype=pl.UInt64))
         asks, hashes, begin = self._begun()
-        self._each = _each(self._codes, asks, begin, hashes | self._lower, SPARSE * asking.height)
-        """Each row that asks and each place that it may meet, as one number; None: too many."""
-        self._found = None if self._each is not None else self._ranges(asks, hashes, begin)
+        self._candidates = _each(
+            self._codes, asks, begin, hashes | self._lower, SPARSE * asking.height
+        )
+        """Each probing row and each candidate, as one number; None: there are too many."""
+        self._found_ranges = (
+            None if self._candidates is not None else self._ranges(asks, hashes, begin)
+        )
 
     def pairs(self) -> Iterator[Pair]:
-        """All pairs, a bounded number at a time, in the order of the rows that ask."""
+        """Return all pairs, in bounded batches, in the order of the probing rows."""
         for asks, places in self._lots():
             meets = self._rows(places)
             same = self._same(asks, meets)
@@ -81,38 +85,38 @@ class Probe:
                 yield asks, meets
 
     def met(self) -> pl.Series:
-        """The rows that ask and meet some, each once, in their order."""
+        """Return the probing rows that have a match, each once, in order."""
         import polars as pl
 
         found = [pl.Series([], dtype=pl.UInt32)]
-        if self._found is not None:
-            asks, meets = self._found[ASKS], self._rows(self._found[FROM])
+        if self._found_ranges is not None:
+            asks, meets = self._found_ranges[ASKS], self._rows(self._found_ranges[FROM])
             same = self._same(asks, meets)
             if same.all():
                 return asks
-            # The first that was found is of another key, or time: of these all are looked at.
+            # The first candidate has another key or time: all candidates of these are checked.
             found.append(asks.filter(same))
-            self._found = self._found.filter(~same)
+            self._found_ranges = self._found_ranges.filter(~same)
         found += [asks for asks, _ in self.pairs()]
         return pl.concat(found).unique().sort()
 
     def _lots(self) -> Iterator[Pair]:
-        """Rows that ask, and places that they may meet, so many at a time."""
+        """Return probing rows and their candidates, in bounded batches."""
         import polars as pl
 
-        if self._each is not None:
-            for start in range(0, len(self._each), MOST_ROWS):
-                each = self._each.slice(start, MOST_ROWS)
+        if self._candidates is not None:
+            for start in range(0, len(self._candidates), MOST_ROWS):
+                each = self._candidates.slice(start, MOST_ROWS)
                 yield (each // SHIFT).cast(pl.UInt32), (each & (SHIFT - 1)).cast(pl.UInt32)
             return
-        assert self._found is not None, "there is one or the other"
-        for ranges in _cut(self._found):
+        assert self._found_ranges is not None, "ranges exist if single candidates do not"
+        for ranges in _cut(self._found_ranges):
             to = pl.int_ranges(ranges[FROM], ranges[TO], dtype=pl.UInt32, eager=True)
             whole = pl.DataFrame([ranges[ASKS], to.alias(TO)]).explode(TO)
             yield whole[ASKS], whole[TO]
 
     def _numbered(self, hashes: pl.Series, *more: pl.Series) -> pl.Series:
-        """Hashes with the numbers of their rows in the lower bits, and what is more; sorted."""
+        """Combine hashes with their row numbers in the lower bits, append `more`, and sort."""
         import polars as pl
 
         numbers = pl.int_range(len(hashes), dtype=pl.UInt64, eager=True)
@@ -122,33 +126,33 @@ class Probe:
         return whole.sort(multithreaded=False)
 
     def _begun(self) -> tuple[pl.Series, pl.Series, pl.Series]:
-        """The rows that ask and may meet any, their hashes, and where those begin."""
-        asking = self._numbered(projected(self._asking, _hash(self._on).alias("hash"))["hash"])
+        """Return the probing rows that have candidates, their hashes, and the first candidates."""
+        asking = self._numbered(projected(self._probe_rows, _hash(self._key).alias("hash"))["hash"])
         asks, hashes = asking & self._lower, asking & self._upper
         begin = _begins(self._codes, hashes)
         some = self._codes[begin] < (hashes | self._lower)
         return asks.filter(some), hashes.filter(some), begin.filter(some)
 
     def _ranges(self, asks: pl.Series, hashes: pl.Series, begin: pl.Series) -> pl.DataFrame:
-        """Of each row that asks where those begin and end that it may meet."""
+        """Return the start and end of the candidates of each probing row."""
         import polars as pl
 
         end = _begins(self._codes, hashes | self._lower)
         columns = {ASKS: asks.cast(pl.UInt32), HASH: hashes, FROM: begin, TO: end}
         found = pl.DataFrame([column.alias(name) for name, column in columns.items()])
-        if self._near is not None and _count(found) > SPARSE * self._asking.height:
-            found = self._nearer(found, self._near)
+        if self._time_range is not None and _count(found) > SPARSE * self._probe_rows.height:
+            found = self._nearer(found, self._time_range)
         return found[found[ASKS].arg_sort()]
 
     def _nearer(self, found: pl.DataFrame, near: tuple[int, int]) -> pl.DataFrame:
-        """Of these ranges the parts that are near in time."""
+        """Restrict the ranges to the candidates that are near in time."""
         import polars as pl
 
-        slots, times = self._asking[SLOT][found[ASKS]], self._there[SLOT]
+        slots, times = self._probe_rows[SLOT][found[ASKS]], self._stored_rows[SLOT]
         times = times if self._order is None else times[self._order]
         first = times.search_sorted(slots + near[0], "left").cast(pl.UInt64)
         last = times.search_sorted(slots + near[1], "right").cast(pl.UInt64)
-        self._near = None
+        self._time_range = None
         begin, end = (
             self._codes.search_sorted(found[HASH] | place, "left") for place in (first, last)
         )
@@ -156,23 +160,23 @@ class Probe:
         return found.filter(end > begin)
 
     def _rows(self, found: pl.Series) -> pl.Series:
-        """The rows of these places among the sorted numbers."""
+        """Return the row numbers of these candidates."""
         import polars as pl
 
         rows = (self._codes[found] & self._lower).cast(pl.UInt32)
         return rows if self._order is None else self._order[rows]
 
     def _same(self, asks: pl.Series, meets: pl.Series) -> pl.Series:
-        """Which of these have the same key, and not only half a hash in common, and are near."""
-        same = [self._asking[n][asks] == self._there[n][meets] for n in self._on]
-        if self._near is not None:
-            apart = self._there[SLOT][meets] - self._asking[SLOT][asks]
-            same.append(apart.is_between(*self._near))
+        """Return which pairs really have equal keys, not only half a hash, and are near in time."""
+        same = [self._probe_rows[n][asks] == self._stored_rows[n][meets] for n in self._key]
+        if self._time_range is not None:
+            apart = self._stored_rows[SLOT][meets] - self._probe_rows[SLOT][asks]
+            same.append(apart.is_between(*self._time_range))
         return reduce(lambda one, other: one & other, same)
 
 
 def _begins(codes: pl.Series, bounds: pl.Series) -> pl.Series:
-    """Where those begin that are not less than these bounds; both are sorted."""
+    """Return the index of the first code not less than each bound; both are sorted."""
     import polars as pl
 
     if len(bounds) <= FEW_KEYS:
@@ -189,9 +193,9 @@ def _begins(codes: pl.Series, bounds: pl.Series) -> pl.Series:
 def _each(
     codes: pl.Series, asks: pl.Series, begin: pl.Series, end: pl.Series, limit: int
 ) -> pl.Series | None:
-    """Numbers made of each row that asks and each place from where those begin that it may meet.
+    """Return sorted numbers made of each probing row and each of its candidates.
 
-    They are sorted. None: there are more than so many, or of one row more than a few.
+    None: there are more than `limit`, or one row has more than a few.
     """
     import polars as pl
 
@@ -209,14 +213,14 @@ def _each(
 
 
 def _count(ranges: pl.DataFrame) -> int:
-    """How many there are in all of these."""
+    """Return the total length of the ranges."""
     import polars as pl
 
     return int((ranges[TO] - ranges[FROM]).cast(pl.Int64).sum())
 
 
 def _cut(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The ranges in lots of about so many rows as go out at once."""
+    """Split the ranges into lots of about one output batch each."""
     import polars as pl
 
     length = pl.col(TO) - pl.col(FROM)
@@ -237,7 +241,7 @@ def _cut(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _hash(on: Sequence[str]) -> pl.Expr:
-    """A number that equal keys have in common."""
+    """Return the expression of a hash of the key columns."""
     import polars as pl
 
     return reduce(lambda one, other: one.hash() ^ other.hash(1), map(pl.col, on)).hash(2)

@@ -1,8 +1,8 @@
-"""One side of a join: what is kept of its rows, so that they can lie beside those of the other.
+"""One side of a join: the stored columns of its rows, which can be combined with the other side's.
 
-The key has the same columns on both sides, computed and made fit to be compared: zero has no sign,
-and any NaN is the same. A row with a null in its key equals nothing. The columns are those behind
-the join, which no two of both sides share; nor do they share what is hidden.
+The key has the same columns on both sides, computed and normalised for comparison: zero has no
+sign, and all NaNs are equal. A row with a null in its key equals nothing. The columns are the
+output columns of the join; they and the hidden columns of both sides are distinct.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ LEFT, RIGHT = 0, 1
 TIMES = ("__left_time", "__right_time")
 """The event time of a row of each side (microseconds); null where rows have none."""
 NUMBERS = ("__left_at", "__right_at")
-"""The number of a row of each side in the order of all rows; only where rows must carry that."""
+"""The number of a row of each side in the row order, where rows must carry it."""
 
 
 class Sided:
-    """What is kept of the rows of one side: its key, its columns, what is hidden."""
+    """The stored columns of one side: its key, its columns, its hidden columns."""
 
     def __init__(self, operation: nodes.Join, which: int, *, ordered: bool) -> None:
         side = operation.right if which == RIGHT else operation.left
         self.grouping = Grouping(side.key)
         self.key = self.grouping.inside
-        """What the columns of the key are called here, on both sides."""
+        """The internal names of the key's columns, on both sides."""
         self.columns = tuple(each.name for each in side.columns)
         self.time = TIMES[which]
         self.number = NUMBERS[which] if ordered else None
@@ -43,11 +43,11 @@ class Sided:
             **{each.name: to_polars(each.value.type) for each in side.columns},
             **dict.fromkeys(hidden, to_polars(BIGINT)),
         }
-        """All that is kept."""
+        """The types of all stored columns."""
         self._exprs = [to_expr(each.value).alias(each.name) for each in side.columns]
 
     def rows(self, frame: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
-        """What is kept of these rows, in their order, and what is more."""
+        """Project input rows to the stored columns and the given expressions, in order."""
         import polars as pl
 
         if EVENT_TIME in frame.columns:
@@ -60,11 +60,11 @@ class Sided:
         return self.grouping.picked(frame, (), *self._exprs, *hidden, *more)
 
     def encoded(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows with KEY: their key as one text, never null."""
+        """Return the rows with KEY, their encoded key, which is never null."""
         return self.grouping.encoded(rows)
 
     def lacks_key(self, rows: pl.DataFrame) -> pl.Series | None:
-        """Which of the rows equal nothing, because their key has a null; None: none of them."""
+        """Return which rows have a null in their key and so match nothing; None if none has."""
         import polars as pl
 
         if not any(rows[name].null_count() for name in self.key):

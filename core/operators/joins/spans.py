@@ -1,4 +1,4 @@
-"""The rows of one side of a join over sessions: those of open ones, and those that went out."""
+"""The rows of one side of a session join: of open sessions, and of emitted ones."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 SHOWN = "shown_"
-"""What stands before the name of the state of rows that went out."""
+"""The prefix of the name of the state of emitted rows."""
 
 WAS = ("__left_was", "__right_was")
-"""The start of the session in which a row went out; null if it did not. Only with lateness."""
+"""The start of the session in which a row was emitted; null if it was not. Only with lateness."""
 
 
 class Spans:
-    """Rows with the columns of their side, their time among them, and SLOT.
+    """Stored rows with the columns of their side, including their time, and SLOT.
 
-    An open row is filed under the time at which its session closes, as far as is known, and one
-    that went out under the time until which its session may be touched.
+    An open row is stored under the time at which its session closes, as far as is known; an emitted
+    row under the time until which rows may touch its session.
     """
 
     def __init__(
@@ -36,56 +36,56 @@ class Spans:
         self.side = side = Sided(operation, which, ordered=place.ordered)
         self.key = side.key
         self._closes_us, self._over_us = gap_us + 1, gap_us + 1 + lateness_us
-        self._was = (WAS[which],) if lateness_us else ()
-        types = {**side.types, **dict.fromkeys(self._was, to_polars(BIGINT))}
+        self._emitted_columns = (WAS[which],) if lateness_us else ()
+        types = {**side.types, **dict.fromkeys(self._emitted_columns, to_polars(BIGINT))}
         self._types = {**types, SLOT: to_polars(BIGINT)}
         layout = RunsLayout(types, side.key, lambda rows: rows)
         self.open = place.state.runs(STATES[which], layout)
-        self._went: Runs | None = None
+        self._emitted: Runs | None = None
         if lateness_us:
-            self._went = place.state.runs(SHOWN + STATES[which], layout)
+            self._emitted = place.state.runs(SHOWN + STATES[which], layout)
         numbers = () if side.number is None else (side.number,)
-        self._shown = (*side.columns, *numbers, *self._was)
+        self._output_columns = (*side.columns, *numbers, *self._emitted_columns)
 
     @property
     def rows(self) -> int:
-        """How many there are."""
-        return self.open.rows + (0 if self._went is None else self._went.rows)
+        """The number of stored rows."""
+        return self.open.rows + (0 if self._emitted is None else self._emitted.rows)
 
     def owed(self, *, asking: bool) -> int:
-        """On how many rows works who files some, or asks for those of keys."""
-        went = 0 if self._went is None else self._went.owed(asking=True)
+        """Return the number of earlier rows that storing rows, or a lookup of keys, works on."""
+        went = 0 if self._emitted is None else self._emitted.owed(asking=True)
         return went + self.open.owed(asking=asking)
 
     def of(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """What is kept of rows that come."""
+        """Convert input rows to stored rows."""
         import polars as pl
 
-        none = [pl.lit(None, dtype=pl.Int64).alias(name) for name in self._was]
+        none = [pl.lit(None, dtype=pl.Int64).alias(name) for name in self._emitted_columns]
         closes = (pl.col(self.side.time) + self._closes_us).alias(SLOT)
         return self.side.rows(frame).with_columns(*none, closes)
 
     def shown(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
-        """What goes out of rows, and what is more."""
-        return projected(rows, *self._shown, *more)
+        """Return the output columns of rows, and the given expressions."""
+        return projected(rows, *self._output_columns, *more)
 
     def due(self, until_us: int) -> pl.DataFrame:
-        """The open rows filed up to then, which are here no more."""
+        """Remove and return the open rows stored up to this time."""
         import polars as pl
 
         due = self.open.take(until_us)
         return pl.DataFrame(schema=self._types) if due is None else due.select(*self._types)
 
     def pieces(self, keys: pl.DataFrame, after_us: int = NO_CLOCK_US) -> pl.DataFrame:
-        """The rows of these keys, open behind that time or gone out, as pieces of sessions."""
+        """Return the rows of these keys, open after this time or emitted, as fragments."""
         import polars as pl
 
-        runs = (self.open,) if self._went is None else (self.open, self._went)
+        runs = (self.open,) if self._emitted is None else (self.open, self._emitted)
         found = [rows for each in runs if (rows := each.of_keys(keys, after_us)) is not None]
         return pieces_of(self, together(found) if found else pl.DataFrame(schema=self._types))
 
     def closed(self, rows: pl.DataFrame, until_us: int) -> pl.DataFrame:
-        """Of rows with the ends of their sessions those that closed; the others are filed again."""
+        """Return the rows of closed sessions, whose ends they have; store the others again."""
         import polars as pl
 
         closes = pl.col(END) + self._closes_us
@@ -94,46 +94,48 @@ class Spans:
         return rows.filter(pl.col(SLOT) <= until_us)
 
     def show(self, rows: pl.DataFrame, clock_us: int) -> None:
-        """Rows of sessions went out: keep them while these may be touched."""
+        """Store rows of emitted sessions as long as these may be touched."""
         import polars as pl
 
-        if self._went is None:
+        if self._emitted is None:
             return
-        was = [pl.col(START).alias(name) for name in self._was]
+        was = [pl.col(START).alias(name) for name in self._emitted_columns]
         until = (pl.col(END) + self._over_us).alias(SLOT)
         went = rows.with_columns(*was, until).select(*self._types)
-        self._went.add(went.filter(pl.col(SLOT) > clock_us))
+        self._emitted.add(went.filter(pl.col(SLOT) > clock_us))
 
     def taken(self, keys: pl.DataFrame) -> pl.DataFrame | None:
-        """The rows of these keys that went out, with the bounds of their sessions; here no more."""
+        """Remove and return the emitted rows of these keys, with the bounds of their sessions."""
         import polars as pl
 
-        went = None if self._went is None else self._went.take_keys(keys)
+        went = None if self._emitted is None else self._emitted.take_keys(keys)
         if went is None:
             return None
         end = (pl.col(SLOT) - self._over_us).alias(END)
-        return went.with_columns(*[pl.col(name).alias(START) for name in self._was], end)
+        return went.with_columns(
+            *[pl.col(name).alias(START) for name in self._emitted_columns], end
+        )
 
     def open_again(self, rows: pl.DataFrame | None, touched: pl.DataFrame) -> None:
-        """Of rows that were taken those of touched sessions are open now; the others go back."""
+        """Reopen the rows of touched sessions; store the others as emitted again."""
         import polars as pl
 
-        if rows is None or self._went is None:
+        if rows is None or self._emitted is None:
             return
         by = [*self.key, START, END]
         names = [*self._types]
-        self._went.add(rows.join(touched, on=by, how="anti", nulls_equal=True).select(names))
+        self._emitted.add(rows.join(touched, on=by, how="anti", nulls_equal=True).select(names))
         again = rows.join(touched, on=by, how="semi", nulls_equal=True)
         self.open.add(again.with_columns((pl.col(END) + self._closes_us).alias(SLOT)).select(names))
 
     def drop(self, until_us: int) -> None:
-        """Nothing touches any more what was kept up to then."""
-        if self._went is not None:
-            self._went.drop(until_us)
+        """Forget the emitted rows stored up to this time: no row can touch them."""
+        if self._emitted is not None:
+            self._emitted.drop(until_us)
 
 
 def pieces_of(spans: Spans, rows: pl.DataFrame, *, all: bool = False) -> pl.DataFrame:
-    """The rows as pieces of sessions, of one row each; with `all` beside their other columns."""
+    """Return the rows as session fragments of one row each; with `all`, including other columns."""
     import polars as pl
 
     time = pl.col(spans.side.time)

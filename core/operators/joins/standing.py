@@ -1,7 +1,7 @@
-"""One input of changes, as it stands: of each key by which rows meet, the rows that are there now.
+"""One input of a changelog join, materialised: the current rows of each join key.
 
-What is kept of a key is a list of its rows. A row is told from the others of its key by what its
-own key has beside that.
+The state of a key is a list of its rows. Rows of one join key are identified by the columns of
+their own key that are not part of the join key.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROWS = ("__left_rows", "__right_rows")
-"""The columns of the state: the rows of a key, on each side; null where there are none."""
+"""The state columns with the rows of a key, on each side; null where there are none."""
 IDS = ("__left_id", "__right_id")
-"""What tells a row from others of its key, as one text that is never null."""
+"""The encoded id of a row among those of its key, never null."""
 GONE = "__gone"
-"""Whether a change deletes its row."""
+"""Whether a changelog row is a delete."""
 WAS = "__was"
-"""The number of the row that a change replaces; null: it is a new one."""
+"""The number of the row that a change replaces; null for a new row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What changes do to the rows of their keys, but for those that leave a row as it is."""
+    """The effect of changes on the rows of their keys, without changes that leave a row equal."""
 
     before: pl.DataFrame
-    """The rows that are replaced or deleted, with the time of that."""
+    """The rows that are replaced or deleted, with the time of the change."""
     after: pl.DataFrame
-    """The rows that are new, or in the place of others."""
+    """The new rows, and the replacements of others."""
     untouched: pl.DataFrame
     """The other rows of these keys."""
     rows: pl.DataFrame
-    """All rows that there are then."""
+    """All rows of these keys after the changes."""
 
     @property
     def changes(self) -> bool:
@@ -51,18 +51,18 @@ class Touched:
 
 
 class Standing:
-    """What is kept of one side."""
+    """The materialised rows of one side."""
 
     def __init__(
         self, operation: nodes.Join, which: int, key: tuple[str, ...], *, ordered: bool
     ) -> None:
-        """`key` are the columns that tell the rows of this input apart, as they come."""
+        """`key` are the columns of the changelog key of this input."""
         import polars as pl
 
         side = operation.right if which == RIGHT else operation.left
         met_by = {each.value.name for each in side.key if isinstance(each.value, Column)}
         self.rest = tuple(name for name in key if name not in met_by)
-        """What tells rows of a key apart; where there is nothing, it has one row."""
+        """The columns that identify rows of a join key; if empty, each key has one row."""
         self.side = Sided(operation, which, ordered=ordered)
         self.id = IDS[which]
         self.by = (KEY, self.id)
@@ -70,10 +70,10 @@ class Standing:
         own = {name: type for name, type in self.side.types.items() if name not in self.side.key}
         self._row = {**({self.id: pl.String()} if self.rest else {}), **own}
         self.type = pl.List(pl.Struct(self._row))
-        """Of the column of the state."""
+        """The type of the state column."""
 
     def changes(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The last change of each row, with KEY, the text that tells it apart, and GONE."""
+        """Return the last change of each row, with KEY, its id, and IS_DELETE."""
         import polars as pl
 
         gone = frame[DELETE].fill_null(False) if DELETE in frame.columns else pl.lit(False)
@@ -83,7 +83,7 @@ class Standing:
         return rows.unique(self.by, keep="last", maintain_order=True)
 
     def rows(self, found: pl.DataFrame) -> pl.DataFrame:
-        """The rows of what was found in the state."""
+        """Return the rows of the found states."""
         import polars as pl
 
         full = found.select(KEY, self.rows_of)
@@ -93,14 +93,14 @@ class Standing:
         return rows if self.rest else rows.with_columns_seq(pl.lit("").alias(self.id))
 
     def listed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows as they are kept, one list a key."""
+        """Collect the rows of each key into the list that is stored."""
         import polars as pl
 
         kept = pl.struct(*self._row).alias(self.rows_of)
         return rows.group_by(KEY, maintain_order=True).agg(kept)
 
     def touched(self, changes: pl.DataFrame, rows: pl.DataFrame) -> Touched:
-        """What these changes do to the rows that there are of their keys."""
+        """Apply these changes to the stored rows of their keys."""
         import polars as pl
 
         was = rows.select(*self.by).with_row_index(WAS)
@@ -119,7 +119,7 @@ class Standing:
         )
 
     def _differs(self, asked: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
-        """Which of the changes leave another row, or none, where there was one, or the reverse."""
+        """Return which of the changes add, delete or modify a row."""
         import polars as pl
 
         was = rows.select(pl.col(self.side.columns).gather(asked[WAS]))
@@ -131,7 +131,7 @@ class Standing:
 
 
 def _without(rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
-    """The rows without those of these numbers."""
+    """Return the rows except those with these numbers."""
     import polars as pl
 
     if not len(numbers):

@@ -1,8 +1,8 @@
-"""The versions of keys: right rows of an `as_of` join, each of which holds until the next one.
+"""The versions of keys: right rows of an `as_of` join, each valid until the next one.
 
-Those that the watermark has not passed wait in the order of their time. Of the others the last one
-of each key is kept, in a table: nobody who comes later asks for one before it. A version that says
-that its key is deleted holds like any other, and is met by nobody.
+Versions that the watermark has not passed wait in the order of their time. Of the others the last
+one of each key is stored in a table: no later left row matches an earlier one. A version that
+deletes its key is valid like any other, but matches nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 COMING, VERSIONS = "right", "versions"
-"""What the states are called."""
+"""The names of the states."""
 GONE = "__gone"
-"""Whether a version says that its key is deleted."""
+"""Whether a version deletes its key."""
 PART = "__part"
-"""Beside the number of a row: which part of it this is. Of versions of one time the last holds."""
+"""The part number of a row, in addition to its number; of versions of one time the last is valid.
+"""
 CAME = "__came"
-"""The number of a version in the order in which they came: changes of a key may have one place."""
+"""The arrival number of a version: changelog rows of a key may have equal positions."""
 AT = "__at"
-"""Which of the versions a row meets, by number; null: none."""
+"""The number of the version that a row matches; null: none."""
 
 
 class Versions:
@@ -43,29 +44,29 @@ class Versions:
         self._state = place.state
         hidden = (self.side.time, self._number) if place.ordered else (self.side.time,)
         self.columns = (*self.side.columns, *hidden)
-        """What is handed to who asks, but for the key."""
+        """The columns returned for matches, without the key."""
         waiting = {n: type for n, type in self.side.types.items() if n != self.side.time}
         waiting |= {PART: pl.Int64(), CAME: pl.Int64(), GONE: pl.Boolean()}
         layout = RunsLayout(waiting, self.side.key, lambda rows: rows)
-        self._coming = place.state.runs(COMING, layout)
-        self._came: int | None = None
-        """The number of the next one; None: nobody has looked since the state was restored."""
-        self._kept = place.state.table(
+        self._waiting = place.state.runs(COMING, layout)
+        self._next_arrival: int | None = None
+        """The arrival number of the next version; None: unknown since the restore."""
+        self._table = place.state.table(
             VERSIONS, {name: self.side.types[name] for name in self.columns}
         )
 
     @property
     def rows(self) -> int:
-        """How many wait."""
-        return self._coming.rows
+        """The number of waiting versions."""
+        return self._waiting.rows
 
     def owed(self, *, asking: bool) -> int:
-        """On how many rows the next call works that were there before."""
+        """Return the number of earlier rows that the next call works on."""
         clock_us = self._state.clock_us
-        return self._kept.owed(clock_us) if asking else self._coming.owed(asking=False)
+        return self._table.owed(clock_us) if asking else self._waiting.owed(asking=False)
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Rows that are not late; one without key holds for nobody."""
+        """Buffer rows that are not late; a row without key matches nothing."""
         import polars as pl
 
         gone = (
@@ -74,7 +75,7 @@ class Versions:
             else pl.repeat(False, pl.len())
         )
         first = self._next()
-        self._came = first + frame.height
+        self._next_arrival = first + frame.height
         rows = self.side.rows(
             frame,
             pl.col(ORDER).struct.field("part").alias(PART),
@@ -83,16 +84,16 @@ class Versions:
         )
         lacks = self.side.lacks_key(rows)
         rows = rows if lacks is None else rows.filter(~lacks)
-        self._coming.add(rows.rename({self.side.time: SLOT}))
+        self._waiting.add(rows.rename({self.side.time: SLOT}))
 
     def is_due(self, until_us: int) -> bool:
-        """Whether some have waited until then."""
-        first = self._coming.first()
+        """Whether the watermark has passed any waiting version."""
+        first = self._waiting.first()
         return first is not None and first <= until_us
 
     def due(self, until_us: int) -> pl.DataFrame | None:
-        """Those that have waited until then, with KEY, in the order in which they hold."""
-        rows = self._coming.take(until_us) if self.is_due(until_us) else None
+        """Remove and return the versions due up to this time, with KEY, in order of validity."""
+        rows = self._waiting.take(until_us) if self.is_due(until_us) else None
         if rows is None:
             return None
         if not self._is_in_order(rows):
@@ -103,11 +104,12 @@ class Versions:
     def met(
         self, keys: pl.Series, times: pl.Series, due: pl.DataFrame | None
     ) -> tuple[pl.DataFrame, pl.Series]:
-        """Versions, and which of them each row of these keys and times meets: null for none.
+        """Return versions, and the number of the one that each row matches; null for none.
 
-        The rows are sorted by time, and are behind what is kept. A null is the key of none.
+        The rows, given by their keys and times, are sorted by time, and later than all stored
+        versions. A null key matches nothing.
         """
-        found = self._kept.find(keys.drop_nulls() if keys.null_count() else keys)
+        found = self._table.find(keys.drop_nulls() if keys.null_count() else keys)
         kept = found[list(self.columns)]
         if due is None:
             return kept, self._holding(kept, _before(keys, found), times)
@@ -120,46 +122,46 @@ class Versions:
         return versions, self._holding(versions, rows, times)
 
     def keep(self, due: pl.DataFrame | None) -> None:
-        """Of each key keep the last one of these, in the place of the one before."""
+        """Store the last one of these versions of each key, replacing the one before."""
         import polars as pl
 
         clock_us = self._state.clock_us
         if due is not None:
             last = _last_of_each(due)
             if last[GONE].any():
-                self._kept.remove(last.filter(GONE)[KEY])
+                self._table.remove(last.filter(GONE)[KEY])
                 last = last.filter(~pl.col(GONE))
             if self._ttl_us is not None:
                 last = added(last, (pl.col(self.side.time) + self._ttl_us).alias(UNTIL))
-            self._kept.put(last)
+            self._table.put(last)
         if self._ttl_us is not None:
-            self._kept.forget(clock_us)
+            self._table.forget(clock_us)
 
     @property
     def _number(self) -> str:
-        assert self.side.number is not None, "its rows are placed, for some have the same time"
+        assert self.side.number is not None, "versions of the same time need a position"
         return self.side.number
 
     def _next(self) -> int:
-        """The number of the next version that comes."""
-        if self._came is not None:
-            return self._came
-        before = self._coming.read(NO_CLOCK_US, FOREVER_US)
+        """Return the arrival number of the next version."""
+        if self._next_arrival is not None:
+            return self._next_arrival
+        before = self._waiting.read(NO_CLOCK_US, FOREVER_US)
         return 0 if before is None else int(before[CAME].max()) + 1  # type: ignore[arg-type]
 
     def _is_in_order(self, rows: pl.DataFrame) -> bool:
-        """Whether rows sorted by time are so by their places, too; mostly they come like that."""
+        """Whether rows sorted by time are sorted by position, too, as they usually are."""
         now, before = rows.slice(1), rows.slice(0, rows.height - 1)
         same = now[SLOT] == before[SLOT]
         if not same.any():
             return True
-        behind = now[CAME] < before[CAME]
+        out_of_order = now[CAME] < before[CAME]
         for name in (PART, self._number):
-            behind = (now[name] < before[name]) | ((now[name] == before[name]) & behind)
-        return not (same & behind).any()
+            out_of_order = (now[name] < before[name]) | ((now[name] == before[name]) & out_of_order)
+        return not (same & out_of_order).any()
 
     def _holding(self, versions: pl.DataFrame, at: pl.Series, times: pl.Series) -> pl.Series:
-        """Those of them that are no deletes, and not too old for the rows."""
+        """Return the matches without deletes and expired versions."""
         if GONE in versions.columns and versions[GONE].any():
             at = _unless(at, versions[GONE][at])
         if self._ttl_us is not None:
@@ -169,15 +171,15 @@ class Versions:
 
 
 def _all(rows: pl.DataFrame, name: str, value: bool) -> pl.Series:
-    """A column of these rows that is the same for all."""
+    """Return a constant column for these rows."""
     import polars as pl
 
     return pl.Series(name, [value]).new_from_index(0, rows.height)
 
 
 def _last_of_each(rows: pl.DataFrame) -> pl.DataFrame:
-    """The last row of each key."""
-    # Texts are compared of those alone whose hash is there twice: the others are told by that.
+    """Return the last row of each key."""
+    # Strings are compared only where hashes are equal: a unique hash means a unique key.
     hashes = hashes_of(rows[KEY])
     if hashes.n_unique() == rows.height:
         return rows
@@ -187,7 +189,7 @@ def _last_of_each(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before(keys: pl.Series, found: pl.DataFrame) -> pl.Series:
-    """Of each key the number of its row among those that were found; null: it has none."""
+    """Return the number of each key's row among the found ones; null if it has none."""
     import polars as pl
 
     rows = pl.int_range(found.height, dtype=pl.UInt32, eager=True)
@@ -201,7 +203,7 @@ def _before(keys: pl.Series, found: pl.DataFrame) -> pl.Series:
 
 
 def _met(keys: pl.Series, times: pl.Series, due: pl.DataFrame, time: str) -> pl.Series:
-    """Of each row the number of the last one of these that is not after it."""
+    """Return the number of the last version of each row's key that is not after the row."""
     import polars as pl
 
     rows = pl.DataFrame({KEY: keys, time: times})

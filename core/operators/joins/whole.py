@@ -1,4 +1,4 @@
-"""What goes out of whole windows, or whole sessions: everything that can meet there is there."""
+"""The output of complete windows or sessions, in which all rows that can match are present."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Shows(Protocol):
     """The rows of one side."""
 
     def shown(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
-        """What goes out of rows, and what is more."""
+        """Return the output columns of rows, and the given expressions."""
         ...
 
 
 class Whole:
-    """Puts out rows that meet where they are equal by `on`, in which the window is."""
+    """The emitter of matching rows of a window: rows equal by `on`, including the window."""
 
     def __init__(
         self,
@@ -39,19 +39,19 @@ class Whole:
         on: Sequence[str],
         bounds: tuple[pl.Expr, pl.Expr] | None,
     ) -> None:
-        """`bounds`: from when to when the window of a row is; None: it has no bounds."""
+        """`bounds`: the start and end of a row's window; None: it has no bounds."""
         self._type = operation.type
-        self._sides, self._on = sides, on
+        self._sides, self._join_columns = sides, on
         self.alone_of = [which for which in (LEFT, RIGHT) if goes_alone(operation.type, which)]
-        """The sides whose rows go out if they met none."""
+        """The sides whose unmatched rows are emitted."""
         names = nodes.BOUNDS if bounds else ()
         self._pairs = Pairs(operation, place.stream, ordered=place.ordered, bounds=names)
-        self._more = _named(*bounds) if bounds else []
+        self._bound_columns = _named(*bounds) if bounds else []
 
     def fired(
         self, sides: tuple[pl.DataFrame, pl.DataFrame], new: pl.Expr | None = None
     ) -> Iterator[Output]:
-        """What goes out of these rows; `new`: which of the pairs do."""
+        """Emit the join of these rows; `new` selects among the pairs."""
         asked = self._asked(LEFT, sides)
         if self._type == "semi":
             yield from self.out(LEFT, sides[LEFT][asked.met()])
@@ -63,20 +63,22 @@ class Whole:
             yield from self.out(which, without(sides[which], met))
 
     def out(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        """Put out rows of a side alone."""
+        """Emit rows of a side alone."""
         return self._pairs.rows(self._shown(which, rows))
 
     def _asked(self, which: int, sides: tuple[pl.DataFrame, pl.DataFrame]) -> Beside:
         own, other = sides[which], sides[1 - which]
         there = self._sides[1 - which].shown(other)
-        return Beside(self._pairs, Probe(own, other, self._on), self._shown(which, own), there)
+        return Beside(
+            self._pairs, Probe(own, other, self._join_columns), self._shown(which, own), there
+        )
 
     def _shown(self, which: int, rows: pl.DataFrame) -> pl.DataFrame:
-        return self._sides[which].shown(rows, *self._more)
+        return self._sides[which].shown(rows, *self._bound_columns)
 
 
 def _named(start: pl.Expr, end: pl.Expr) -> list[pl.Expr]:
-    """The bounds as they go out, and the time of rows between them."""
+    """Return the bounds as output columns, and the event time of their rows."""
     stamp = to_polars(TIMESTAMP)
     bounds = zip(nodes.BOUNDS, (start, end), strict=True)
     return [*(at.cast(stamp).alias(name) for name, at in bounds), (end - 1).alias(EVENT_TIME)]

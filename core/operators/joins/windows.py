@@ -1,10 +1,9 @@
-"""Joins of the rows of one window: they are kept by pane, and meet when the window has ended.
+"""Joins of the rows of one window: they are stored by pane, and joined when the window has ended.
 
-A row is late when every window that it is in has ended, and has had its time for late rows. One
-that is late for some of its windows, but not too late, meets in those what is there at once: their
-other pairs have gone out. (Only inner joins have time for late rows: a row that met none would have
-to be taken back.) A row with a null in its key meets none, so nothing is kept of it: it goes out at
-once.
+A row is late when all its windows have ended, including their allowed lateness. A row that is late
+for some of its windows, but within the lateness, is joined with their stored rows at once: their
+other pairs have been emitted. (Only inner joins allow lateness: an unmatched row would have to be
+retracted.) A row with a null in its key matches nothing and is not stored: it is emitted at once.
 """
 
 from __future__ import annotations
@@ -33,64 +32,64 @@ if TYPE_CHECKING:
 
 
 class WindowJoin(BothSides, Clockless, Filed):
-    """The operator of a join over windows of time, or over one window of all rows."""
+    """The operator of a join over time windows, or over one window of all rows."""
 
     def __init__(self, operation: nodes.Join, window: Window, place: Place) -> None:
         import polars as pl
 
         self._late_to = operation.late_to
-        self._place, self._window = place, window
+        self._context, self._window = place, window
         self._grid = grid_of(window.shape)
         self._clock = Clock(window, place)
-        self._kept = tuple(
+        self._buffers = tuple(
             Kept(operation, which, place, "lost" if window.bounded else "kept")
             for which in (LEFT, RIGHT)
         )
-        self._on = (*self._kept[LEFT].key, SLOT)
+        self._join_columns = (*self._buffers[LEFT].key, SLOT)
         end = pl.col(SLOT)
         bounds = (self._grid.start(end), end) if window.bounded else None
-        self._whole = Whole(operation, place, self._kept, self._on, bounds)
+        self._output = Whole(operation, place, self._buffers, self._join_columns, bounds)
         self.behind_us = behind_us(window)
 
     @property
     def held(self) -> int:
-        """The rows that are kept."""
-        return sum(kept.rows for kept in self._kept)
+        """The number of stored rows."""
+        return sum(kept.rows for kept in self._buffers)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Put out the windows that have ended, and forget what is in no other."""
+        """Emit the windows that have ended, and forget rows that are in no other window."""
         before = self._clock.us
         if watermark_us <= before:
             return
         self._clock.us = watermark_us
-        first = min((at for k in self._kept if (at := k.runs.first()) is not None), default=None)
+        first = min((at for k in self._buffers if (at := k.runs.first()) is not None), default=None)
         if first is None:
             return
         begin = max(self._grid.first(before + 1), self._grid.first(first))
         if begin <= watermark_us:
             after = self._grid.start(begin)
-            panes = [kept.runs.read(after, watermark_us) for kept in self._kept]
+            panes = [kept.runs.read(after, watermark_us) for kept in self._buffers]
             yield from self._put_out(*self._both(*panes), before, watermark_us)
         closed_us = self._clock.closed_us(self._grid)
-        for kept in self._kept:
+        for kept in self._buffers:
             kept.runs.drop(closed_us)
 
     def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
-        """File the rows that are not too late."""
+        """Store the rows that are not too late."""
         import polars as pl
 
-        kept, pane = self._kept[which], pl.col(SLOT)
+        kept, pane = self._buffers[which], pl.col(SLOT)
         rows = kept.of(frame, self._grid.pane(pl.col(kept.side.time)))
         if self._grid.gaps:
             inside = rows.select(self._grid.last(pane) >= pane).to_series()
             frame, rows = frame.filter(inside), rows.filter(inside)
         late = rows[SLOT] <= self._clock.closed_us(self._grid)
         if late.any():
-            yield from self._place.left_out(self._late_to[which], frame.filter(late))
+            yield from self._context.left_out(self._late_to[which], frame.filter(late))
             rows = rows.filter(~late)
         lacks = kept.side.lacks_key(rows)
         if lacks is not None:
-            if which in self._whole.alone_of:
+            if which in self._output.alone_of:
                 yield from self._keyless(which, rows.filter(lacks))
             rows = rows.filter(~lacks)
         if rows.height:
@@ -99,44 +98,44 @@ class WindowJoin(BothSides, Clockless, Filed):
             kept.runs.add(rows)
 
     def _keyless(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        """Put out rows that meet none, once for each of their windows."""
+        """Emit unmatched rows, once for each of their windows."""
         import polars as pl
 
         grid, pane = self._grid, pl.col(SLOT)
         if grid.one_to_one:
-            yield from self._whole.out(which, rows)
+            yield from self._output.out(which, rows)
             return
         windows = (grid.last(pane) - grid.first(pane)) // grid.every_us + 1
         most = int(rows.select(windows.max()).item())
         for part in rows.iter_slices(max(1, PIECE_ROWS // most)):
             lowest = grid.first(self._clock.over_us + 1)
-            yield from self._whole.out(which, expanded(grid, part, lowest, FOREVER_US))
+            yield from self._output.out(which, expanded(grid, part, lowest, FOREVER_US))
 
     def _again(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        """Put out the pairs of rows that have come late with those that are there."""
+        """Emit the pairs of late rows with stored ones."""
         import polars as pl
 
         if not self._window.lateness_us:
             return
         now = self._clock.us
-        behind = rows.filter(self._grid.first(pl.col(SLOT)) <= now)
-        if behind.height:
-            other = self._kept[1 - which].runs
+        late_rows = rows.filter(self._grid.first(pl.col(SLOT)) <= now)
+        if late_rows.height:
+            other = self._buffers[1 - which].runs
             yield from aside(other.owed(asking=True))
-            keys = behind.select(self._on[:-1]).unique()
+            keys = late_rows.select(self._join_columns[:-1]).unique()
             there = other.of_keys(keys, self._clock.closed_us(self._grid))
-            sides = (behind, there) if which == LEFT else (there, behind)
+            sides = (late_rows, there) if which == LEFT else (there, late_rows)
             yield from self._put_out(*self._both(*sides), self._clock.over_us, now)
 
     def _put_out(
         self, lefts: pl.DataFrame, rights: pl.DataFrame, after: int, until: int
     ) -> Iterator[Output]:
-        """What the windows that end behind the one time and up to the other make of these rows."""
+        """Emit the windows of these rows that end after the first time and up to the second."""
         import polars as pl
 
         if self._grid.one_to_one:
             ends = pl.col(SLOT).is_between(after, until, closed="right")
-            yield from self._whole.fired((lefts.filter(ends), rights.filter(ends)))
+            yield from self._output.fired((lefts.filter(ends), rights.filter(ends)))
             return
         lefts, rights = sorted_by(lefts, SLOT), sorted_by(rights, SLOT)
         slots = lefts[SLOT].append(rights[SLOT]).sort()
@@ -144,13 +143,13 @@ class WindowJoin(BothSides, Clockless, Filed):
             start = self._grid.start(first)
             both = (between(lefts, start, last), between(rights, start, last))
             left, right = (expanded(self._grid, each, first, last) for each in both)
-            yield from self._whole.fired((left, right))
+            yield from self._output.fired((left, right))
 
     def _both(
         self, left: pl.DataFrame | None, right: pl.DataFrame | None
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The rows of both sides, perhaps none."""
+        """Return the rows of both sides, empty frames for None."""
         return (
-            self._kept[LEFT].none if left is None else left,
-            self._kept[RIGHT].none if right is None else right,
+            self._buffers[LEFT].none if left is None else left,
+            self._buffers[RIGHT].none if right is None else right,
         )

@@ -1,1 +1,1 @@
-"""The operator of `process`: a user's class over rows, states and timers of keys."""
+"""The operators of `process`: a user class over the rows, states and timers of keys."""

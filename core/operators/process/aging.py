@@ -1,8 +1,8 @@
-"""Lists and maps whose elements are forgotten, each so long after it was written.
+"""Lists and maps with a TTL: each element expires a fixed time after it was written.
 
-What has had its time is never seen again. It goes when somebody looks, and else when there is twice
-as much as when it last went. What is set anew behind its time is new, whether somebody had looked
-or not: it stands behind the others.
+Expired elements are never visible. They are removed on access, or when the number of elements has
+doubled since the last removal. An expired element that is set again counts as new, whether or not
+it had been removed: it comes after the others.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from headrace.core.process.fitting import Fit
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 FEW = 64
-"""So many elements may be kept together behind their time."""
+"""The number of elements that may be stored before expired ones are removed."""
 
 
 class Ageing:
-    """What both have in common: the clock that they go by, and how long they keep anything."""
+    """The base of collections with a TTL: the clock, and the TTL of the elements."""
 
     __slots__ = ("_clock", "_many", "_ttl_us")
 
@@ -29,35 +29,35 @@ class Ageing:
         self._many = FEW
 
     def copied(self, copy: Callable[[Any], Any] | None) -> Ageing:
-        """Another one, with copies of what it has, or with the same."""
+        """Return a new collection with copies of the elements, or with the same elements."""
         raise NotImplementedError
 
     def _until(self) -> int:
         return self._clock() + self._ttl_us
 
     def _live(self) -> Any:
-        """What is kept, without what has had its time."""
+        """Return the stored elements, after removing the expired ones."""
         raise NotImplementedError
 
     def _grown(self, count: int) -> None:
-        """There are so many elements: let go of those that have had their time, now and then."""
+        """Remove expired elements from time to time, given the number of elements."""
         if count > self._many:
             self._many = 2 * len(self._live()) + FEW
 
 
 class AgeingList(Ageing, MutableSequence[Any]):
-    """A list, whose elements know until when they are kept."""
+    """A list whose elements expire."""
 
-    __slots__ = ("_fit", "kept")
+    __slots__ = ("_fit", "entries")
 
     def __init__(
-        self, clock: Callable[[], int], ttl_us: int, fit: Fit, kept: Iterable[Any] = ()
+        self, clock: Callable[[], int], ttl_us: int, fit: Fit, entries: Iterable[Any] = ()
     ) -> None:
-        """`fit` makes elements be of their type."""
+        """`fit` converts elements to their declared type."""
         super().__init__(clock, ttl_us)
         self._fit = fit
-        self.kept: list[tuple[Any, int]] = list(kept)
-        """Each element, and until when."""
+        self.entries: list[tuple[Any, int]] = list(entries)
+        """Each element with its expiry time."""
 
     def __len__(self) -> int:
         return len(self._live())
@@ -88,21 +88,20 @@ class AgeingList(Ageing, MutableSequence[Any]):
     __hash__ = None  # type: ignore[assignment]
 
     def insert(self, index: int, value: Any) -> None:
-        """Add an element."""
         self._live().insert(index, (self._fit(value), self._until()))
 
     def append(self, value: Any) -> None:
-        """Add an element behind the others, however many there are."""
-        self.kept.append((self._fit(value), self._until()))
-        self._grown(len(self.kept))
+        """Append an element in constant time."""
+        self.entries.append((self._fit(value), self._until()))
+        self._grown(len(self.entries))
 
     def sort(self, *, key: Callable[[Any], Any] | None = None, reverse: bool = False) -> None:
-        """Put the elements in order; each is kept as long as before."""
+        """Sort the elements, which keep their expiry times."""
         by = (lambda each: each[0]) if key is None else (lambda each: key(each[0]))
         self._live().sort(key=by, reverse=reverse)
 
     def reverse(self) -> None:
-        """Turn the elements round; each is kept as long as before."""
+        """Reverse the elements, which keep their expiry times."""
         self._live().reverse()
 
     def __add__(self, other: Iterable[Any]) -> list[Any]:
@@ -112,23 +111,25 @@ class AgeingList(Ageing, MutableSequence[Any]):
         return [*other, *self]
 
     def copy(self) -> list[Any]:
-        """The elements that are kept now."""
+        """Return the elements that have not expired, as a plain list."""
         return list(self)
 
     def copied(self, copy: Callable[[Any], Any] | None) -> AgeingList:
-        """Another one with copies of the elements, or with the same."""
-        kept = self.kept if copy is None else ((copy(value), until) for value, until in self.kept)
-        return AgeingList(self._clock, self._ttl_us, self._fit, kept)
+        """Return a new list with copies of the elements, or with the same elements."""
+        entries: Iterable[Any] = self.entries
+        if copy is not None:
+            entries = ((copy(value), until) for value, until in self.entries)
+        return AgeingList(self._clock, self._ttl_us, self._fit, entries)
 
     def _live(self) -> list[tuple[Any, int]]:
         now_us = self._clock()
-        if any(until < now_us for _, until in self.kept):
-            self.kept[:] = [each for each in self.kept if each[1] >= now_us]
-        return self.kept
+        if any(until < now_us for _, until in self.entries):
+            self.entries[:] = [each for each in self.entries if each[1] >= now_us]
+        return self.entries
 
 
 class LikeDict(Mapping[Any, Any]):
-    """What a dict can besides: both make a plain one, of which nothing is forgotten."""
+    """The methods of dict beyond Mapping: both return a plain dict, whose entries do not expire."""
 
     __slots__ = ()
 
@@ -136,14 +137,14 @@ class LikeDict(Mapping[Any, Any]):
         return self.copy() | dict(other)
 
     def copy(self) -> dict[Any, Any]:
-        """What there is now."""
+        """Return the current entries as a plain dict."""
         return dict(self)
 
 
 class AgeingMap(Ageing, LikeDict, MutableMapping[Any, Any]):
-    """A map, whose entries know until when they are kept."""
+    """A map whose entries expire."""
 
-    __slots__ = ("_fits", "kept")
+    __slots__ = ("_fits", "entries")
 
     def __init__(
         self,
@@ -151,36 +152,36 @@ class AgeingMap(Ageing, LikeDict, MutableMapping[Any, Any]):
         ttl_us: int,
         fit_key: Fit,
         fit: Fit,
-        kept: Mapping[Any, tuple[Any, int]] = NOTHING,
+        entries: Mapping[Any, tuple[Any, int]] = NOTHING,
     ) -> None:
-        """`fit_key` and `fit` make keys and values be of their types."""
+        """`fit_key` and `fit` convert keys and values to their declared types."""
         super().__init__(clock, ttl_us)
         self._fits = fit_key, fit
-        self.kept: dict[Any, tuple[Any, int]] = dict(kept)
-        """Each entry's value, and until when."""
+        self.entries: dict[Any, tuple[Any, int]] = dict(entries)
+        """Each entry's value and expiry time."""
 
     def __len__(self) -> int:
         return len(self._live())
 
     def __getitem__(self, key: Any) -> Any:
-        value, until = self.kept[key]
+        value, until = self.entries[key]
         if until < self._clock():
-            del self.kept[key]
+            del self.entries[key]
             raise KeyError(key)
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         fit_key, fit = self._fits
         value, key, now_us = fit(value), fit_key(key), self._clock()
-        before = self.kept.get(key)
+        before = self.entries.get(key)
         if before is not None and before[1] < now_us:
-            del self.kept[key]
-        self.kept[key] = (value, now_us + self._ttl_us)
-        self._grown(len(self.kept))
+            del self.entries[key]
+        self.entries[key] = (value, now_us + self._ttl_us)
+        self._grown(len(self.entries))
 
     def __delitem__(self, key: Any) -> None:
         self[key]
-        del self.kept[key]
+        del self.entries[key]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(list(self._live()))
@@ -193,15 +194,15 @@ class AgeingMap(Ageing, LikeDict, MutableMapping[Any, Any]):
         return self
 
     def copied(self, copy: Callable[[Any], Any] | None) -> AgeingMap:
-        """Another one with copies of the values, or with the same."""
-        kept = self.kept
+        """Return a new map with copies of the values, or with the same values."""
+        entries = self.entries
         if copy is not None:
-            kept = {key: (copy(value), until) for key, (value, until) in kept.items()}
-        return AgeingMap(self._clock, self._ttl_us, *self._fits, kept)
+            entries = {key: (copy(value), until) for key, (value, until) in entries.items()}
+        return AgeingMap(self._clock, self._ttl_us, *self._fits, entries)
 
     def _live(self) -> dict[Any, tuple[Any, int]]:
         now_us = self._clock()
-        if any(until < now_us for _, until in self.kept.values()):
-            for key in [key for key, (_, until) in self.kept.items() if until < now_us]:
-                del self.kept[key]
-        return self.kept
+        if any(until < now_us for _, until in self.entries.values()):
+            for key in [key for key, (_, until) in self.entries.items() if until < now_us]:
+                del self.entries[key]
+        return self.entries

@@ -1,4 +1,4 @@
-"""Where an operator of a user's class stands, beside its place."""
+"""The context of a user class in an operator."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from headrace.core.user_code import UserCode
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What an operator of a user's class is given beside its place."""
+    """The step, code and outputs of a user class, in addition to its KeyedContext."""
 
     step: str
     code: UserCode
     failed: Callable[[list[FailedRow]], Iterator[Output]] | None
     """Takes the rows on which the class fails; without it they fail the job."""
     ordered: frozenset[str]
-    """The streams whose rows must carry their place in the order of all."""
+    """The streams whose rows must carry their position in the row order."""
 
     def streams(self, body: nodes.Body, main: str) -> dict[str, str]:
-        """The names under which outputs go out, by their own."""
+        """Return the stream names of the outputs, by output name."""
         return {MAIN: main} | {name: f"{self.step}.{name}" for name, _ in body.outputs}

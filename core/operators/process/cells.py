@@ -1,10 +1,10 @@
-"""The cell of a key: an object with all that is remembered of it, as a user's class sees it.
+"""The cell of a key: an object with all state of the key, as a user class sees it.
 
-What has no ttl is a slot, with a property that checks what is written (`checked`). What goes by
-time is a property over two slots: the value, and until when it is kept. A timer is a property over
-the time that it is set to, and the time under which it stands in the heap (`timers`).
+A state without TTL is a slot, with a property that validates what is written. A value
+with a TTL is a property over two slots: the value and its expiry time. A timer is a property over
+the time that it is set to, and the time of its entry in the heap (`timers`).
 
-    _id     the key as the user knows it
+    _id     the key as user code sees it
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ States: TypeAlias = Mapping[str, Declared]
 
 NO_MORE: Mapping[str, property] = {}
 CELL = "State"
-"""What the classes of cells are called."""
+"""The name of the cell classes."""
 
 
 class CellBase:
-    """What all cells have."""
+    """The base of all cells."""
 
-    # No __getattr__ for names that are misspelt: it makes each read take half as long again.
+    # No __getattr__ for misspelt names: it makes each read 50 % slower.
     __slots__ = ("_id",)
 
 
 def undeclared(name: str, known: Sequence[str]) -> str:
-    """What is said of a state that a class does not declare."""
+    """Return the error message for a state that the class does not declare."""
     hint = did_you_mean(name, known) or f"it declares {', '.join(known) or 'none'}"
     return f'the class declares no state "{name}": {hint}'
 
 
 class Cells:
-    """Makes cells, and takes them back to what they were."""
+    """A factory of cells, which also saves and restores their values."""
 
     def __init__(
         self,
@@ -55,29 +55,31 @@ class Cells:
         work: Work,
         timers: Timers,
         waits: Timers,
-        beside: Mapping[str, property] = NO_MORE,
+        more: Mapping[str, property] = NO_MORE,
     ) -> None:
-        """`timers` go by event time, `waits` by the wall clock; `beside` is seen as well."""
+        """`timers` go by event time, `waits` by the wall clock; `more` are further properties."""
         slots: list[str] = []
-        namespace: dict[str, object] = {"_cells": self, **beside}
+        namespace: dict[str, object] = {"_cells": self, **more}
         begin: list[tuple[str, object]] = []
-        for name, said in states.items():
-            clock = work.now_us if said.processing else work.event_us
-            if said.kind is Kind.TIMER:
+        for name, declared in states.items():
+            clock = work.now_us if declared.processing else work.event_us
+            if declared.kind is Kind.TIMER:
                 slots += [f"_at_{name}", f"_in_{name}"]
-                namespace[name] = _timer(name, waits if said.processing else timers, work, said)
+                namespace[name] = _timer(
+                    name, waits if declared.processing else timers, work, declared
+                )
                 begin += [(f"_at_{name}", None), (f"_in_{name}", None)]
-            elif said.kind is Kind.VALUE and said.ttl_us is not None:
+            elif declared.kind is Kind.VALUE and declared.ttl_us is not None:
                 slots += [f"_of_{name}", f"_until_{name}"]
-                namespace[name] = _ageing(name, clock, said)
+                namespace[name] = _ageing(name, clock, declared)
                 begin += [(f"_of_{name}", None), (f"_until_{name}", None)]
             else:
                 slots.append(f"_of_{name}")
-                begin.append((f"_of_{name}", _beginning(name, said, clock)))
+                begin.append((f"_of_{name}", _beginning(name, declared, clock)))
         self._mutable = {
-            f"_of_{name}": is_nested(said.types)
-            for name, said in states.items()
-            if said.kind in (Kind.LIST, Kind.MAP) or is_nested(said.types)
+            f"_of_{name}": is_nested(declared.types)
+            for name, declared in states.items()
+            if declared.kind in (Kind.LIST, Kind.MAP) or is_nested(declared.types)
         }
         self._plain = tuple(name for name in slots if name not in self._mutable)
         kind = type(CELL, (CellBase,), {"__slots__": tuple(slots), **namespace})
@@ -86,10 +88,10 @@ class Cells:
             if name in states and not hasattr(kind, name):
                 setattr(kind, name, written(name, states[name], beginning))
         self.new: Callable[[object], Cell] = _maker(kind, begin)
-        """Makes the cell of a key of which nothing is remembered."""
+        """Creates the cell of a key that has no state."""
 
     def saved(self, cell: Cell) -> tuple[list[object], list[Any]]:
-        """What it takes to take a cell back."""
+        """Return the values from which `restore` can undo changes of the cell."""
         plain = [getattr(cell, name) for name in self._plain]
         return plain, [
             copied_state(getattr(cell, name), nested=nested)
@@ -97,14 +99,14 @@ class Cells:
         ]
 
     def restore(self, cell: Cell, saved: tuple[list[object], list[Any]]) -> None:
-        """Have it as it was."""
+        """Restore the saved values of the cell."""
         for names, values in ((self._plain, saved[0]), (self._mutable, saved[1])):
             for name, value in zip(names, values, strict=True):
                 setattr(cell, name, value)
 
 
 def _maker(kind: type, begin: list[tuple[str, object]]) -> Callable[[object], Cell]:
-    """What makes cells, written out for their slots: it is called for each key."""
+    """Generate the function that creates cells, with their slots inlined: it runs for each key."""
     scope: dict[str, Any] = {"__new": kind.__new__, "__kind": kind}
     lines = ["def new(id):", " cell = __new(__kind)", " cell._id = id"]
     for at, (slot, beginning) in enumerate(begin):
@@ -114,20 +116,20 @@ def _maker(kind: type, begin: list[tuple[str, object]]) -> Callable[[object], Ce
     return scope["new"]  # type: ignore[no-any-return]
 
 
-def _beginning(name: str, said: Declared, clock: Callable[[], int]) -> object:
-    """What a state is before anything is written, or what makes it."""
-    ttl_us = said.ttl_us
-    first, last = (fit_of(name, said, type) for type in (said.types[0], said.types[-1]))
-    match said.kind:
+def _beginning(name: str, declared: Declared, clock: Callable[[], int]) -> object:
+    """Return the initial value of a state, or a callable that creates it."""
+    ttl_us = declared.ttl_us
+    first, last = (fit_of(name, declared, type) for type in (declared.types[0], declared.types[-1]))
+    match declared.kind:
         case Kind.LIST:
             return list_kind(last) if ttl_us is None else partial(AgeingList, clock, ttl_us, last)
         case Kind.MAP:
             if ttl_us is None:
                 return map_kind(first, last)
             return partial(AgeingMap, clock, ttl_us, first, last)
-    if is_nested(said.types):
-        return partial(copied, said.default)
-    return said.default
+    if is_nested(declared.types):
+        return partial(copied, declared.default)
+    return declared.default
 
 
 AGEING = """
@@ -135,7 +137,7 @@ def read(cell):
     until = cell._until_{name}
     if until is not None and until >= clock():
         return cell._of_{name}
-    if own:  # it can be changed in place: what is read is what is kept
+    if own:  # a default that can be changed in place must be stored when it is read
         write(cell, copied(default))
         return cell._of_{name}
     return default
@@ -146,17 +148,17 @@ def write(cell, value):
 """
 
 
-def _ageing(name: str, clock: Callable[[], int], said: Declared) -> property:
-    """A value with a ttl."""
-    (type,) = said.types
+def _ageing(name: str, clock: Callable[[], int], declared: Declared) -> property:
+    """Generate the property of a value with a TTL."""
+    (type,) = declared.types
     scope = {
         "clock": clock,
         "copied": copied,
-        "default": said.default,
-        "fit": fit_of(name, said, type),
+        "default": declared.default,
+        "fit": fit_of(name, declared, type),
         "kind": CLASSES.get(type),
-        "own": said.default is not None and is_nested(said.types),
-        "ttl_us": said.ttl_us,
+        "own": declared.default is not None and is_nested(declared.types),
+        "ttl_us": declared.ttl_us,
     }
     return _written_out(AGEING.format(name=name, test=passes(type, "kind")), scope)
 
@@ -178,20 +180,23 @@ def write(cell, value):
 """
 
 
-def _timer(name: str, timers: Timers, work: Work, said: Declared) -> property:
-    """A timer. One that is set to what has passed comes at once, behind what has the same time."""
+def _timer(name: str, timers: Timers, work: Work, declared: Declared) -> property:
+    """Generate the property of a timer.
+
+    A timer that is set to a past time fires at once, after those of the same time.
+    """
 
     def time_of(value: object) -> int:
         if not isinstance(value, datetime):
             came = type(value).__name__
-            raise TypeError(f'timer "{name}" is set to a datetime or None, got {came}')
-        return in_us(value) if said.processing else max(in_us(value), work.event_us())
+            raise TypeError(f'timer "{name}" must be set to a datetime or None, got {came}')
+        return in_us(value) if declared.processing else max(in_us(value), work.event_us())
 
     scope = {"moment": moment, "push": timers.push, "time_of": time_of}
     return _written_out(TIMER.format(name=name), scope)
 
 
 def _written_out(source: str, scope: dict[str, Any]) -> property:
-    """A property whose functions have the names of their slots in them: they are called by row."""
+    """Compile a property whose functions name its slots directly: they run for each row."""
     exec(source, scope)
     return property(scope["read"], scope["write"])

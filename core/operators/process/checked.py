@@ -1,6 +1,6 @@
-"""The states of a cell that check what is written: values, lists and maps.
+"""The states of a cell that validate what is written: values, lists and maps.
 
-To read them costs what it costs to read a list or a dict.
+Reading them is as fast as reading a plain list or dict.
 """
 
 from __future__ import annotations
@@ -16,35 +16,41 @@ from headrace.core.types import Type
 Write: TypeAlias = Callable[[Any, Any], None]
 
 
-def fit_of(name: str, said: Declared, type: Type) -> Fit:
-    """What is written into a state, as its type has it. Its complaints name the state."""
+def fit_of(name: str, declared: Declared, type: Type) -> Fit:
+    """Return the conversion of values to the type of a state, whose errors name the state."""
     fit = fitting(type)
 
-    def fitted(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         try:
             return fit(value)
         except Unfit as error:
-            verb = {Kind.LIST: "was handed", Kind.MAP: "was handed"}.get(said.kind, "was set to")
-            message = f'state "{name}" is a {said}, and {verb} {shown(value)}'
+            verb = {Kind.LIST: "was handed", Kind.MAP: "was handed"}.get(
+                declared.kind, "was set to"
+            )
+            message = f'state "{name}" is a {declared}, and {verb} {shown(value)}'
             raise TypeError(f"{message}{_inside(value, error)}") from None
 
-    return fitted
+    return convert
 
 
 def _inside(value: object, error: Unfit) -> str:
-    """What of a value does not fit, if it is not the whole."""
+    """Return the error of the nested value, if not the whole value is invalid."""
     return "" if str(error).startswith(shown(value)) else f": {error}"
 
 
-def written(name: str, said: Declared, beginning: Any) -> property:
-    """A value without ttl, or a list or a map, in a slot."""
-    write = _value(name, said) if said.kind is Kind.VALUE else _container(name, said, beginning)
+def written(name: str, declared: Declared, beginning: Any) -> property:
+    """Return the property of a value without TTL, or of a list or a map, in a slot."""
+    write = (
+        _value(name, declared)
+        if declared.kind is Kind.VALUE
+        else _container(name, declared, beginning)
+    )
     return property(attrgetter(f"_of_{name}"), write)  # no other getter in Python is as fast
 
 
-def _value(name: str, said: Declared) -> Write:
-    (type,) = said.types
-    scope = {"fit": fit_of(name, said, type), "kind": CLASSES.get(type)}
+def _value(name: str, declared: Declared) -> Write:
+    (type,) = declared.types
+    scope = {"fit": fit_of(name, declared, type), "kind": CLASSES.get(type)}
     test = passes(type, "kind")
     exec(
         f"def write(cell, value):\n cell._of_{name} = value if {test} else fit(value)",
@@ -53,9 +59,9 @@ def _value(name: str, said: Declared) -> Write:
     return scope["write"]  # type: ignore[return-value]
 
 
-def _container(name: str, said: Declared, beginning: Any) -> Write:
-    # To set it writes all of its elements.
-    of, is_map = f"_of_{name}", said.kind is Kind.MAP
+def _container(name: str, declared: Declared, beginning: Any) -> Write:
+    # Setting a container writes all its elements.
+    of, is_map = f"_of_{name}", declared.kind is Kind.MAP
 
     def write(cell: Any, value: Any) -> None:
         if value is getattr(cell, of):
@@ -63,7 +69,7 @@ def _container(name: str, said: Declared, beginning: Any) -> Write:
         new = beginning()
         wrong = str | bytes if is_map else str | bytes | Mapping
         if isinstance(value, wrong) or not isinstance(value, Iterable | None):
-            raise TypeError(f'state "{name}" is a {said}, and was set to {shown(value)}')
+            raise TypeError(f'state "{name}" is a {declared}, and was set to {shown(value)}')
         (new.update if is_map else new.extend)(value or ())
         setattr(cell, of, new)
 
@@ -71,7 +77,7 @@ def _container(name: str, said: Declared, beginning: Any) -> Write:
 
 
 def list_kind(fit: Fit) -> type[list[Any]]:
-    """Lists whose elements fit."""
+    """Return a list class that converts its elements."""
     add, put, extend, insert = list.append, list.__setitem__, list.extend, list.insert
 
     class StateList(list[Any]):
@@ -97,7 +103,7 @@ def list_kind(fit: Fit) -> type[list[Any]]:
 
 
 def map_kind(fit_key: Fit, fit: Fit) -> type[dict[Any, Any]]:
-    """Maps whose keys and values fit."""
+    """Return a dict class that converts its keys and values."""
     put = dict.__setitem__
 
     class StateMap(dict[Any, Any]):

@@ -1,7 +1,7 @@
-"""Copies of values that can be changed: lists and structs, and what is in them.
+"""Copies of mutable values: lists, structs, and values nested in them.
 
-What a class keeps, puts out or declares as a default is one object in Python; each of them goes on
-for itself.
+A stored value, an emitted one and a declared default may be one object in Python; copies keep them
+independent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def is_nested(types: Iterable[Type]) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """The same value, of which no part can be changed through the other one."""
+    """Return a deep copy of the value."""
     match value:
         case list() | tuple() | MutableSequence():
             return [copied(each) for each in value]
@@ -29,9 +29,9 @@ def copied(value: Any) -> Any:
 
 
 def finding_aliens(type: Type) -> Callable[[Any], bool] | None:
-    """What says whether a struct in a value of the type has a field that is none of its own.
+    """Return a predicate: whether a struct in a value has a field that its type has not.
 
-    None for a type without structs. Polars leaves such a field out without a word.
+    Returns None for a type without structs. Polars silently ignores such a field.
     """
     match type:
         case Array(element):
@@ -54,9 +54,10 @@ def finding_aliens(type: Type) -> Callable[[Any], bool] | None:
 
 
 def copied_state(kept: Any, *, nested: bool) -> Any:
-    """A list or a map of a state, or a value: of the same kind, with copies of what is in it.
+    """Copy a list, map or value of a state; nested values are copied deeply.
 
-    What is not nested is not looked at: Python copies a list or a dict in a tenth of the time.
+    Values that are not nested are not visited: Python copies a list or a dict in a tenth of the
+    time.
     """
     match kept:
         case Ageing():

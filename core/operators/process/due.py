@@ -1,6 +1,6 @@
-"""Timers that are filed in the state, under the times at which they come up.
+"""Timers stored in the state, under the times at which they fire.
 
-They are an index, as the heap is: what a timer is set to stands with the other states of its key.
+They are an index, like the heap: a timer's own value is stored with the other states of its key.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 NAME = "__timer"
-"""The column that says which of the timers of its key one is."""
+"""The column with the name of a timer among those of its key."""
 
 
 class Due:
-    """The timers that go by one clock: those in the heap, and those in the state."""
+    """The timers of one clock: those in the heap, and those in the state."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Due:
         state: StepState,
         cells: Callable[[pl.DataFrame], list[Any]],
     ) -> None:
-        """`cells` are those of some keys, given as a frame of the columns of the key."""
+        """`cells` returns the cells of keys, given as a frame of the key's columns."""
         import polars as pl
 
         self.timers = timers
@@ -43,12 +43,12 @@ class Due:
 
     @property
     def next_us(self) -> int:
-        """No timer comes up before that."""
+        """A time before which no timer fires."""
         filed = self._runs.first()
         return self.timers.next_us if filed is None else min(self.timers.next_us, filed)
 
     def call_up(self, before_us: int) -> None:
-        """Have those in the heap that come up before that time."""
+        """Load the timers that fire before that time into the heap."""
         filed = self._runs.first()
         taken = None if filed is None or filed >= before_us else self._runs.take(before_us - 1)
         if taken is not None:
@@ -61,9 +61,9 @@ class Due:
             self.timers.again(at_us, cell, name)
 
     def first_of_keys(self, before_us: int) -> pl.DataFrame | None:
-        """Of each key that has timers before that time the first; None if none has. All are filed.
+        """Return the first timer of each key that has one before that time; None if none has.
 
-        Some of them may be of timers that were deleted since.
+        All timers are in the state. Some may belong to timers deleted since.
         """
         import polars as pl
 
@@ -71,28 +71,28 @@ class Due:
         if filed is None or filed >= before_us:
             return None
         found = self._runs.read(filed - 1, before_us - 1)
-        assert found is not None, "there is one"
+        assert found is not None, "the first slot is in the range"
         return found.group_by(list(self._key)).agg(pl.col(SLOT).min())
 
     def call_up_first(self, before_us: int) -> None:
-        """Have in the heap the first timers of each key that come up before that time."""
+        """Load the first timers of each key that fire before that time into the heap."""
         import polars as pl
 
         taken = self._runs.take(before_us - 1)
-        assert taken is not None, "there are some"
+        assert taken is not None, "there are timers before that time"
         first = pl.col(SLOT) == pl.col(SLOT).min().over(list(self._key))
         self._runs.add(taken.filter(~first))
         self._push(taken.filter(first))
 
     def set_many(self, keys: pl.DataFrame, name: str, at_us: pl.Series) -> None:
-        """Timers of that name, filed at once."""
+        """Store timers of that name for many keys."""
         import polars as pl
 
         named = pl.Series(NAME, [name], dtype=pl.String).new_from_index(0, keys.height)
         self._runs.add(keys.with_columns(named, at_us.alias(SLOT)))
 
     def file(self, ids_as_columns: Callable[[Sequence[Any]], pl.DataFrame]) -> None:
-        """Have all of them in the state."""
+        """Write all timers of the heap to the state."""
         import polars as pl
 
         if self.timers.next_us == NEVER_US:

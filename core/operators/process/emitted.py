@@ -1,4 +1,4 @@
-"""What `on_rows` puts out, as frames, held against what is declared."""
+"""The frames that `on_rows` emits, validated against the declared outputs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class ManyOuts:
-    """What `on_rows` puts out, as frames, and the rows that they are of."""
+    """A collector of the frames that `on_rows` emits, with the input rows they belong to."""
 
     def __init__(self, outputs: Mapping[str, Schema]) -> None:
-        """By name; that of the step itself has none."""
+        """`outputs` are by name; the step's own output is named ""."""
         self._rows = 0
         self.frames: list[tuple[str, pl.DataFrame, pl.Series]] = []
         self.out: Any = self._emit("", outputs[""])
@@ -24,7 +24,7 @@ class ManyOuts:
                 setattr(self.out, name, self._emit(name, schema))
 
     def begin(self, rows: int) -> None:
-        """So many rows are handled next."""
+        """Start a batch of this many rows."""
         self._rows, self.frames = rows, []
 
     def _emit(self, name: str, schema: Schema) -> Callable[..., None]:
@@ -39,7 +39,7 @@ class ManyOuts:
 
 
 def _declared(shown: str, schema: Schema, frame: object) -> pl.DataFrame:
-    """The frame with the declared columns in their order."""
+    """Return the frame with the declared columns, in their order."""
     import polars as pl
 
     if not isinstance(frame, pl.DataFrame):
@@ -51,33 +51,33 @@ def _declared(shown: str, schema: Schema, frame: object) -> pl.DataFrame:
         wanted, came_as = to_polars(field.type), frame.schema[field.name]
         if came_as not in (wanted, pl.Null):
             message = f'{shown}: column "{field.name}" is declared {field.type} ({wanted})'
-            raise TypeError(f"{message}, and came as {came_as}")
+            raise TypeError(f"{message}, but has type {came_as}")
         if not field.nullable and frame[field.name].null_count():
-            message = f'{shown}: column "{field.name}" is declared not null, and has nulls'
+            message = f'{shown}: column "{field.name}" is declared not null, but has nulls'
             raise ValueError(message)
     return frame.select(pl.col(field.name).cast(to_polars(field.type)) for field in schema)
 
 
 def _origin(shown: str, height: int, of: object, rows: int) -> pl.Series:
-    """Of which row each of the rows that are put out is."""
+    """Return the number of the input row that each emitted row belongs to."""
     import polars as pl
 
     if of is None:
         if height != rows:
-            message = f"{shown}: {rows} rows came, and {height} go out: say of which they are"
+            message = f"{shown}: got {rows} rows and emitted {height}: say which row each is of"
             raise ValueError(f"{message}, as in {shown}(frame, of=numbers)")
         return pl.int_range(rows, dtype=pl.UInt32, eager=True)
     if not isinstance(of, pl.Series):
-        raise TypeError(f"{shown}: of wants a Series, got {type(of).__name__}")
+        raise TypeError(f"{shown}: of must be a Series, got {type(of).__name__}")
     if of.dtype == pl.Boolean:
         if len(of) != rows:
-            raise ValueError(f"{shown}: of says it of {len(of)} rows, and {rows} came")
+            raise ValueError(f"{shown}: of has {len(of)} values for {rows} rows")
         of = of.fill_null(False).arg_true()
     if len(of) != height:
-        raise ValueError(f"{shown}: of tells of {len(of)} rows, and {height} go out")
+        raise ValueError(f"{shown}: of names {len(of)} rows for {height} emitted rows")
     among = (of >= 0) & (of < rows)
     if not among.fill_null(False).all():
-        raise ValueError(f"{shown}: of wants numbers from 0 to {rows - 1}")
+        raise ValueError(f"{shown}: of must be numbers from 0 to {rows - 1}")
     if not of.is_sorted():
-        raise ValueError(f"{shown}: of wants numbers that rise: sort the rows by them")
+        raise ValueError(f"{shown}: of must be in ascending order: sort the rows by it")
     return of.cast(pl.UInt32)

@@ -1,4 +1,4 @@
-"""What is said when a class of a user fails, and of which row or timer it was."""
+"""Errors of user classes, with the row or timer that was being handled."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from headrace.core.operators.process.work import EVERY
 from headrace.core.process.declared import Declared
 from headrace.core.user_code import UserCode, UserCodeError, row_said, said, where
 
-RETURNED = "what goes out is handed to out(...); a method returns nothing"
-OF_RULE = "what follows from a rule for a key is done when its next row comes, or its timer"
+RETURNED = "emit rows with out(...); a method returns nothing"
+OF_RULE = "apply a rule to a key when its next row comes or its timer fires"
 
 READ_ONLY = re.compile(
     "'(mappingproxy|tuple)' object (has no attribute|does not support)"
     r"|'\|=' is not supported by mappingproxy|can only concatenate tuple"
 )
-"""What Python says where a map or a list is changed that all keys share."""
+"""Python's messages when user code changes a map or a list that all keys share."""
 UNDECLARED = re.compile(f"'{CELL}' object has no attribute '(\\w+)'$")
-"""What Python says where a state is read or set that there is not."""
+"""Python's message when user code reads or sets an undeclared state."""
 
 
 class Failing:
-    """Says it for one class."""
+    """The error messages of one class."""
 
     def __init__(self, code: UserCode, outs: Outs, states: Mapping[str, Declared]) -> None:
-        """`states` are those that the class declares."""
+        """`states` are the states that the class declares."""
         self._code = code
         self._states = tuple(states)
-        self._shares = any(said.shared for said in states.values())
-        self._outs = outs
+        self._has_shared = any(said.shared for said in states.values())
+        self._collectors = outs
 
     @property
     def shown(self) -> str:
-        """How messages call the class."""
+        """The name of the class in messages."""
         return self._code.shown
 
     def of_row(self, error: BaseException, key: object, row: dict[str, Any]) -> UserCodeError:
-        """A row could not be handled."""
+        """Return the error of a row."""
         text = row_said(row)
         of = f"in the rule {text}" if key is EVERY else f"in the row {text} of the key {key!r}"
         return self._told(error, of)
@@ -51,33 +51,33 @@ class Failing:
     def of_timer(
         self, error: BaseException, key: object, name: str, at: datetime | None
     ) -> UserCodeError:
-        """A timer could not be handled."""
+        """Return the error of a timer."""
         return self._told(error, f'in timer "{name}" at {at} of the key {key!r}')
 
     def of_many(self, error: BaseException, rows: int) -> UserCodeError:
-        """Rows could not be handled together."""
+        """Return the error of a batch of rows."""
         return self._told(error, f"in {rows} rows")
 
     def returned(self, found: object, method: str) -> UserCodeError:
-        """A method has returned something, which nobody takes."""
+        """Return the error of a method that returned a value."""
         what = "yields" if isgenerator(found) else f"returned a {type(found).__name__}"
         hint = OF_RULE if method == "on_rule" else RETURNED
         return UserCodeError(f"{self.shown}: {method} {what}", hint)
 
     def of_making(self, error: BaseException) -> UserCodeError:
-        """No object of the class could be made."""
+        """Return the error of creating an object of the class."""
         return self._told(error, f"making a {self._code.name}")
 
     def letter(self, error: Exception, row: dict[str, Any]) -> FailedRow:
-        """A row, or the key and the time of a timer, for whoever takes those that failed."""
+        """Return the failed row, or the key and time of a failed timer, as a FailedRow."""
         return FailedRow(self._message(error), row)
 
     def _told(self, error: BaseException, of: str) -> UserCodeError:
         hint = error.hint if isinstance(error, UserCodeError) else ""
         if isinstance(error, Exception) and not hint:
-            hint = self._outs.hint(error)
-        if self._shares and READ_ONLY.match(str(error)):
-            hint = "what all keys share is written in on_rule"
+            hint = self._collectors.hint(error)
+        if self._has_shared and READ_ONLY.match(str(error)):
+            hint = "state shared by all keys is written in on_rule"
         elif (found := UNDECLARED.match(str(error))) and found[1] in self._states:
             hint = OF_RULE
         return UserCodeError(f"{self._message(error)} ({of})", hint)
@@ -87,7 +87,7 @@ class Failing:
         if isinstance(error, UserCodeError | Misfit):
             return error.message if place == self._code.path.name else f"{place}: {error.message}"
         if isinstance(error, AttributeError) and (found := UNDECLARED.match(str(error))):
-            if found[1] in self._states:  # rules are handed those that are shared, and no others
+            if found[1] in self._states:  # on_rule sees only shared states
                 return f'{place}: state "{found[1]}" belongs to a key, and a rule has none'
             return f"{place}: AttributeError: {undeclared(found[1], self._states)}"
         return f"{place}: {said(error)}"

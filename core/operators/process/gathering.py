@@ -1,4 +1,4 @@
-"""What a class put out, as frames: each row with the time and the place of what it came of."""
+"""The output of a user class as frames: each row with the time and position of its origin."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Gathering:
-    """What was put out, as frames with their hidden columns."""
+    """The emitted rows as frames with their hidden columns."""
 
     def __init__(
         self, outs: Outs, keys: Keys, streams: dict[str, str], ordered: frozenset[str]
     ) -> None:
-        """`streams` are the names under which outputs go out, by their own."""
-        self._outs = outs
+        """`streams` are the stream names of the outputs, by output name."""
+        self._collectors = outs
         self._keys = keys
         self._streams = streams
         self._ordered = ordered
@@ -33,14 +33,14 @@ class Gathering:
     def frames(
         self, came: pl.DataFrame, moments: list[Moment]
     ) -> Iterator[tuple[str, pl.DataFrame]]:
-        """The rows of each output. Raises Misfit."""
+        """Iterate over the rows of each output. Raises OutputValueError."""
         import polars as pl
 
         names = (EVENT_TIME, ORDER) if self._ordered else (EVENT_TIME,)
         hidden = of_columns(came, (name for name in names if name in came.columns))
         if moments:
             hidden = _with_moments(hidden, moments, self._keys)
-        for each in self._outs:
+        for each in self._collectors:
             if not len(each):
                 continue
             frame, origin = each.taken()
@@ -51,7 +51,7 @@ class Gathering:
 
 
 def _with_moments(hidden: pl.DataFrame, moments: list[Moment], keys: Keys) -> pl.DataFrame:
-    """The hidden columns of rows, and behind them those of timers: placed by time and key."""
+    """Append the hidden columns of timers, positioned by time and key, to those of rows."""
     import polars as pl
 
     if not hidden.width:

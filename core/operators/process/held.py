@@ -1,7 +1,7 @@
-"""Rows that wait for the watermark to pass them, and come out in the order of all rows.
+"""Rows buffered until the watermark passes them, released in row order.
 
-Those that came since the last watermark are at hand: most of them go out with the next one, and
-need never be filed. What is left then is in the state.
+Rows that arrived since the last watermark stay in memory: most of them are released with the next
+one, and need not be written to the state. The rows left after that are in the state.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 
 
 class Held:
-    """The rows of one input. Frames have the columns of the layout."""
+    """The buffered rows of one input. Frames have the columns of the layout."""
 
     def __init__(
         self, name: str, columns: Mapping[str, pl.DataType], key: tuple[str, ...], state: StepState
     ) -> None:
         self._columns = list(columns)
         self._runs: Runs = state.runs(name, RunsLayout(columns, key, _as_they_are))
-        self._fresh: list[Waiting] = []
+        self._new_frames: list[Waiting] = []
 
     def __len__(self) -> int:
-        return self._runs.rows + sum(each.frame.height for each in self._fresh)
+        return self._runs.rows + sum(each.frame.height for each in self._new_frames)
 
     def hold(self, frame: pl.DataFrame) -> None:
-        """Rows have come; none of them is late."""
-        self._fresh.append(Waiting.of(of_columns(frame, self._columns)))
+        """Buffer rows that are not late."""
+        self._new_frames.append(Waiting.of(of_columns(frame, self._columns)))
 
     def released(self, before_us: int) -> pl.DataFrame | None:
-        """The rows before that time, in their order, which are held no longer."""
-        early, self._fresh = _parted(self._fresh, before_us)
+        """Remove and return the rows before that time, in row order."""
+        early, self._new_frames = _parted(self._new_frames, before_us)
         found = self._of_runs(before_us) + early
         return in_order(joined(found)) if found else None
 
     def file(self) -> None:
-        """Have all rows in the state."""
-        if self._fresh:
-            whole = joined([each.frame for each in self._fresh])
+        """Write all rows to the state."""
+        if self._new_frames:
+            whole = joined([each.frame for each in self._new_frames])
             self._runs.add(whole.hstack([microseconds(whole[EVENT_TIME]).alias(SLOT)]))
-            self._fresh = []
+            self._new_frames = []
 
     def _of_runs(self, before_us: int) -> list[pl.DataFrame]:
         first = self._runs.first()
@@ -56,36 +56,36 @@ class Held:
 
 
 class HeldByAll:
-    """The rows of an input that every subtask has whole."""
+    """The buffered rows of a broadcast input, complete in every subtask."""
 
     def __init__(self, name: str, columns: Iterable[str], state: StepState) -> None:
         self._columns = list(columns)
-        self._kept = state.entries(name, Spread.GROUPS)
-        kept = self._kept.rows
+        self._entries = state.entries(name, Spread.GROUPS)
+        kept = self._entries.rows
         self._frames = [Waiting.of(kept)] if kept is not None and kept.height else []
 
     def __len__(self) -> int:
         return sum(each.frame.height for each in self._frames)
 
     def hold(self, frame: pl.DataFrame) -> None:
-        """Rows have come, late ones among them: they are released with the next."""
+        """Buffer rows; late ones are released with the next rows."""
         self._frames.append(Waiting.of(of_columns(frame, self._columns)))
 
     def released(self, before_us: int) -> pl.DataFrame | None:
-        """The rows before that time, in their order, which are held no longer."""
+        """Remove and return the rows before that time, in row order."""
         early, self._frames = _parted(self._frames, before_us)
         return in_order(joined(early)) if early else None
 
     def file(self) -> None:
-        """Have all rows in the state."""
+        """Write all rows to the state."""
         frames = [each.frame for each in self._frames]
-        self._kept.rows = joined(frames) if frames else None
+        self._entries.rows = joined(frames) if frames else None
 
 
 class Waiting(NamedTuple):
-    """Rows, of which there is one at least, and the first and the last of their times.
+    """At least one buffered row, and the first and the last of the rows' times.
 
-    Many watermarks come and pass none of them; to look at all rows each time would take long.
+    Most watermarks pass none of the rows; comparing all rows each time would be slow.
     """
 
     frame: pl.DataFrame
@@ -94,12 +94,12 @@ class Waiting(NamedTuple):
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Waiting:
-        """These rows."""
+        """Wrap these rows."""
         times = microseconds(frame[EVENT_TIME])
         return cls(frame, int(times.min()), int(times.max()))  # type: ignore[arg-type]
 
     def parted(self, before_us: int) -> tuple[pl.DataFrame, Waiting]:
-        """The rows before a time, and the others; there are some of both."""
+        """Split into the rows before a time and the others; neither part is empty."""
         times = microseconds(self.frame[EVENT_TIME])
         if times.is_sorted():
             at = up_to(times, before_us - 1)
@@ -109,7 +109,7 @@ class Waiting(NamedTuple):
 
 
 def _parted(waiting: Iterable[Waiting], before_us: int) -> tuple[list[pl.DataFrame], list[Waiting]]:
-    """The rows before a time, and the others."""
+    """Split buffered frames into the rows before a time and the others."""
     early: list[pl.DataFrame] = []
     left: list[Waiting] = []
     for each in waiting:
@@ -125,7 +125,7 @@ def _parted(waiting: Iterable[Waiting], before_us: int) -> tuple[list[pl.DataFra
 
 
 def in_order(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows in the order of their time, and of their places among all, if they have one."""
+    """Sort rows by their time, and by their position in the row order, if they have one."""
     import polars as pl
 
     times = frame[EVENT_TIME]
@@ -138,7 +138,7 @@ def in_order(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stand_in_order(places: pl.Series) -> bool:
-    """Whether places stand in order whatever their times are, as those of one split do."""
+    """Whether positions are in order regardless of time, as within one split."""
     fields = places.struct.unnest()
     at, part = fields["at"], fields["part"]
     return at.is_sorted() and part.min() == part.max()

@@ -1,4 +1,4 @@
-"""Keys as Python has them: a value, or a tuple where there are several columns."""
+"""Keys as Python values: a single value, or a tuple for several columns."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     import polars as pl
 
 NAN = float("nan")
-"""The one that stands for all: a dict finds it because it is the very same."""
+"""The NaN that replaces every other: a dict finds it only as the identical object."""
 
 
 class Keys:
-    """The columns of a key inside of the operator."""
+    """The key of an operator: its internal columns, and its Python values."""
 
     def __init__(self, types: Mapping[str, pl.DataType]) -> None:
         self._types = dict(types)
         self._names = list(types)
 
     def ids(self, frame: pl.DataFrame) -> list[Any]:
-        """The key of each row."""
+        """Return the key of each row."""
         columns = [self._values(frame[name]) for name in self._names]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def encoded(self, frame: pl.DataFrame) -> pl.Series:
-        """The encoded key of each row."""
+        """Return the encoded key of each row."""
         return encoded(frame[self._names])
 
     def of(self, cells: Iterable[Any]) -> pl.Series:
-        """The encoded key of each cell."""
+        """Return the encoded key of each cell."""
         return self.encoded(self.columns([cell._id for cell in cells]))
 
     def columns(self, ids: Sequence[Any]) -> pl.DataFrame:
-        """Keys as columns."""
+        """Convert Python keys to columns."""
         import polars as pl
 
         if len(self._names) == 1:
@@ -48,7 +48,7 @@ class Keys:
         shown = "the key"
         if len(self._names) > 1:
             shown = f"column {self._names.index(column.name) + 1} of the key"
-        found = listed(column, shown, "make a text of it")
+        found = listed(column, shown, "cast it to string")
         if column.dtype.is_float() and column.is_nan().any():
             return [NAN if each != each else each for each in found]
         return found

@@ -1,4 +1,4 @@
-"""The class of a user, loaded: what it declares, which methods it has, what its rows look like."""
+"""A loaded user class: its declared states, its methods, and its row objects."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 AT_HAND = 1 << 10
-"""The values of so many rows are objects at once."""
+"""The number of rows whose values are Python objects at a time."""
 BASE = "write class {}(Process), with Process from headrace.core.process"
-MOVED = "state is declared in the body of the class that the pipeline names, with plain words"
+MOVED = "declare states in the body of the class that the pipeline names, with plain literals"
 
 
 def states_of(kind: type) -> dict[str, Declared]:
-    """The states and timers that a class declares, those of its bases among them."""
+    """Return the states and timers that a class declares, including inherited ones."""
     found: dict[str, Declared] = {}
     for each in reversed(kind.__mro__):
         for name, attribute in vars(each).items():
@@ -40,39 +40,42 @@ def states_of(kind: type) -> dict[str, Declared]:
 
 
 def is_process(kind: object) -> bool:
-    """Whether it is a class that `process` can run."""
+    """Whether an object is a class that `process` can run."""
     return isinstance(kind, type) and issubclass(kind, Process)
 
 
 def check(kind: object, name: str, methods: Sequence[str], states: Mapping[str, Declared]) -> None:
-    """Whether a class is what its text says, and has one of the methods. Raises UserCodeError."""
+    """Check that a class matches its parsed source and has one of the methods.
+
+    Raises UserCodeError.
+    """
     if not isinstance(kind, type) or not issubclass(kind, Process):
         short = name.rpartition(":")[2]
-        raise UserCodeError(f"{name} is no process class", BASE.format(short))
+        raise UserCodeError(f"{name} is not a process class", BASE.format(short))
     declared = states_of(kind)
     if declared != dict(states):
         other = next(n for n in (*declared, *states) if declared.get(n) != states.get(n))
-        raise UserCodeError(f'{name}: state "{other}" cannot be found in its text', MOVED)
+        raise UserCodeError(f'{name}: state "{other}" is not found in its source text', MOVED)
     if not any(hasattr(kind, method) for method in methods):
         raise UserCodeError(f"{name} has no method {' or '.join(methods)}")
     if not hasattr(kind, "on_timer") and any(s.kind is Kind.TIMER for s in declared.values()):
-        raise UserCodeError(f"{name} declares a timer, and has no method on_timer")
+        raise UserCodeError(f"{name} declares a timer, but has no method on_timer")
 
 
 class Unlisted(UserCodeError):
-    """A column has values of which Python has none, as times behind the year 9999."""
+    """A column has values that Python cannot represent, such as times after the year 9999."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Makes row objects of columns."""
+    """A factory of row objects from columns."""
 
     kind: type[msgspec.Struct]
     columns: tuple[str, ...]
 
     @classmethod
     def of(cls, method: Callable[..., Any], schema: Schema, name: str) -> Rows:
-        """Rows for a method: of the class that it says for `row`, or of all columns."""
+        """Build the row factory of a method: for the row class it annotates, or for all columns."""
         said = _annotated(method)
         if said is None:
             fields = [(n, Any, None) for n in schema.names if n.isidentifier()]
@@ -81,17 +84,17 @@ class Rows:
         for field in said.__struct_fields__:
             if field not in schema:
                 hint = did_you_mean(field, schema.names) or f"it has {', '.join(schema.names)}"
-                message = f'{name}: row class {said.__name__} has "{field}", and rows have not'
+                message = f'{name}: row class {said.__name__} has "{field}", but rows do not'
                 raise UserCodeError(message, hint)
         return cls(said, said.__struct_fields__)
 
     @classmethod
     def none(cls) -> Rows:
-        """For a class that is handed no row objects."""
+        """Return the factory for a class that gets no row objects."""
         return cls(Row, ())
 
     def made(self, frame: pl.DataFrame) -> Iterator[Any]:
-        """An object for each row, made when it is its turn: then it is still in the CPU's cache."""
+        """Create a row object for each row, lazily: so it is still in the CPU's cache when used."""
         if not self.columns:
             return starmap(self.kind, repeat((), frame.height))
         parts = (frame.slice(start, AT_HAND) for start in range(0, frame.height, AT_HAND))
@@ -102,32 +105,35 @@ class Rows:
 
 
 def _annotated(method: Callable[..., Any]) -> type[msgspec.Struct] | None:
-    """The class of rows that a method is written for."""
+    """Return the row class that a method annotates, if any."""
     try:
         said = inspect.get_annotations(method, eval_str=True)
         first = next(iter(inspect.signature(method).parameters))
     except (NameError, ValueError, TypeError, AttributeError, SyntaxError, StopIteration):
-        return None  # a name that is there for editors only
+        return None  # an annotation that only editors resolve
     found = said.get(first)
     is_row = isinstance(found, type) and issubclass(found, msgspec.Struct)
     return found if is_row and found is not Row else None
 
 
 def listed(column: pl.Series, shown: str, otherwise: str) -> list[Any]:
-    """The values of a column; messages call it `shown`. Raises Unlisted."""
+    """Return the values of a column, named `shown` in messages. Raises UnlistableColumn."""
     try:
         return values(column)
     except (ValueError, OverflowError) as error:
-        hint = f"leave it out before the step, or {otherwise}"
+        hint = f"drop it before the step, or {otherwise}"
         raise Unlisted(f"{shown}: {error}", hint) from error
 
 
 def _listed(column: pl.Series) -> list[Any]:
-    return listed(column, f"column {quoted(column.name)}", "out of the class of its rows")
+    return listed(column, f"column {quoted(column.name)}", "leave it out of the row class")
 
 
 def values(column: pl.Series) -> list[Any]:
-    """The values of a column as Python has them. Moments in UTC, which Polars makes slowly."""
+    """Return the values of a column as Python objects.
+
+    Timestamps in UTC are converted faster than Polars does.
+    """
     import polars as pl
 
     if column.dtype != to_polars(TIMESTAMP):

@@ -1,4 +1,4 @@
-"""The operator for a user's class: it handles rows one by one, or many at once."""
+"""The factories of the operators of user classes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from headrace.core.plan.matching import Connected
 def process_two(
     join: nodes.Join, matching: Connected, place: Place, around: Around
 ) -> ProcessingTwo:
-    """The operator for a class of two inputs, one of which may be for all keys."""
+    """Build the operator of a class with two inputs, the right of which may be a broadcast."""
     kind = ProcessingRuled if matching.everywhere else ProcessingTwo
     return kind(join, matching.body, place, around)
 
 
 def process_operator(operation: nodes.Process, place: Place, around: Around) -> Operator:
-    """The operator that does this, over the state of its subtask."""
+    """Build the operator of `process`, which handles rows one by one or in batches."""
     many = hasattr(around.code.load(), ProcessingMany.method)
     return (ProcessingMany if many else Processing)(operation, place, around)

@@ -1,8 +1,8 @@
-"""The operator of `process`, for a class that handles many rows at once.
+"""The operator of `process` for a class that handles batches of rows (`on_rows`).
 
-It is handed rows of many keys in the order of time; states and timers are columns, found and put in
-bulk. Timers are handled one by one. The rows of a key that come behind one of its timers wait until
-that has been handled, so that for each key everything is in the order of time.
+The class gets rows of many keys in the order of time; states and timers are columns, read and
+written in bulk. Timers are handled one by one. The rows of a key that come after one of its timers
+wait until the timer has been handled, so that each key sees everything in the order of time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ProcessingMany(Processing):
-    """The operator, over rows that come."""
+    """The operator of a class with `on_rows`."""
 
     method = "on_rows"
 
@@ -42,14 +42,14 @@ class ProcessingMany(Processing):
             message = f"{around.code.shown}: on_rows fails with all of its rows"
             raise UserCodeError(message, "on_error: skip and to are for classes with on_row")
         body = operation.body
-        self._columns = columns_of(
+        self._state_columns = columns_of(
             dict(body.states),
-            self._kept.tables,
+            self._cache.tables,
             place.now_us,
-            lambda said: self._waits if said.processing else self._due,
+            lambda declared: self._clock_timers if declared.processing else self._event_timers,
         )
-        self._states = ManyStates(self._columns)
-        self._outs_of_many = ManyOuts({MAIN: body.returns, **dict(body.outputs)})
+        self._states = ManyStates(self._state_columns)
+        self._frame_collector = ManyOuts({MAIN: body.returns, **dict(body.outputs)})
         self._streams = around.streams(body, place.stream)
 
     def _making_rows(self) -> Rows:
@@ -66,7 +66,7 @@ class ProcessingMany(Processing):
                 yield from self._round(timers, before_us)
 
     def _fired(self, timers: Timers, before_us: int, event_us: int | None) -> Iterator[Output]:
-        for due in (self._due, self._waits):
+        for due in (self._event_timers, self._clock_timers):
             if due is not None and due.timers is timers:
                 while due.next_us < before_us:
                     due.call_up(before_us)
@@ -74,17 +74,17 @@ class ProcessingMany(Processing):
                     self._write()
 
     def _call_up(self, before_us: int) -> None:
-        """Timers are called up a round at a time, when rows have set theirs."""
+        """Do nothing: timers are loaded round by round, as rows set them."""
 
     def _first(self, before_us: int) -> pl.DataFrame | None:
-        """The first timer of each key that has one before that time."""
-        assert self._due is not None
-        return self._due.first_of_keys(before_us)
+        """Return the first timer of each key that has one before that time."""
+        assert self._event_timers is not None
+        return self._event_timers.first_of_keys(before_us)
 
     def _parted(
         self, rows: pl.DataFrame, first: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-        """The rows that come before the first timer of their key, and the others."""
+        """Split rows into those before the first timer of their key, and the others."""
         key = self._grouping.inside
         named = told_apart(first.select(key)).with_columns(first[SLOT])
         by = told_apart(rows.select(key))
@@ -95,47 +95,47 @@ class ProcessingMany(Processing):
 
     def _round(self, timers: Timers, before_us: int) -> Iterator[Output]:
         """Handle the first timer of each key that has one before that time."""
-        assert self._due is not None
-        self._due.call_up_first(before_us)
+        assert self._event_timers is not None
+        self._event_timers.call_up_first(before_us)
         due = list(timers.due(before_us))
         nothing = self._nothing()
         for start in range(0, len(due), PIECE):
-            self._handling.begin()
+            self._caller.begin()
             some = islice(due, start, start + PIECE)
-            self._handling.fire(some, is_end=before_us == FOREVER_US)
+            self._caller.fire(some, is_end=before_us == FOREVER_US)
             yield from self._gathered(nothing, shown_in(nothing))
         self._write()
 
     def _write(self) -> None:
-        """Have all that was done to cells in the tables."""
-        for due in (self._due, self._waits):
+        """Write all changes of cells and timers to the state."""
+        for due in (self._event_timers, self._clock_timers):
             if due is not None:
                 due.file(self._keys.columns)
-        self._kept.put_back()
-        self._kept.let_go()
+        self._cache.put_back()
+        self._cache.let_go()
 
     def _together(self, rows: pl.DataFrame) -> Iterator[Output]:
-        together = Together(rows, self._grouping.inside, self._work.clock_us)
+        together = Together(rows, self._grouping.inside, self._call_context.clock_us)
         keys = together.encoded
-        for column in self._columns.values():
+        for column in self._state_columns.values():
             column.begin(together, keys)
-        self._outs_of_many.begin(rows.height)
-        self._work.frame = rows
+        self._frame_collector.begin(rows.height)
+        self._call_context.frame = rows
         hidden = {*HIDDEN, *self._grouping.inside}
         shown = rows.drop(name for name in rows.columns if name in hidden)
         try:
-            found = self._process.on_rows(shown, self._states, self._outs_of_many.out)
+            found = self._process.on_rows(shown, self._states, self._frame_collector.out)
             if found is not None:
-                raise self._failing.returned(found, self.method)
+                raise self._errors.returned(found, self.method)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            raise self._failing.of_many(error, rows.height) from error
+            raise self._errors.of_many(error, rows.height) from error
         finally:
-            self._work.frame = None
-        for column in self._columns.values():
+            self._call_context.frame = None
+        for column in self._state_columns.values():
             column.end()
-        for name, frame, of in self._outs_of_many.frames:
+        for name, frame, of in self._frame_collector.frames:
             stream = self._streams[name]
-            ordered = stream in self._around.ordered
+            ordered = stream in self._user_context.ordered
             yield stream, timed(frame, of, rows if ordered else rows.drop(ORDER, strict=False))

@@ -1,7 +1,7 @@
-"""What a class puts out: rows gathered in lists, by column, and where each of them came from.
+"""The output of a user class: rows collected in lists, by column, each with its origin.
 
-`out(...)` is a function that is written for the columns of its output, so a call is hardly more
-than its appends; its parameters are the columns, so Python itself refuses one that is misspelt.
+`out(...)` is a function generated for the columns of its output, so a call costs little more than
+its appends; its parameters are the columns, so Python itself rejects a misspelt one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 MAIN = ""
-"""What the output of the step itself is called among the others."""
+"""The name of the step's own output among the others."""
 
 
 class Misfit(Exception):
-    """A value that was put out is not of the type of its column; `at` is what was handled."""
+    """An emitted value is not of the type of its column; `at` is the number of its origin."""
 
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class Misfit(Exception):
 
 
 class Gathered:
-    """The rows of one output, since they were last taken."""
+    """The collected rows of one output."""
 
     def __init__(self, name: str, schema: Schema, work: Work) -> None:
         self.name = name
@@ -43,7 +43,7 @@ class Gathered:
         self.shown = f"out.{name}" if name else "out"
         self.columns: list[list[Any]] = [[] for _ in schema]
         self.origin: list[int] = []
-        """The number of the row or timer that each row came of (`Work.at`)."""
+        """The number of the row or timer that emitted each row (`CallContext.at`)."""
         self._types = [to_polars(field.type) for field in schema]
         self.emit = self._emit(work)
 
@@ -51,18 +51,18 @@ class Gathered:
         return len(self.origin)
 
     def back_to(self, rows: int) -> None:
-        """Forget all rows but the first ones."""
+        """Drop all rows but the first ones."""
         for values in (*self.columns, self.origin):
             del values[rows:]
 
     def check(self, first: int) -> None:
-        """Look at the rows behind the first ones one by one. Raises Misfit."""
+        """Validate the rows after the first ones one by one. Raises OutputValueError."""
         for field, type, values in zip(self.schema, self._types, self.columns, strict=True):
             for at in range(first, len(values)):
                 self._check_value(field, type, values[at], self.origin[at])
 
     def taken(self) -> tuple[pl.DataFrame, list[int]]:
-        """The rows, and where they came from; there is none then. Raises Misfit."""
+        """Remove and return the rows and their origins. Raises OutputValueError."""
         import polars as pl
 
         series = []
@@ -113,9 +113,9 @@ class Gathered:
         return emit  # type: ignore[no-any-return]
 
     def _takes(self, work: Work) -> dict[int, Callable[[Any], Any]]:
-        """What takes the values of nested columns, by their numbers.
+        """Return the functions that copy the values of nested columns, by column number.
 
-        It takes copies: a list that is put out may be changed by the next row.
+        They copy because the next row may change an emitted list.
         """
         return {
             at: self._taking(field, work)
@@ -128,17 +128,17 @@ class Gathered:
         if has_aliens is None:
             return copied
 
-        def taken(value: Any) -> Any:
+        def take(value: Any) -> Any:
             found = copied(value)
             if has_aliens(found):
                 wanted = f'{self.shown}: column "{field.name}" is declared {field.type}'
                 raise Misfit(f"{wanted}, and got {value!r:.200}", work.at)
             return found
 
-        return taken
+        return take
 
     def _emit_any(self, work: Work) -> Callable[..., None]:
-        """For columns whose names are no Python names."""
+        """Return `out` for columns whose names are not Python identifiers."""
         names, takes = self.schema.names, self._takes(work)
 
         def emit(*values: object, **columns: object) -> None:
@@ -155,10 +155,10 @@ class Gathered:
 
 
 class Outs:
-    """All outputs of a class."""
+    """The collectors of all outputs of a class."""
 
     def __init__(self, outputs: Mapping[str, Schema], work: Work) -> None:
-        """By name; that of the step itself is MAIN."""
+        """`outputs` are by name; the step's own output is named MAIN_OUTPUT."""
         self.gathered = {name: Gathered(name, schema, work) for name, schema in outputs.items()}
         self.out: Any = self.gathered[MAIN].emit
         for name, each in self.gathered.items():
@@ -169,24 +169,24 @@ class Outs:
         return iter(self.gathered.values())
 
     def marked(self) -> list[int]:
-        """How many rows there are of each."""
+        """Return the number of rows of each output."""
         return [len(each) for each in self]
 
     def back_to(self, marked: list[int]) -> None:
-        """Forget what was put out since then."""
+        """Drop the rows emitted since then."""
         for each, rows in zip(self, marked, strict=True):
             each.back_to(rows)
 
     def check(self, marked: list[int]) -> None:
-        """Look at what was put out since then. Raises Misfit."""
+        """Validate the rows emitted since then. Raises OutputValueError."""
         for each, rows in zip(self, marked, strict=True):
             each.check(rows)
 
     def hint(self, error: Exception) -> str:
-        """What to say to an exception about an output that there is not, or a column."""
+        """Return a hint for an exception about an unknown output or column."""
         if isinstance(error, AttributeError) and error.obj is self.out:
             names = [name for name in self.gathered if name != MAIN]
-            listed = f"it declares {', '.join(names)}" if names else "outputs: {...} declares some"
+            listed = f"it declares {', '.join(names)}" if names else "declare it in outputs: {...}"
             return did_you_mean(str(error.name), names) or listed
         if isinstance(error, TypeError) and str(error).startswith("out"):
             name = str(error).partition("(")[0].removeprefix("out").removeprefix(".")
@@ -197,7 +197,7 @@ class Outs:
 
 
 def _is_each_once(numbers: pl.Series, rows: int) -> bool:
-    """Whether these are the numbers of all rows in their order."""
+    """Whether these are the numbers of all rows, in order."""
     import polars as pl
 
     if len(numbers) != rows:
@@ -206,7 +206,7 @@ def _is_each_once(numbers: pl.Series, rows: int) -> bool:
 
 
 def timed(frame: pl.DataFrame, origin: pl.Series, came: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the hidden columns of what they came of: its time, and its place with a part."""
+    """Add the hidden columns of their origin to rows: its time, and its position with a part."""
     import polars as pl
 
     from headrace.core.ordinals import parted

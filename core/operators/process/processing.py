@@ -1,8 +1,8 @@
-"""The operator of `process`, for a class that handles its rows one by one.
+"""The operator of `process` for a class that handles its rows one by one (`on_row`).
 
-With `order: event_time` rows are held until the watermark has passed them, and then they and the
+With `order: event_time` rows are buffered until the watermark has passed them; then they and the
 timers between them are handled in the order of time. With `order: arrival` rows are handled as they
-come, and timers by event time when the watermark has passed them.
+arrive, and event-time timers when the watermark has passed them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.plan.states import DUE, HELD, WAITS
 from headrace.core.process.declared import Declared, Kind
-from headrace.core.process.process import moment
+from headrace.core.process.process import Process, moment
 from headrace.core.state import NO_CLOCK_US
 from headrace.core.types import TIMESTAMP, Schema, to_polars
 
@@ -48,133 +48,138 @@ if TYPE_CHECKING:
 
 
 class Processing(Timely):
-    """The operator, over rows that come."""
+    """The operator of a class with `on_row`."""
 
     method = "on_row"
 
     def __init__(self, operation: nodes.Process, place: Place, around: Around) -> None:
         self._operation = operation
-        self._place = place
-        self._around = around
+        self._context = place
+        self._user_context = around
         self._grouping = grouping = Grouping(operation.key)
         self._keys = Keys(grouping.types)
         code, states = around.code, dict(operation.body.states)
         kind = code.load()
         check(kind, code.shown, (self.method,), states)
-        self._work = work = Work(place.now_us)
+        self._call_context = work = Work(place.now_us)
         work.clock_us = place.state.clock_us
         timers, waits = (
-            Timers([n for n, said in states.items() if said.processing is by_clock])
+            Timers([n for n, declared in states.items() if declared.processing is by_clock])
             for by_clock in (False, True)
         )
-        own = {name: said for name, said in states.items() if not said.shared}
+        own = {name: declared for name, declared in states.items() if not declared.shared}
         self._cells = cells = Cells(own, work, timers, waits, self._sharing(states))
-        self._kept = Kept(own, cells, place.state, self._keys, code.shown)
+        self._cache = Kept(own, cells, place.state, self._keys, code.shown)
         outputs = {MAIN: operation.body.returns, **dict(operation.body.outputs)}
-        self._outs = Outs(outputs, work)
-        self._failing = Failing(code, self._outs, states)
-        self._process = process = self._made(kind)
+        self._collectors = Outs(outputs, work)
+        self._errors = Failing(code, self._collectors, states)
+        process: Process = self._made(kind)
         process._stand(work)
-        self._rows = self._making_rows()
-        self._handling = RowByRow(
+        self._process: Any = process
+        self._row_factory = self._making_rows()
+        self._caller = RowByRow(
             process,
             work,
-            self._outs,
-            self._failing,
+            self._collectors,
+            self._errors,
             careful=around.failed is not None,
             tells_rules=place.is_first,
         )
         streams = around.streams(operation.body, place.stream)
-        self._gathering = Gathering(self._outs, self._keys, streams, around.ordered)
-        clocks = {said.processing for said in states.values() if said.kind is Kind.TIMER}
-        self._due = self._timers(DUE, timers) if False in clocks else None
-        self._waits = self._timers(WAITS, waits) if True in clocks else None
-        self._held = self._holding(HELD, operation.columns) if operation.body.in_time else None
+        self._output_frames = Gathering(self._collectors, self._keys, streams, around.ordered)
+        clocks = {
+            declared.processing for declared in states.values() if declared.kind is Kind.TIMER
+        }
+        self._event_timers = self._timers(DUE, timers) if False in clocks else None
+        self._clock_timers = self._timers(WAITS, waits) if True in clocks else None
+        self._buffer = self._holding(HELD, operation.columns) if operation.body.in_time else None
         self._newest_us = NO_CLOCK_US
-        self._look_us: int | None = None
-        """When to look for states whose time by the wall clock has passed."""
+        self._next_expiry_us: int | None = None
+        """The next time to look for states that expire by the wall clock."""
         self._wake()
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows are held, or handled."""
+        """Buffer or handle rows."""
         if not frame.height:
             return
-        with blamed(self._around.step):
-            if self._held is None:
+        with blamed(self._user_context.step):
+            if self._buffer is None:
                 yield from self._handled(self._keyed(frame), None)
                 self._let_go()
                 return
-            frame = yield from self._place.in_time(frame, self._operation.late_to)
+            frame = yield from self._context.in_time(frame, self._operation.late_to)
             if frame.height:
-                self._held.hold(self._keyed(frame))
+                self._buffer.hold(self._keyed(frame))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Rows and timers that the watermark has passed are handled."""
-        with blamed(self._around.step):
+        """Handle the rows and timers that the watermark has passed."""
+        with blamed(self._user_context.step):
             yield from aside(self.held)
-            self._handling.go_on()
-            state = self._place.state
+            self._caller.go_on()
+            state = self._context.state
             before_us = max(watermark_us, state.clock_us)
-            timers = None if self._due is None else self._due.timers
+            timers = None if self._event_timers is None else self._event_timers.timers
             self._call_up(before_us)
             released = self._released(before_us)
             if released is not None:
                 yield from self._handled(released, timers, before_us)
             if timers is not None:
                 yield from self._fired(timers, before_us, None)
-            state.clock_us = self._work.clock_us = before_us
-            self._kept.forget(self._place.now_us(), state.clock_us)
+            state.clock_us = self._call_context.clock_us = before_us
+            self._cache.forget(self._context.now_us(), state.clock_us)
             self._let_go()
 
     def due_us(self) -> int | None:
-        """When the first timer comes that goes by the wall clock, or a state has had its time."""
-        if self._place.state.clock_us == FOREVER_US:
+        """Return the time of the first wall-clock timer or expiry."""
+        if self._context.state.clock_us == FOREVER_US:
             return None
-        waits_us = NEVER_US if self._waits is None else self._waits.next_us
-        found = min(waits_us, NEVER_US if self._look_us is None else self._look_us)
+        waits_us = NEVER_US if self._clock_timers is None else self._clock_timers.next_us
+        found = min(waits_us, NEVER_US if self._next_expiry_us is None else self._next_expiry_us)
         return None if found == NEVER_US else found
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """Timers that go by the wall clock are handled, and states forgotten."""
-        with blamed(self._around.step):
-            if self._waits is not None:
-                self._handling.go_on()
-                self._waits.call_up(now_us + 1)
-                yield from self._fired(self._waits.timers, now_us + 1, self._moment_us(now_us))
-            if self._look_us is not None and self._look_us <= now_us:
-                self._look_us = None
-            self._kept.forget(now_us, self._place.state.clock_us)
+        """Fire wall-clock timers, and remove expired states."""
+        with blamed(self._user_context.step):
+            if self._clock_timers is not None:
+                self._caller.go_on()
+                self._clock_timers.call_up(now_us + 1)
+                yield from self._fired(
+                    self._clock_timers.timers, now_us + 1, self._moment_us(now_us)
+                )
+            if self._next_expiry_us is not None and self._next_expiry_us <= now_us:
+                self._next_expiry_us = None
+            self._cache.forget(now_us, self._context.state.clock_us)
             self._let_go()
 
     def settle(self) -> None:
-        """File rows, states and timers."""
-        with blamed(self._around.step):
-            if self._held is not None:
-                self._held.file()
-            for due in (self._due, self._waits):
+        """Write buffered rows, states and timers to the state."""
+        with blamed(self._user_context.step):
+            if self._buffer is not None:
+                self._buffer.file()
+            for due in (self._event_timers, self._clock_timers):
                 if due is not None:
                     due.file(self._keys.columns)
-            self._kept.put_back()
+            self._cache.put_back()
 
     @property
     def held(self) -> int:
-        """The rows that are held, and the timers."""
-        rows = 0 if self._held is None else len(self._held)
-        return rows + (0 if self._due is None else len(self._due))
+        """The number of buffered rows and of timers."""
+        rows = 0 if self._buffer is None else len(self._buffer)
+        return rows + (0 if self._event_timers is None else len(self._event_timers))
 
     def cell_of(self, key: object) -> Any:
-        """What is kept of a key: for those who try a class."""
-        return self._kept.cells([key])[0]
+        """Return the state of a key, for test harnesses."""
+        return self._cache.cells([key])[0]
 
     def _sharing(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
-        """What all keys see of those states that are shared: there are none."""
+        """Return the shared states as cells see them: none without a broadcast."""
         return {}
 
     def _making_rows(self) -> Rows:
-        """What makes row objects for the class."""
+        """Build the factory of row objects for the class."""
         operation = self._operation
         call = getattr(self._process, self.method)
-        return Rows.of(call, operation.columns, self._around.code.shown)
+        return Rows.of(call, operation.columns, self._user_context.code.shown)
 
     def _made(self, kind: Any) -> Any:
         try:
@@ -182,106 +187,106 @@ class Processing(Timely):
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            raise self._failing.of_making(error) from error
+            raise self._errors.of_making(error) from error
 
     def _timers(self, name: str, timers: Timers) -> Due:
-        return Due(name, timers, self._grouping.types, self._place.state, self._cells_of)
+        return Due(name, timers, self._grouping.types, self._context.state, self._cells_of)
 
     def _holding(self, name: str, rows: Schema) -> Held:
         columns = {field.name: to_polars(field.type) for field in rows}
         time, order = to_polars(TIMESTAMP), to_polars(ORDER_TYPE)
         layout = {**self._grouping.types, **columns, EVENT_TIME: time, ORDER: order}
-        return Held(name, layout, self._grouping.inside, self._place.state)
+        return Held(name, layout, self._grouping.inside, self._context.state)
 
     def _keyed(self, frame: pl.DataFrame) -> pl.DataFrame:
         return self._grouping.rows(frame, self._operation.columns.names)
 
     def _cells_of(self, keys: pl.DataFrame) -> list[Any]:
-        return self._kept.cells(self._keys.ids(keys))
+        return self._cache.cells(self._keys.ids(keys))
 
     def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
-        """What becomes of rows, which are in their order."""
+        """Handle rows in their order, and emit the output."""
         for start in range(0, frame.height, PIECE):
             self._make_room(start, timers, before_us)
             piece = frame.slice(start, PIECE)
             times = times_of(piece)
-            if times is not None and self._waits is not None:
+            if times is not None and self._clock_timers is not None:
                 self._newest_us = max(self._newest_us, int(times.max()))  # type: ignore[arg-type]
-            rows, cells = self._rows.made(piece), self._cells_of(piece)
+            rows, cells = self._row_factory.made(piece), self._cells_of(piece)
             came = Came(rows, cells, times, shown_in(piece), getattr(self._process, self.method))
-            self._handling.handle(came, timers)
+            self._caller.handle(came, timers)
             yield from self._gathered(piece, came.shown)
 
     def _make_room(self, start: int, timers: Timers | None, before_us: int) -> None:
-        """Between two pieces, let go of cells if there are too many."""
-        if start and self._kept.is_full():
+        """Evict cells between two chunks of rows if there are too many."""
+        if start and self._cache.is_full():
             self._let_go()
             if timers is not None:
                 self._call_up(before_us)
 
     def _released(self, before_us: int) -> Any:
-        """The rows before a time that have waited, for `_handled`; None if there are none."""
-        return None if self._held is None else self._held.released(before_us)
+        """Return the buffered rows before a time, for `_handle_rows`; None if there are none."""
+        return None if self._buffer is None else self._buffer.released(before_us)
 
     def _call_up(self, before_us: int) -> None:
-        """Have timers at hand that may come between the rows."""
-        if self._due is not None:
-            self._due.call_up(before_us)
+        """Load the timers that may fire between the rows into the heap."""
+        if self._event_timers is not None:
+            self._event_timers.call_up(before_us)
 
     def _fired(self, timers: Timers, before_us: int, event_us: int | None) -> Iterator[Output]:
-        """What becomes of the timers before a time."""
+        """Fire the timers before a time, and emit the output."""
         nothing = self._nothing()
         while timers.next_us < before_us:
-            self._handling.begin()
+            self._caller.begin()
             due = islice(timers.due(before_us), PIECE)
-            self._handling.fire(due, event_us=event_us, is_end=before_us == FOREVER_US)
+            self._caller.fire(due, event_us=event_us, is_end=before_us == FOREVER_US)
             yield from self._gathered(nothing, shown_in(nothing))
 
     def _gathered(
         self, piece: pl.DataFrame, shown: Callable[[int], dict[str, Any]]
     ) -> Iterator[Output]:
-        """What was put out for rows, of which the piece has the hidden columns, and for timers."""
-        handling = self._handling
+        """Emit the collected output of rows, whose hidden columns the chunk has, and of timers."""
+        handling = self._caller
         if handling.failures:
             failures, handling.failures = handling.failures, []
-            assert self._around.failed is not None, "else they are raised"
-            yield from self._around.failed(failures)
+            assert self._user_context.failed is not None, "without a target, failures are raised"
+            yield from self._user_context.failed(failures)
         try:
-            found = list(self._gathering.frames(piece, handling.moments))
+            found = list(self._output_frames.frames(piece, handling.moments))
         except Misfit as misfit:
             if misfit.at < piece.height:
-                key = self._work.cells[misfit.at]._id
-                raise self._failing.of_row(misfit, key, shown(misfit.at)) from None
+                key = self._call_context.cells[misfit.at]._id
+                raise self._errors.of_row(misfit, key, shown(misfit.at)) from None
             of = handling.moments[misfit.at - piece.height]
             at = moment(of.at_us)
-            raise self._failing.of_timer(misfit, of.cell._id, of.timer, at) from None
+            raise self._errors.of_timer(misfit, of.cell._id, of.timer, at) from None
         yield from found
 
     def _nothing(self) -> pl.DataFrame:
-        """No rows, with the hidden columns that rows have."""
+        """Return an empty frame with the hidden columns of rows."""
         import polars as pl
 
         time = {EVENT_TIME: to_polars(TIMESTAMP)} if self._operation.timed else {}
-        order = {ORDER: to_polars(ORDER_TYPE)} if self._around.ordered else {}
+        order = {ORDER: to_polars(ORDER_TYPE)} if self._user_context.ordered else {}
         return pl.DataFrame(schema={**time, **order})
 
     def _moment_us(self, now_us: int) -> int:
-        """The event time of what timers by the wall clock put out: how far time has come."""
-        clock_us = self._place.state.clock_us
+        """Return the event time of rows emitted by wall-clock timers: the current event time."""
+        clock_us = self._context.state.clock_us
         return next((us for us in (clock_us, self._newest_us) if us != NO_CLOCK_US), now_us)
 
     def _wake(self) -> None:
-        """Look again when what is kept has had its time by the wall clock."""
-        ttl_us = self._kept.by_clock_us() if self._look_us is None else None
+        """Schedule the next look at states that expire by the wall clock."""
+        ttl_us = self._cache.by_clock_us() if self._next_expiry_us is None else None
         if ttl_us is not None:
-            self._look_us = self._place.now_us() + ttl_us + 1
+            self._next_expiry_us = self._context.now_us() + ttl_us + 1
 
     def _let_go(self) -> None:
-        """Keep no more cells at hand than there is room for."""
+        """Evict cells if there are too many in memory."""
         self._wake()
-        if self._kept.is_full():
-            for due in (self._due, self._waits):
+        if self._cache.is_full():
+            for due in (self._event_timers, self._clock_timers):
                 if due is not None:
                     due.file(self._keys.columns)
-            self._kept.put_back()
-            self._kept.let_go()
+            self._cache.put_back()
+            self._cache.let_go()

@@ -1,4 +1,4 @@
-"""Rows handled one by one, with the timers that come between them."""
+"""Rows handled one by one, with the timers that fire between them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from headrace.core.user_code import UserCodeError
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.core.operators.process.cells import Cells
+
 PIECE = 1 << 14
-"""So many rows are objects at once."""
+"""The number of rows that are Python objects at a time."""
 MOST = 100_000
-"""So often timers of one key may come at one time, and behind the last row of all."""
-ENDLESS = "a timer that sets itself again and again has no end here: leave it unset at some time"
+"""The number of times that timers of one key may fire at one time, or after the last row."""
+ENDLESS = "a timer that always sets itself again never ends: stop setting it at some point"
 
 Call = Callable[[Any, Any, Any], object]
 
@@ -37,19 +39,19 @@ class Came:
     """Rows to handle, in their order."""
 
     rows: Iterable[Any]
-    """To be gone through once: they may be made then."""
+    """The row objects; they may be created lazily, so iterate only once."""
     cells: list[Any]
     times: pl.Series | None
     """Their event times in microseconds."""
     shown: Callable[[int], dict[str, Any]]
-    """One of them as people see it."""
+    """Returns a row as messages show it."""
     call: Call | None
-    """What handles all of them; None: `calls` has it for each."""
+    """The method that handles all rows; None: `row_calls` has one for each row."""
     each: Iterable[Call] = ()
 
     @property
     def calls(self) -> Iterable[Call]:
-        """What handles each."""
+        """The method for each row."""
         return self.each if self.call is None else repeat(self.call)
 
 
@@ -57,14 +59,14 @@ class Moment(NamedTuple):
     """A timer that was handled."""
 
     event_us: int
-    """The time of what it puts out."""
+    """The time of the rows that the timer emitted."""
     cell: Any
     timer: str
     at_us: int
 
 
 class RowByRow:
-    """Calls the methods of a class; what they put out is gathered for `Outs`."""
+    """The caller of a user class's methods, whose output is collected in `Collectors`."""
 
     def __init__(
         self,
@@ -76,38 +78,39 @@ class RowByRow:
         careful: bool,
         tells_rules: bool = True,
     ) -> None:
-        """`careful`: a row that fails is left out, and what it has done is undone.
+        """`careful`: a row that fails is skipped, and its changes are undone.
 
-        Of those that all subtasks see one `tells_rules` that failed.
+        Of the subtasks, which all handle the broadcast rules, the one with `tells_rules` reports
+        failed ones.
         """
         self._on_timer: Call | None = getattr(process, "on_timer", None)
-        self._work = work
-        self._outs = outs
-        self._failing = failing
+        self._call_context = work
+        self._collectors = outs
+        self._errors = failing
         self._careful = careful
-        self._tells_rules = tells_rules
+        self._reports_rules = tells_rules
         self.moments: list[Moment] = []
         """The timers that were handled since the last rows."""
         self.failures: list[FailedRow] = []
-        self._ended: dict[object, int] = {}
+        self._end_firings: dict[object, int] = {}
         self._at_us = NO_CLOCK_US
-        self._at_once: dict[object, int] = {}
-        """How often timers of a key came while no time has passed."""
-        self._rows = 0
+        self._firings: dict[object, int] = {}
+        """The number of timers of each key that fired at the same time."""
+        self._row_count = 0
 
     def begin(self) -> None:
-        """No rows are handled next one by one, and timers alone."""
-        self._rows, self.moments = 0, []
+        """Prepare to handle timers without rows."""
+        self._row_count, self.moments = 0, []
 
     def go_on(self) -> None:
-        """Time goes on, be it by event time or by the wall clock."""
-        self._at_us, self._at_once = NO_CLOCK_US, {}
+        """Note that event time or the wall clock advances."""
+        self._at_us, self._firings = NO_CLOCK_US, {}
 
     def handle(self, rows: Came, timers: Timers | None) -> None:
-        """Handle rows in their order, and before each the timers that come before it."""
-        work = self._work
+        """Handle rows in their order, and before each row the timers due before it."""
+        work = self._call_context
         work.begin(rows.cells, rows.times)
-        self._rows, self.moments = len(rows.cells), []
+        self._row_count, self.moments = len(rows.cells), []
         numbers = count()
         try:
             if self._careful:
@@ -121,29 +124,29 @@ class RowByRow:
         except (_Told, Unlisted, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            at = next(numbers) - 1  # `work.at` is another where it could not be made
-            told = self._failing.of_row(error, rows.cells[at]._id, rows.shown(at))
-            raise told from error
+            at = next(numbers) - 1  # `work.at` differs if the row object could not be created
+            failure = self._errors.of_row(error, rows.cells[at]._id, rows.shown(at))
+            raise failure from error
 
     def _all(self, rows: Came, numbers: Iterator[int]) -> None:
-        work, out, call = self._work, self._outs.out, rows.call
+        work, out, call = self._call_context, self._collectors.out, rows.call
         if call is None:
             for at, each, row, cell in zip(
                 numbers, rows.calls, rows.rows, rows.cells, strict=False
             ):
                 work.at = at
                 if (found := each(row, cell, out)) is not None:
-                    raise self._failing.returned(found, each.__name__)
+                    raise self._errors.returned(found, each.__name__)
             return
         for at, row, cell in zip(numbers, rows.rows, rows.cells, strict=False):
             work.at = at
             if (found := call(row, cell, out)) is not None:
-                raise self._failing.returned(found, call.__name__)
+                raise self._errors.returned(found, call.__name__)
 
     def _in_time(
         self, rows: Came, numbers: Iterator[int], times: list[int], timers: Timers
     ) -> None:
-        work, out, calls = self._work, self._outs.out, rows.calls
+        work, out, calls = self._call_context, self._collectors.out, rows.calls
         for at, call, row, cell, time_us in zip(
             numbers, calls, rows.rows, rows.cells, times, strict=False
         ):
@@ -151,10 +154,10 @@ class RowByRow:
                 self.fire(timers.due(time_us))
             work.at = at
             if (found := call(row, cell, out)) is not None:
-                raise self._failing.returned(found, call.__name__)
+                raise self._errors.returned(found, call.__name__)
 
     def _carefully(self, rows: Came, numbers: Iterator[int], timers: Timers | None) -> None:
-        work, made = self._work, iter(rows.rows)
+        work, made = self._call_context, iter(rows.rows)
         times = None if timers is None else work.times
         for at, call, cell in zip(numbers, rows.calls, rows.cells, strict=False):
             if timers is not None and times is not None and times[at] > timers.next_us:
@@ -165,23 +168,24 @@ class RowByRow:
     def _try(
         self, cell: Any, call: Call, what: Callable[[], Any], of: Callable[[], dict[str, Any]]
     ) -> None:
-        """Do something to a cell, or nothing, and note what has failed.
+        """Handle one row or timer for a cell; on failure undo its changes and record it.
 
-        What is no Exception fails the job: sys.exit(), or a panic of Polars.
+        BaseExceptions fail the job: sys.exit(), or a panic of Polars.
         """
-        saved, marked = cell._cells.saved(cell), self._outs.marked()
+        cells: Cells = cell._cells
+        saved, marked = cells.saved(cell), self._collectors.marked()
         try:
-            found = call(what(), cell, self._outs.out)
+            found = call(what(), cell, self._collectors.out)
             if found is not None:
-                raise self._failing.returned(found, call.__name__)
-            self._outs.check(marked)
+                raise self._errors.returned(found, call.__name__)
+            self._collectors.check(marked)
         except Unlisted:
             raise
         except Exception as error:
-            cell._cells.restore(cell, saved)
-            self._outs.back_to(marked)
-            if self._tells_rules or cell._id is not EVERY:
-                self.failures.append(self._failing.letter(error, of()))
+            cells.restore(cell, saved)
+            self._collectors.back_to(marked)
+            if self._reports_rules or cell._id is not EVERY:
+                self.failures.append(self._errors.letter(error, of()))
 
     def fire(
         self,
@@ -190,26 +194,26 @@ class RowByRow:
         event_us: int | None = None,
         is_end: bool = False,
     ) -> None:
-        """Handle timers that have come.
+        """Handle timers that are due.
 
-        What they put out has their time, or `event_us` where they go by the wall clock. At the end
-        of all rows and at one time none may come for ever.
+        The rows that they emit have their time, or `event_us` for wall-clock timers. At the end of
+        input, and at one time, their number is limited.
         """
-        work, out = self._work, self._outs.out
+        work, out = self._call_context, self._collectors.out
         for at_us, cell, name in due:
-            work.cell, work.timer = cell, name
-            work.moment_us = at_us if event_us is None else event_us
-            work.at = self._rows + len(self.moments)
-            self.moments.append(Moment(work.moment_us, cell, name, at_us))
+            work.timer_cell, work.timer = cell, name
+            work.timer_event_us = at_us if event_us is None else event_us
+            work.at = self._row_count + len(self.moments)
+            self.moments.append(Moment(work.timer_event_us, cell, name, at_us))
             try:
                 self._call(cell, name, at_us, out)
             finally:
-                work.timer = work.cell = None
+                work.timer = work.timer_cell = None
             if at_us > self._at_us:
-                self._at_us, self._at_once = at_us, {}
-            self._count(self._at_once, cell, name, at_us)
+                self._at_us, self._firings = at_us, {}
+            self._count(self._firings, cell, name, at_us)
             if is_end:
-                self._count(self._ended, cell, name, None)
+                self._count(self._end_firings, cell, name, None)
 
     def _call(self, cell: Any, name: str, at_us: int, out: Any) -> None:
         call, at = self._on_timer, moment(at_us)
@@ -219,36 +223,39 @@ class RowByRow:
             if self._careful:
                 self._try(cell, call, lambda: at, lambda: row)
             elif (found := call(at, cell, out)) is not None:
-                raise self._failing.returned(found, "on_timer")
+                raise self._errors.returned(found, "on_timer")
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            told = self._failing.of_timer(error, cell._id, name, at)
-            raise _Told(told.message, told.hint) from error
+            failure = self._errors.of_timer(error, cell._id, name, at)
+            raise _Told(failure.message, failure.hint) from error
 
     def _count(self, counted: dict[object, int], cell: Any, name: str, at_us: int | None) -> None:
-        """Timers that are set again and again would come for ever: at one time, or at the end."""
+        """Count the firings of a key's timers at one time, or at the end of input.
+
+        Raises an error at the limit: timers that are always set again would fire for ever.
+        """
         times = counted[cell._id] = counted.get(cell._id, 0) + 1
         if times > MOST:
             when = "at the end" if at_us is None else f"while it was {moment(at_us)}"
             what = f'timer "{name}" of the key {cell._id!r}'
-            raise _Told(f"{self._failing.shown}: {what} came {times} times {when}", ENDLESS)
+            raise _Told(f"{self._errors.shown}: {what} fired {times} times {when}", ENDLESS)
 
 
 class _Told(UserCodeError):
-    """A failure of a timer, which is not the row's."""
+    """A failure of a timer, which is not attributed to a row."""
 
 
 def times_of(frame: pl.DataFrame) -> pl.Series | None:
-    """The event times of rows in microseconds, if they have any."""
+    """Return the event times of rows in microseconds, if they have any."""
     return microseconds(frame[EVENT_TIME]) if EVENT_TIME in frame.columns else None
 
 
 def shown_in(frame: pl.DataFrame) -> Callable[[int], dict[str, Any]]:
-    """A row as people see it, by its number."""
+    """Return a function that gives a row, by its number, as messages show it."""
 
-    def shown(at: int) -> dict[str, Any]:
+    def describe(at: int) -> dict[str, Any]:
         row = frame.row(at, named=True)
         return {n: value for n, value in row.items() if n not in HIDDEN and not n.startswith("__k")}
 
-    return shown
+    return describe

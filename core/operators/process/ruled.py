@@ -1,8 +1,8 @@
-"""The operator of `process` beside a `broadcast`: rows by key, and rules that every subtask has.
+"""The operator of `process` with a `broadcast`: keyed rows, and rules that every subtask gets.
 
-Rules are handled in one order of time with the rows, and write what all keys share. One that comes
-when the watermark has passed it is handled with the next: it is no row that could be left out, for
-each subtask would leave out others.
+Rules are handled in one order of time with the rows, and write the state shared by all keys. A late
+rule is handled with the next rows instead of being left out: subtasks would leave out different
+ones.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ RIGHT = 1
 
 
 class ProcessingRuled(ProcessingTwo):
-    """The operator; `process_right` takes the rules."""
+    """The operator of a class with `on_rule`; `process_right` takes the rules."""
 
     method = "on_row"
     method_right = "on_rule"
-    _shared: Shared
+    _shared_state: Shared
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rules are held, or handled."""
+        """Buffer or handle rules."""
         if not frame.height:
             return
-        with blamed(self._around.step):
-            if self._held_right is None:
+        with blamed(self._user_context.step):
+            if self._right_buffer is None:
                 yield from self._handled((None, self._keyed_right(frame)), None)
             else:
-                self._held_right.hold(self._keyed_right(frame))
+                self._right_buffer.hold(self._keyed_right(frame))
 
     def settle(self) -> None:
-        """File rules, and what is shared, beside the rest."""
-        with blamed(self._around.step):
-            self._shared.file()
+        """Write rules and shared state to the state, and the rest."""
+        with blamed(self._user_context.step):
+            self._shared_state.file()
         super().settle()
 
     @property
     def shared(self) -> Any:
-        """What is shared: for those who try a class."""
-        return self._shared.cell
+        """The shared state, for test harnesses."""
+        return self._shared_state.cell
 
     def _sharing(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
-        shared = {name: said for name, said in states.items() if said.shared}
-        state, shown = self._place.state, self._around.code.shown
-        self._shared = Shared(shared, self._work, state, shown)
-        return self._shared.seen
+        shared = {name: declared for name, declared in states.items() if declared.shared}
+        state, shown = self._context.state, self._user_context.code.shown
+        self._shared_state = Shared(shared, self._call_context, state, shown)
+        return self._shared_state.seen
 
     def _calling(self, call: Any) -> Call:
         def on_rule(rule: Any, cell: Any, out: Any) -> object:
@@ -69,10 +69,10 @@ class ProcessingRuled(ProcessingTwo):
         return on_rule
 
     def _holding_right(self) -> HeldByAll:
-        columns = (*self._right.names, EVENT_TIME, ORDER)
-        return HeldByAll(HELD_RIGHT, columns, self._place.state)
+        columns = (*self._right_schema.names, EVENT_TIME, ORDER)
+        return HeldByAll(HELD_RIGHT, columns, self._context.state)
 
     def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
         if side == RIGHT:
-            return repeat(self._shared.written(), rows.height)
+            return repeat(self._shared_state.written(), rows.height)
         return super()._cells_on(side, rows)

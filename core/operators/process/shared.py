@@ -1,6 +1,6 @@
-"""What a class keeps for all keys: one cell in each subtask, which only `on_rule` writes.
+"""The state shared by all keys (broadcast state): one cell per subtask, which `on_rule` writes.
 
-All subtasks are handed the same rules in the same order, so all of them come to the same.
+All subtasks get the same rules in the same order, so their shared states are equal.
 """
 
 from __future__ import annotations
@@ -23,65 +23,65 @@ class Shared:
     """The shared states of a class."""
 
     def __init__(self, states: States, work: Work, state: StepState, name: str) -> None:
-        """`name` is how messages call the class."""
+        """`name` is the name of the class in messages."""
         self._states = states
         self._name = name
         none = Timers(())
         self.cell = Cells(states, work, none, none).new(EVERY)
-        """What `on_rule` writes."""
+        """The cell that `on_rule` writes."""
         self._changed = True
         self._entries: dict[str, Entries] = {}
-        for each, said in states.items():
+        for each, declared in states.items():
             entries = self._entries[each] = state.entries(each, Spread.GROUPS)
             if entries.rows is not None and entries.rows.height:
                 until = entries.rows[UNTIL].to_list() if UNTIL in entries.rows.columns else None
-                fill(each, said, [self.cell], entries.rows, until)
+                fill(each, declared, [self.cell], entries.rows, until)
 
     @property
     def seen(self) -> Mapping[str, property]:
-        """The states as the cells of keys have them: to be read."""
-        return {name: self._seen(name, said) for name, said in self._states.items()}
+        """The states as read-only properties of the keys' cells."""
+        return {name: self._seen(name, declared) for name, declared in self._states.items()}
 
     def written(self) -> Cell:
-        """The cell, for rules that are handled next."""
+        """Return the cell for the rules that are handled next."""
         self._changed = True
         return self.cell
 
     def file(self) -> None:
-        """Have all of it in the state, if rules came since."""
+        """Write the shared state to the state, if rules were handled since."""
         import polars as pl
 
         if not self._changed:
             return
         self._changed = False
-        for name, said in self._states.items():
-            (value,), until = written_of(name, said, [self.cell])
+        for name, declared in self._states.items():
+            (value,), until = written_of(name, declared, [self.cell])
             if value is NOTHING:
                 self._entries[name].rows = None
                 continue
-            frame = series(self._name, name, said, [value], [self.cell]).to_frame()
+            frame = series(self._name, name, declared, [value], [self.cell]).to_frame()
             if until is not None:
                 frame.insert_column(1, pl.Series(UNTIL, until, dtype=pl.Int64))
             self._entries[name].rows = frame
 
-    def _seen(self, name: str, said: Declared) -> property:
-        cell, own = self.cell, is_nested(said.types)
+    def _seen(self, name: str, declared: Declared) -> property:
+        cell, own = self.cell, is_nested(declared.types)
 
         def read(_: object) -> Any:
             value = getattr(cell, name)
-            if said.kind is Kind.MAP:
+            if declared.kind is Kind.MAP:
                 return MappingProxyType(_Copies(value) if own else value)
             value = copied(value) if own else value
-            return tuple(value) if said.kind is Kind.LIST else value
+            return tuple(value) if declared.kind is Kind.LIST else value
 
         def write(_: object, value: object) -> None:
-            raise TypeError(f'state "{name}" is shared by all keys: on_rule sets it')
+            raise TypeError(f'state "{name}" is shared by all keys: only on_rule sets it')
 
         return property(read, write)
 
 
 class _Copies(LikeDict):
-    """A map whose values are copied when they are looked at: most rows look at few of many."""
+    """A map that copies its values on access: most rows look at few of many."""
 
     __slots__ = ("_of",)
 

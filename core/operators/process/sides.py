@@ -1,7 +1,7 @@
-"""The operator of `process` behind `connect`: rows of two inputs, one state for both.
+"""The operator of `process` after `connect`: rows of two inputs, with common state.
 
-Rows of both inputs wait for the watermark, and are handled in one order, each by the method of its
-side. A key is the same on both sides: by its types, and by how it is encoded.
+Rows of both inputs are buffered for the watermark, and handled in one order, each by the method of
+its side. Keys of both sides are equal if their types and encodings are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIDE = "__side"
 
 
 class ProcessingTwo(Processing):
-    """The operator; `process` takes the rows of the left input."""
+    """The operator of a class with two inputs; `process` takes the rows of the left one."""
 
     method = "on_left"
     method_right = "on_right"
@@ -43,56 +43,56 @@ class ProcessingTwo(Processing):
         code = around.code
         check(code.load(), code.shown, (self.method_right,), dict(body.states))
         call = getattr(self._process, self.method_right)
-        self._calls = (getattr(self._process, self.method), self._calling(call))
-        self._of_right = Grouping(join.right.key)
-        self._right = sides[1]
-        self._late_right = join.late_to[1]
-        self._makes = (self._rows, Rows.of(call, sides[1], code.shown))
-        self._held_right = self._holding_right() if body.in_time else None
+        self._side_methods = (getattr(self._process, self.method), self._calling(call))
+        self._right_key = Grouping(join.right.key)
+        self._right_schema = sides[1]
+        self._right_late_to = join.late_to[1]
+        self._row_factories = (self._row_factory, Rows.of(call, sides[1], code.shown))
+        self._right_buffer = self._holding_right() if body.in_time else None
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows of the right input are held, or handled."""
+        """Buffer or handle rows of the right input."""
         if not frame.height:
             return
-        with blamed(self._around.step):
-            if self._held_right is None:
+        with blamed(self._user_context.step):
+            if self._right_buffer is None:
                 yield from self._handled((None, self._keyed_right(frame)), None)
                 self._let_go()
                 return
-            frame = yield from self._place.in_time(frame, self._late_right)
+            frame = yield from self._context.in_time(frame, self._right_late_to)
             if frame.height:
-                self._held_right.hold(self._keyed_right(frame))
+                self._right_buffer.hold(self._keyed_right(frame))
 
     def settle(self) -> None:
-        """File rows, states and timers."""
-        if self._held_right is not None:
-            self._held_right.file()
+        """Write buffered rows, states and timers to the state."""
+        if self._right_buffer is not None:
+            self._right_buffer.file()
         super().settle()
 
     @property
     def held(self) -> int:
-        """The rows that are held, and the timers."""
-        return super().held + (0 if self._held_right is None else len(self._held_right))
+        """The number of buffered rows and of timers."""
+        return super().held + (0 if self._right_buffer is None else len(self._right_buffer))
 
     def _calling(self, call: Any) -> Call:
-        """What handles a row of the right input."""
+        """Return the method that handles a row of the right input."""
         made: Call = call
         return made
 
     def _holding_right(self) -> Held | HeldByAll:
-        return self._holding(HELD_RIGHT, self._right)
+        return self._holding(HELD_RIGHT, self._right_schema)
 
     def _keyed_right(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return self._of_right.rows(frame, self._right.names)
+        return self._right_key.rows(frame, self._right_schema.names)
 
     def _released(self, before_us: int) -> Any:
-        if self._held is None or self._held_right is None:
+        if self._buffer is None or self._right_buffer is None:
             return None
-        found = self._held.released(before_us), self._held_right.released(before_us)
+        found = self._buffer.released(before_us), self._right_buffer.released(before_us)
         return None if all(rows is None for rows in found) else found
 
     def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
-        """What becomes of rows: a frame of the left input, or one of each."""
+        """Handle rows, either a frame of the left input or one of each, and emit the output."""
         pair = frame if isinstance(frame, tuple) else (frame, None)
         order, begins = _together(pair), [0, 0]
         for start in range(0, order.height, PIECE):
@@ -105,21 +105,21 @@ class ProcessingTwo(Processing):
                 parts.append(None if rows is None else rows.slice(begins[side], count))
                 begins[side] += count
             came = self._came(parts, sides, piece)
-            self._handling.handle(came, timers)
+            self._caller.handle(came, timers)
             yield from self._gathered(piece.drop(SIDE), came.shown)
 
     def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
-        """The cell of each row of a side."""
+        """Return the cell of each row of a side."""
         return self._cells_of(rows)
 
     def _came(
         self, parts: list[pl.DataFrame | None], sides: list[int], piece: pl.DataFrame
     ) -> Came:
-        """Rows of both sides, in one order."""
+        """Combine the rows of both sides in one order."""
         rows, cells = [iter(()), iter(())], [iter(()), iter(())]
         for side, part in enumerate(parts):
             if part is not None:
-                rows[side] = iter(self._makes[side].made(part))
+                rows[side] = iter(self._row_factories[side].made(part))
                 cells[side] = iter(self._cells_on(side, part))
         return Came(
             map(lambda side: next(rows[side]), sides),
@@ -127,7 +127,7 @@ class ProcessingTwo(Processing):
             times_of(piece),
             _shown(parts, sides),
             None,
-            [self._calls[side] for side in sides],
+            [self._side_methods[side] for side in sides],
         )
 
 
@@ -136,7 +136,7 @@ def _schema(side: nodes.Side) -> Schema:
 
 
 def _together(pair: tuple[pl.DataFrame | None, pl.DataFrame | None]) -> pl.DataFrame:
-    """The hidden columns of the rows of both sides in one order, and which side each is of."""
+    """Return the hidden columns of the rows of both sides in one order, with their side."""
     import polars as pl
 
     hidden = []
@@ -149,11 +149,11 @@ def _together(pair: tuple[pl.DataFrame | None, pl.DataFrame | None]) -> pl.DataF
 
 
 def _shown(parts: list[pl.DataFrame | None], sides: list[int]) -> Callable[[int], dict[str, Any]]:
-    """A row as people see it, by its number among those of both sides."""
+    """Return a function that gives a row, by its number among both sides, as messages show it."""
 
-    def shown(at: int) -> dict[str, Any]:
+    def describe(at: int) -> dict[str, Any]:
         part = parts[sides[at]]
         assert part is not None
         return shown_in(part)(sides[:at].count(sides[at]))
 
-    return shown
+    return describe

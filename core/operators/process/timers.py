@@ -1,8 +1,8 @@
-"""Timers of cells in a heap, by their times.
+"""A heap of the timers of cells, by their times.
 
-The heap is an index: what a timer is set to is in its cell. One that is set to a later time stays
-where it is and moves when it comes up, so that what is renewed by each row costs nothing. One that
-was deleted, or has come already, is dropped then.
+The heap is an index: the time that a timer is set to is in its cell. A timer that is set to a later
+time keeps its entry, which moves when it comes up, so a timer renewed by each row costs nothing.
+Entries of deleted timers, and of timers that have fired, are dropped when they come up.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 Cell: TypeAlias = Any
 
 NEVER_US = 1 << 63
-"""Behind all times, FOREVER_US among them."""
+"""Later than all times, including MAX_WATERMARK_US."""
 
 
 class Timers:
-    """The timers that go by one clock; of two of a key at one time the first declared is first."""
+    """The timers of one clock; at equal times, those of a key fire in declaration order."""
 
     __slots__ = ("_heap", "_pushed", "_ranks", "next_us")
 
@@ -27,22 +27,22 @@ class Timers:
         self._heap: list[tuple[int, int, int, Cell, str]] = []
         self._pushed = 0
         self.next_us = NEVER_US
-        """No timer is due before that."""
+        """A time before which no timer is due."""
 
     def push(self, at_us: int, cell: Cell, name: str) -> None:
-        """Have it come up at that time."""
+        """Add an entry for that time."""
         self._pushed += 1
         heappush(self._heap, (at_us, self._ranks[name], self._pushed, cell, name))
         self.next_us = self._heap[0][0]
 
     def again(self, at_us: int, cell: Cell, name: str) -> None:
-        """Have one come up that was filed."""
+        """Add an entry for a timer from the state."""
         entry = getattr(cell, f"_in_{name}")
         setattr(cell, f"_in_{name}", at_us if entry is None else min(entry, at_us))
         self.push(at_us, cell, name)
 
     def due(self, before_us: int) -> Iterator[tuple[int, Cell, str]]:
-        """Those that are due before a time, each deleted; more may be set meanwhile."""
+        """Remove and return the timers due before a time; more may be set meanwhile."""
         while self.next_us < before_us:
             at_us, _, _, cell, name = heappop(self._heap)
             self.next_us = self._heap[0][0] if self._heap else NEVER_US
@@ -62,8 +62,7 @@ class Timers:
         return len(self._heap)
 
     def taken(self) -> Iterator[tuple[int, Cell, str]]:
-        """All that are set, each once and under its time, for whoever files them; the heap is empty
-        then."""
+        """Empty the heap, and return all timers that are set, each once, with their times."""
         taken, self._heap, self.next_us = self._heap, [], NEVER_US
         seen: set[tuple[int, str]] = set()
         for *_, cell, name in taken:

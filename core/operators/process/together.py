@@ -1,4 +1,4 @@
-"""States and timers of many keys in columns: what `on_rows` is handed."""
+"""States and timers of many keys in columns, as `on_rows` gets them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW = "__row"
 
 
 class Together:
-    """The rows that are handled, and which of them are of one key."""
+    """The rows of a batch, and which of them have equal keys."""
 
     def __init__(self, frame: pl.DataFrame, key: tuple[str, ...], clock_us: int) -> None:
         """`key` are the columns of the key."""
@@ -35,26 +35,26 @@ class Together:
 
     @property
     def encoded(self) -> pl.Series:
-        """Each key once, encoded."""
+        """The distinct keys, encoded."""
         return encoded(self.keys)
 
     @property
     def last(self) -> pl.Series:
-        """The last row of each key."""
+        """The number of the last row of each key."""
         import polars as pl
 
         if self._last is None:
             none = pl.Series([0], dtype=pl.UInt32).new_from_index(0, self.keys.height)
-            # Of several that go to one place the last one stays.
+            # Of several rows scattered to one index, the last one stays.
             rows = pl.int_range(len(self.of), dtype=pl.UInt32, eager=True)
             self._last = none.scatter(self.of, rows)
         return self._last
 
     @property
     def times(self) -> pl.Series | None:
-        """What time it is at each row in microseconds: its own, or the clock, if that is ahead.
+        """The time at each row in microseconds: its own, or the clock if that is ahead.
 
-        None if rows have none.
+        None if rows have no event time.
         """
         if EVENT_TIME not in self.frame.columns:
             return None
@@ -63,7 +63,7 @@ class Together:
 
 
 def _distinct(frame: pl.DataFrame, key: tuple[str, ...]) -> tuple[pl.DataFrame, pl.Series]:
-    """The keys, each once, and of each row which it has."""
+    """Return the distinct keys, and the number of each row's key among them."""
     import polars as pl
 
     keys = frame.select(key)
@@ -75,47 +75,49 @@ def _distinct(frame: pl.DataFrame, key: tuple[str, ...]) -> tuple[pl.DataFrame, 
 
 
 def told_apart(keys: pl.DataFrame) -> pl.DataFrame:
-    """Columns by which keys can be joined: joins do not always find NaN."""
+    """Return columns by which keys can be joined: joins do not always find NaN."""
     floats = any(type.is_float() for type in keys.dtypes)
     return encoded(keys).to_frame(KEY) if floats else keys
 
 
 class ManyColumn:
-    """One state of the keys that are handled (`core/process/columns`)."""
+    """One state of the batch's keys, as a column (`core/process/columns`)."""
 
-    def __init__(self, name: str, said: Declared, table: Table, now_us: Callable[[], int]) -> None:
+    def __init__(
+        self, name: str, declared: Declared, table: Table, now_us: Callable[[], int]
+    ) -> None:
         self._name = name
-        self._said = said
+        self._declared = declared
         self._table = table
         self._now_us = now_us
-        self._type = column(said)
+        self._type = column(declared)
         self.together: Together | None = None
         self.keys: pl.Series | None = None
         self._before: pl.Series | None = None
         self._next: pl.DataFrame | None = None
 
     def begin(self, together: Together, keys: pl.Series) -> None:
-        """These rows are handled next; `keys` are those of theirs, encoded."""
+        """Start a batch; `keys` are its distinct keys, encoded."""
         self.together, self.keys, self._before = together, keys, None
 
     def get(self) -> pl.Series:
-        """For each row what its key had before these rows."""
+        """Return, for each row, the value of its key before the batch."""
         self._before = self._found() if self._before is None else self._before
         return self._before
 
     def set(self, values: pl.Series) -> None:
-        """A value for each row; each key keeps that of its last row."""
+        """Set a value for each row; each key keeps the value of its last row."""
         import polars as pl
 
         rows, keys = self._rows(), self.keys
         assert keys is not None
         self._check(values)
         last = values.gather(rows.last).cast(self._type).alias(VALUE)
-        until = [] if self._said.ttl_us is None else [self._until(rows)]
+        until = [] if self._declared.ttl_us is None else [self._until(rows)]
         self._next = pl.DataFrame([keys.alias(KEY), last, *until])
 
     def end(self) -> None:
-        """These rows are handled: keep what was set. Until then `get` has what was before."""
+        """Finish the batch: store the values that were set. Until then `get` is unaffected."""
         frame, self.together, self._next = self._next, None, None
         if frame is not None:
             kept = frame[VALUE].is_not_null()
@@ -137,54 +139,54 @@ class ManyColumn:
         values = found[VALUE].gather(of).alias(self._name)
         if UNTIL in found.columns:
             now = pl.Series([self._now_us()], dtype=pl.Int64).new_from_index(0, len(of))
-            times = now if self._said.processing or rows.times is None else rows.times
+            times = now if self._declared.processing or rows.times is None else rows.times
             frame = pl.DataFrame({"v": values, "u": found[UNTIL].gather(of), "t": times})
             over = pl.when(pl.col("u") < pl.col("t")).then(None).otherwise(pl.col("v"))
             values = frame.select(over.alias(self._name)).to_series()
-        default = self._said.default
+        default = self._declared.default
         return values if default is None else values.fill_null(pl.lit(default, dtype=self._type))
 
     def _until(self, rows: Together) -> pl.Series:
         import polars as pl
 
-        assert self._said.ttl_us is not None
-        if self._said.processing or rows.times is None:
+        assert self._declared.ttl_us is not None
+        if self._declared.processing or rows.times is None:
             until = pl.Series([self._now_us()], dtype=pl.Int64).new_from_index(0, len(rows.last))
         else:
             until = rows.times.gather(rows.last)
-        return (until + self._said.ttl_us).alias(UNTIL)
+        return (until + self._declared.ttl_us).alias(UNTIL)
 
     def _rows(self) -> Together:
         if self.together is None:
-            raise RuntimeError("nothing is handled yet")
+            raise RuntimeError("no rows are being handled")
         return self.together
 
     def _check(self, values: object) -> None:
         import polars as pl
 
-        what = f'state "{self._name}" is a {self._said}'
+        what = f'state "{self._name}" is a {self._declared}'
         if not isinstance(values, pl.Series):
-            raise TypeError(f"{what}: it is set to a Series, got {type(values).__name__}")
+            raise TypeError(f"{what}: it must be set to a Series, got {type(values).__name__}")
         rows = self._rows().frame.height
         if len(values) != rows:
-            raise ValueError(f"{what}: it wants a value for each of {rows} rows, got {len(values)}")
+            raise ValueError(f"{what}: wanted a value for each of {rows} rows, got {len(values)}")
         if values.dtype not in (self._type, pl.Null):
-            raise TypeError(f"{what}, in columns {self._type}, and was set to {values.dtype}")
+            raise TypeError(f"{what}, a column of {self._type}, and was set to {values.dtype}")
 
 
 class ManyTimers(ManyColumn):
-    """A timer of the keys that are handled. One that is set to what has passed comes at once."""
+    """A timer of the batch's keys. A timer that is set to a past time fires at once."""
 
     due: Due
 
     def set(self, values: pl.Series) -> None:
-        """A time for each row; each key keeps that of its last row."""
+        """Set a time for each row; each key keeps the time of its last row."""
         import polars as pl
 
         self._check(values)
         rows = self._rows()
         at = values.cast(self._type).to_physical().cast(pl.Int64)
-        if not self._said.processing and rows.times is not None:
+        if not self._declared.processing and rows.times is not None:
             frame = pl.DataFrame({"at": at, "time": rows.times})
             later = pl.max_horizontal("at", "time")
             at = frame.select(pl.when(pl.col("at").is_not_null()).then(later)).to_series()
@@ -195,7 +197,7 @@ class ManyTimers(ManyColumn):
 
 
 class ManyStates:
-    """The states of a class by their names (`AllState`), and nothing else: any name may be one."""
+    """The states of a class by name (`AllState`), and no other attributes: any name may be one."""
 
     def __init__(self, columns: Mapping[str, ManyColumn]) -> None:
         self.__columns = columns
@@ -212,16 +214,16 @@ def columns_of(
     now_us: Callable[[], int],
     due: Callable[[Declared], Due | None],
 ) -> dict[str, ManyColumn]:
-    """The states of a class in columns. Raises UserCodeError."""
+    """Build the columns of a class's states. Raises UserCodeError."""
     columns: dict[str, ManyColumn] = {}
-    for name, said in states.items():
-        if said.kind in (Kind.LIST, Kind.MAP) and said.ttl_us is not None:
-            message = f'state "{name}" is a {said}, which on_rows cannot have'
-            raise UserCodeError(message, "leave out its ttl, or handle rows with on_row")
-        kind = ManyTimers if said.kind is Kind.TIMER else ManyColumn
-        made = columns[name] = kind(name, said, tables[name], now_us)
+    for name, declared in states.items():
+        if declared.kind in (Kind.LIST, Kind.MAP) and declared.ttl_us is not None:
+            message = f'state "{name}" is a {declared}, which on_rows does not support'
+            raise UserCodeError(message, "remove its ttl, or handle rows with on_row")
+        kind = ManyTimers if declared.kind is Kind.TIMER else ManyColumn
+        made = columns[name] = kind(name, declared, tables[name], now_us)
         if isinstance(made, ManyTimers):
-            found = due(said)
-            assert found is not None, "a class that declares timers has them"
+            found = due(declared)
+            assert found is not None, "a class that declares timers has a timer service"
             made.due = found
     return columns

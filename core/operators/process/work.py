@@ -1,4 +1,4 @@
-"""Where the work stands: which row or timer of which key is handled, and what time it is."""
+"""The context of the current call into user code: its row or timer, its key, and the time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Every:
-    """Stands in the place of a key where all of them are meant."""
+    """The placeholder for a key where all keys are meant."""
 
     def __repr__(self) -> str:
         return "every key"
@@ -23,87 +23,87 @@ EVERY = Every()
 
 
 class Work:
-    """`Here` for a user's class; operators and harnesses set it before each call."""
+    """The `ProcessContext` of a user class; operators and test harnesses set it for each call."""
 
     __slots__ = (
         "_listed",
         "_times",
         "at",
-        "cell",
         "cells",
         "clock_us",
         "frame",
-        "moment_us",
         "now_us",
         "timer",
+        "timer_cell",
+        "timer_event_us",
     )
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self.now_us = now_us
         self.at = 0
-        """The number of what is handled, among the rows and timers whose output is gathered."""
+        """The number of the current row or timer, among those whose output is collected."""
         self.cells: list[Any] = []
-        """The cell of each row that is handled."""
+        """The cell of each row of the batch."""
         self._times: pl.Series | None = None
         self._listed: list[int] | None = None
         self.timer: str | None = None
-        """The timer that is handled; None while rows are."""
-        self.cell: Any = None
-        """Its cell, and the event time of what it puts out."""
-        self.moment_us: int | None = None
+        """The current timer; None while rows are handled."""
+        self.timer_cell: Any = None
+        """The cell of the current timer; `timer_event_us` is the event time of its output."""
+        self.timer_event_us: int | None = None
         self.frame: pl.DataFrame | None = None
-        """The rows that are handled together."""
+        """The rows of the current batch of `on_rows`."""
         self.clock_us = NO_CLOCK_US
 
     def begin(self, cells: list[Any], times: pl.Series | None) -> None:
-        """These rows are handled next: the cell of each, and its event time in microseconds."""
+        """Start a batch of rows, with the cell of each and its event time in microseconds."""
         self.cells, self._times, self._listed = cells, times, None
 
     @property
     def times(self) -> list[int] | None:
-        """The event time of each row that is handled, if they have one; made for who asks first."""
+        """The event time of each row of the batch, if any; converted on first use."""
         if self._listed is None and self._times is not None:
             self._listed = self._times.to_list()
         return self._listed
 
     @property
     def key(self) -> Any:
-        """The key that is handled."""
+        """The current key."""
         if self.frame is not None:
-            raise RuntimeError("rows of many keys are handled: their key is in their columns")
-        found = (self.cells[self.at] if self.timer is None else self.cell)._id
+            raise RuntimeError("on_rows handles rows of many keys: see the columns of the key")
+        found = (self.cells[self.at] if self.timer is None else self.timer_cell)._id
         if found is EVERY:
-            raise RuntimeError("a rule has no key: it is for all of them")
+            raise RuntimeError("a rule has no key: it applies to all keys")
         return found
 
     @property
     def time_us(self) -> int | None:
-        """The event time of the row or timer that is handled."""
+        """The event time of the current row or timer."""
         if self.timer is not None:
-            return self.moment_us
+            return self.timer_event_us
         if self.frame is not None:
-            raise RuntimeError("rows of many times are handled: see self.event_times")
+            raise RuntimeError("on_rows handles rows of many times: see self.event_times")
         times = self._listed or self.times
         return None if times is None else times[self.at]
 
     @property
     def times_of_all(self) -> pl.Series | None:
-        """The event times of the rows that are handled together, if they have any."""
+        """The event times of the rows of the current batch of `on_rows`, if any."""
         if self.frame is None or EVENT_TIME not in self.frame.columns:
             return None
         return self.frame[EVENT_TIME]
 
     @property
     def watermark_us(self) -> int | None:
-        """How far event time has come."""
+        """The current event time of the operator; None if it is unknown."""
         return None if self.clock_us == NO_CLOCK_US else self.clock_us
 
     def event_us(self) -> int:
-        """What time it is for what goes by event time: that of the row or timer, or the clock.
+        """Return the current event time: that of the row or timer, or the clock, if later.
 
-        Rows that come as they come may be older than the clock.
+        With `order: arrival` rows may be older than the clock.
         """
-        if self.timer is None and self._listed is not None:  # as time_us has it, in half the time
+        if self.timer is None and self._listed is not None:  # a faster path of time_us
             time_us: int | None = self._listed[self.at]
         else:
             time_us = self.time_us

@@ -1,1 +1,1 @@
-"""Session windows: pieces of sessions, open ones, those that were shown, and their operator."""
+"""Session windows: fragments of sessions, open and emitted sessions, and their operator."""

@@ -1,7 +1,7 @@
-"""The open sessions, as pieces: rows of a key that belong together as far as was known.
+"""The open sessions, stored as fragments: rows of a key known to belong together.
 
-A piece is filed under the time at which it would close. What is due is put together for all keys at
-once; a piece that a later one continues is filed again under the later one's time, and waits.
+A fragment is stored under the time at which it would close. Fragments that are due are merged for
+all keys at once; a fragment continued by a later one is stored again, under the later one's time.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from headrace.core.operators.folds import Fold
 
 OPEN = "open"
-"""What the runs are called in the state."""
+"""The name of the runs in the state."""
 
 FEW_ROWS = 8192
-"""So many pieces may wait, however few sessions they are of."""
+"""The number of fragments below which they are not compacted."""
 
 
 class Opened:
-    """Sessions that later rows may go on, and that have not been put out since rows last came.
+    """Sessions that later rows may continue, and that were not emitted since their last row.
 
-    Sessions are frames with the columns `by`, SLOT, and those of the fold; ROWS is how many rows
-    have come to a session since it was last put out.
+    Sessions are frames with the `group_columns`, SLOT, and the columns of the fold; ROW_COUNT is
+    the number of rows of a session since it was last emitted.
     """
 
     def __init__(self, state: StepState, grouping: Grouping, fold: Fold, gap_us: int) -> None:
@@ -45,56 +45,56 @@ class Opened:
         del columns[SLOT]
         self.layout = RunsLayout(columns, self.key, self._merged)
         self._runs = state.runs(OPEN, self.layout)
-        self._together = 0
-        """How many there were when they were last put together; that only says when it pays."""
+        self._compacted_count = 0
+        """The number of fragments after the last compaction, which decides about the next."""
 
     @property
     def rows(self) -> int:
-        """How many pieces there are."""
+        """The number of fragments."""
         return self._runs.rows
 
     def first(self) -> int | None:
-        """When the first of them is due."""
+        """Return the time at which the first fragment is due."""
         return self._runs.first()
 
     def owed(self, *, asking: bool) -> int:
-        """On how many rows `add` works that had come before, or who asks for keys."""
+        """Return on how many earlier rows `add_fragments` works, or a lookup of keys."""
         return self._runs.owed(asking=asking)
 
     @property
     def owed_closing(self) -> int:
-        """On how many rows `closed` works, due or not."""
+        """The number of rows that `take_closed` works on, due or not."""
         return self._runs.rows if self._gathered else self._runs.owed(asking=True)
 
     def pieces(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The pieces of rows, which have the start and the end of theirs."""
+        """Fold rows, which have the start and end of their fragment, to fragments."""
         return self._fold.begin(rows.with_columns(self._closes()), self.by)
 
     def add(self, pieces: pl.DataFrame) -> None:
-        """File pieces."""
+        """Store fragments."""
         self._runs.add(pieces)
 
     def add_again(self, sessions: pl.DataFrame) -> None:
-        """File sessions that were put out before."""
+        """Store sessions that were emitted before."""
         self._runs.add(sessions.with_columns(self._closes()))
 
     def of_keys(self, sessions: pl.DataFrame) -> pl.DataFrame | None:
-        """The pieces of the keys of these sessions."""
+        """Return the fragments of the keys of these sessions."""
         return self._runs.of_keys(self._keys(sessions), NO_CLOCK_US)
 
     def closed(self, until_us: int) -> pl.DataFrame | None:
-        """The sessions that close up to then; they are open no more."""
+        """Remove and return the sessions that close up to this time."""
         if self._gathered:
             self._put_together()
         due = self._runs.take(until_us)
         return due if due is None or until_us == FOREVER_US else self._over(due, until_us)
 
     def all(self) -> pl.DataFrame | None:
-        """All there are; they are open no more."""
+        """Remove and return all sessions."""
         return self._runs.take(FOREVER_US)
 
     def full(self, pieces: pl.DataFrame, count: int) -> pl.DataFrame | None:
-        """Of the keys of these, the sessions to which so many rows have come."""
+        """Remove and return the sessions, of the keys of these, with at least `count` new rows."""
         import polars as pl
 
         sessions = self._runs.take_keys(self._keys(pieces))
@@ -105,35 +105,35 @@ class Opened:
 
     @property
     def _gathered(self) -> bool:
-        return self._runs.rows > 2 * self._together + FEW_ROWS
+        return self._runs.rows > 2 * self._compacted_count + FEW_ROWS
 
     def _put_together(self) -> None:
-        """Make sessions of the pieces that have gathered: of a key that goes on there are many."""
+        """Merge the accumulated fragments to sessions: a long session has many."""
         whole = self._runs.take(FOREVER_US)
         if whole is not None:
             self._runs.add(whole)
-        self._together = self._runs.rows
+        self._compacted_count = self._runs.rows
 
     def _over(self, due: pl.DataFrame, until_us: int) -> pl.DataFrame:
-        """The due sessions without those that later pieces continue: these are filed again."""
+        """Return the due sessions that no later fragment continues; store the others again."""
         import polars as pl
 
         later = self._runs.of_keys(self._keys(due), until_us)
         if later is None:
             return due
-        going_on = continued(due.select(self.by), later, self.key, self._gap_us)
-        if not going_on.height:
+        continuing = continued(due.select(self.by), later, self.key, self._gap_us)
+        if not continuing.height:
             return due
-        again = due.join(going_on, on=self.by, nulls_equal=True)
+        again = due.join(continuing, on=self.by, nulls_equal=True)
         again = again.with_columns((pl.col(LAST) + self._gap_us + 1).alias(SLOT)).drop(LAST)
         self._runs.add(again.select(due.columns))
-        return due.join(going_on, on=self.by, how="anti", nulls_equal=True)
+        return due.join(continuing, on=self.by, how="anti", nulls_equal=True)
 
     def _merged(self, pieces: pl.DataFrame) -> pl.DataFrame:
-        """The pieces put together to sessions, as far as they show.
+        """Merge fragments to sessions, as far as they are known to belong together.
 
-        They are filed under the latest of their times; one that waits for another piece may be
-        filed later than it would close by itself.
+        They are stored under the latest of their times; a session that waits for another fragment
+        may be stored later than it would close by itself.
         """
         whole = joined(pieces, self.key, self._gap_us)
         return self._fold.merge(whole, self.by).select(pieces.columns)

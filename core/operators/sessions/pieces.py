@@ -1,8 +1,8 @@
-"""Which pieces of a key make one session: those that follow each other at most the gap apart.
+"""The merging of fragments of a key to sessions: those at most the gap apart.
 
-Plain functions over columns. A piece has a start and an end, the times of its first and its last
-row; a single row is a piece. All keys are done in one pass: sorted by key and start, a session
-begins where the key changes, or where a piece starts behind the gap after everything before it.
+Plain functions over columns. A fragment has a start and an end, the times of its first and its last
+row; a single row is a fragment. All keys are merged in one pass: sorted by key and start, a session
+begins where the key changes, or where a fragment starts more than the gap after all before it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 START = "__start"
 END = "__end"
-"""The times (microseconds) of the first and the last row of a piece."""
+"""The times (microseconds) of the first and the last row of a fragment."""
 LAST = "__last"
-"""The time of the last row of everything that belongs together with a piece."""
+"""The time of the last row of the session that contains a fragment."""
 
 
 def joined(pieces: pl.DataFrame, key: Sequence[str], gap_us: int) -> pl.DataFrame:
-    """The pieces, each with the start and the end of the session that it is part of; sorted."""
+    """Give each fragment the start and the end of its session; the result is sorted."""
     import polars as pl
 
     rows = pieces.sort(*key, START, nulls_last=False).with_columns(
@@ -33,7 +33,7 @@ def joined(pieces: pl.DataFrame, key: Sequence[str], gap_us: int) -> pl.DataFram
     rows = rows.with_columns(_reach(rows).alias("__reach"))
     rows = rows.with_columns(begins.fill_null(True).alias("__begins"))
     if rows["__begins"].all():
-        return rows.drop("__of", "__reach", "__begins")  # nothing belongs together
+        return rows.drop("__of", "__reach", "__begins")  # each fragment is a session
     ends = pl.col("__begins").shift(-1, fill_value=True)
     return rows.with_columns(
         pl.when("__begins").then(START).forward_fill().alias(START),
@@ -42,7 +42,7 @@ def joined(pieces: pl.DataFrame, key: Sequence[str], gap_us: int) -> pl.DataFram
 
 
 def _changes(key: Sequence[str]) -> pl.Expr:
-    """Whether a row has another key than the row before it."""
+    """Return the expression whether a row has another key than the row before it."""
     import polars as pl
 
     if not key:
@@ -51,9 +51,9 @@ def _changes(key: Sequence[str]) -> pl.Expr:
 
 
 def _reach(rows: pl.DataFrame) -> pl.Expr:
-    """The greatest end so far of each key, whose number is in the column `__of`.
+    """Return the greatest end so far of each key, whose number is in the column `__of`.
 
-    One pass over all keys where the times leave room for the key's number above them.
+    One pass over all keys, if there are enough bits for the key's number above the times.
     """
     import polars as pl
 
@@ -70,11 +70,11 @@ def _reach(rows: pl.DataFrame) -> pl.Expr:
 def continued(
     pieces: pl.DataFrame, later: pl.DataFrame, key: Sequence[str], gap_us: int
 ) -> pl.DataFrame:
-    """The sessions among `pieces` that some of `later` continue; where all that ends is in `LAST`.
+    """Return the sessions of `pieces` that some of `later` continue, with their new SESSION_END.
 
-    `pieces` are whole as far as they go: none of them touches another, so one that does not stand
-    alone touches some of `later`. (Joining each with all later ones of its key would make pairs
-    without number where a key has many sessions, or there is no key.)
+    The sessions of `pieces` are complete: none touches another, so one that does not stay alone
+    touches some of `later`. (Joining each with all later fragments of its key would make a huge
+    number of pairs where a key has many sessions, or there is no key.)
     """
     import polars as pl
 

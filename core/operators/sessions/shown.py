@@ -1,7 +1,7 @@
-"""The sessions that were put out and may change: rows may still go on, or come late, or join two.
+"""Emitted sessions that may change: rows may continue them, come late, or join two of them.
 
-They are whole, and apart from each other, so nothing of them is to be merged. They are filed under
-the time up to which rows may come.
+They are complete and do not touch each other, so they are never merged. They are stored under the
+time up to which rows may arrive.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 SHOWN = "shown"
-"""What the runs are called in the state."""
+"""The name of the runs in the state."""
 
 
 class Shown:
-    """Sessions like the open ones, which they become again when rows touch them."""
+    """Emitted sessions, which become open again when rows touch them."""
 
     def __init__(self, state: StepState, window: Window, opened: Opened) -> None:
         assert isinstance(window.shape, Session)
@@ -35,16 +35,16 @@ class Shown:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of sessions."""
         return self._runs.rows
 
     @property
     def owed(self) -> int:
-        """On how many rows works who asks for keys."""
+        """The number of rows that a lookup of keys works on."""
         return self._runs.owed(asking=True) if self._runs.rows else 0
 
     def add(self, sessions: pl.DataFrame) -> None:
-        """Sessions were put out."""
+        """Store sessions that were emitted."""
         import polars as pl
 
         until = (pl.col(END) + self._kept_us).alias(SLOT)
@@ -52,11 +52,11 @@ class Shown:
         self._runs.add(shown.filter(pl.col(SLOT) > self._state.clock_us))
 
     def of_keys(self, sessions: pl.DataFrame) -> pl.DataFrame | None:
-        """Those of the keys of these sessions."""
+        """Return the emitted sessions of the keys of these sessions."""
         return self._runs.of_keys(sessions.select(self._key).unique(), NO_CLOCK_US)
 
     def touched(self, pieces: pl.DataFrame) -> pl.DataFrame | None:
-        """Those that these pieces touch; they are here no more."""
+        """Remove and return the sessions that these fragments touch."""
         shown = self._runs.take_keys(pieces.select(self._key).unique())
         if shown is None:
             return None
@@ -65,5 +65,5 @@ class Shown:
         return shown.join(touched, on=self._by, how="semi", nulls_equal=True)
 
     def drop(self, until_us: int) -> None:
-        """Nothing comes any more to those that were kept up to then."""
+        """Forget the sessions stored up to this time: no row can touch them."""
         self._runs.drop(until_us)

@@ -1,1 +1,1 @@
-"""Windows of time: which rows belong together by when they happened, and when they are put out."""
+"""Time windows: how rows are grouped by event time or processing time, and when windows fire."""

@@ -1,9 +1,9 @@
-"""Windows that also fire whenever so many rows of a key have come to them.
+"""Windows that also fire whenever a number of rows of a key has arrived in them.
 
-A row goes into each of its windows when it comes, since each counts for itself, and the keys of a
-batch are looked up at once, since they may be due. What accumulates is put out once a batch at
-most. What is cleared is cut at exactly so many rows, in the order in which they came, and only the
-rest of a window is kept.
+A row is added to each of its windows when it arrives, since each counts separately, and the keys of
+a batch are looked up at once, since their windows may fire. An accumulating window is emitted at
+most once per batch. A discarding one is cut at exactly the count of rows, in arrival order, and
+only the rest stays in its state.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 TURN = "__turn"
-"""Which of the parts, each of so many rows, a row of a key and window belongs to."""
+"""The number of the cut, of a count of rows each, that a row of a key and window belongs to."""
 
 
 class Counted(Windows):
-    """`parts` are of windows apart; `panes` is the grid in which rows come.
+    """Windows with a count trigger.
 
-    ROWS is how many rows have come to a key and window since it was put out.
+    The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive. ROW_COUNT
+    is the number of rows of a key and window since it was last emitted.
     """
 
     def __init__(self, parts: Parts, panes: Grid, count: int) -> None:
@@ -39,13 +40,13 @@ class Counted(Windows):
         self._count = count
 
     def _file(self, came: Arrived) -> Iterator[Output]:
-        yield from aside(self._filed.owed(asking=True))
+        yield from aside(self._pane_state.owed(asking=True))
         make = self._accumulated if self._window.accumulate else self._cut
         for rows in self._apart(came.rows):
             yield from self._parts.results.rows([make(rows)])
 
     def _apart(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
-        """The rows once for each window that they are in; so many at a time as make a piece."""
+        """Repeat the rows for each of their windows, in chunks of bounded size."""
         import polars as pl
 
         grid, pane = self._panes, pl.col(SLOT)
@@ -59,10 +60,10 @@ class Counted(Windows):
             yield expanded(grid, part, lowest, FOREVER_US)
 
     def _accumulated(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The windows of enough new rows, and those that had ended."""
+        """Return the windows with enough new rows, and the ended windows with new rows."""
         import polars as pl
 
-        filed = self._filed
+        filed = self._pane_state
         came = filed.fold.begin(rows, filed.by)
         known = filed.runs.take_keys(came.select(filed.key).unique())
         states = came if known is None else filed.merged(_together(known, came))
@@ -73,10 +74,10 @@ class Counted(Windows):
         return _together(states.filter(full), again)
 
     def _cut(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The parts that are full, and what there is of windows that had ended."""
+        """Return the cuts that are full, and the rows of ended windows."""
         import polars as pl
 
-        filed = self._filed
+        filed = self._pane_state
         by = (*filed.by, TURN)
         known = filed.runs.take_keys(rows.select(filed.key).unique())
         turns = self._turns(rows, known)
@@ -92,7 +93,7 @@ class Counted(Windows):
     def _turns(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
 
-        by = self._filed.by
+        by = self._pane_state.by
         number = pl.int_range(pl.len(), dtype=pl.Int64).over(by)
         if known is None:
             return rows.with_columns((number // self._count).alias(TURN))

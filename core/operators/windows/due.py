@@ -1,9 +1,9 @@
-"""Which windows have ended, and their states: of panes that are windows, and of panes shared.
+"""The windows that have ended, and their states: of windows that are panes, and of shared panes.
 
-Where a pane is in many windows there are two ways. Spreading puts each state into each of its
-windows: right where windows hold few rows, however many windows there are. Trailing keeps merged
-states from window to window: right where windows hold many rows of few keys. What the last windows
-were made of decides which is taken.
+Where a pane is in many windows there are two ways. Expanding copies each state into each of its
+windows: good where windows hold few rows, however many windows there are. Trailing keeps merged
+states from window to window: good where windows hold many rows of few keys. The sizes of the last
+windows decide between them.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ if TYPE_CHECKING:
 
 
 class Due(Protocol):
-    """What ends as time goes on."""
+    """The windows that end as time advances."""
 
     def between(self, after: int, until: int) -> Iterator[pl.DataFrame]:
-        """The states of the windows that end behind the one time and up to the other."""
+        """Return the states of the windows that end after the first time and up to the second."""
         ...
 
     def clear(self) -> None:
-        """What was filed is there no more."""
+        """Forget merged states: the pane state was cleared."""
         ...
 
 
 class Whole:
-    """Windows that are one pane each; `keep` leaves what has ended for rows that come late."""
+    """Windows of one pane each; `keep` retains ended windows for late rows."""
 
     def __init__(self, filed: Filed, *, keep: bool) -> None:
-        self._filed = filed
-        self._keep = keep
+        self._pane_state = filed
+        self._keeps_ended = keep
 
     def between(self, after: int, until: int) -> Iterator[pl.DataFrame]:
-        """The states of the windows that end now."""
-        self._filed.settle(until)
-        runs = self._filed.runs
-        due = runs.read(after, until) if self._keep else runs.take(until)
+        """Return the states of the windows that end."""
+        self._pane_state.settle(until)
+        runs = self._pane_state.runs
+        due = runs.read(after, until) if self._keeps_ended else runs.take(until)
         if due is not None:
             yield due
 
     def clear(self) -> None:
-        """Nothing but what is filed is kept."""
+        """Do nothing: only the pane state is kept."""
 
 
 class Shared:
     """Windows of several panes, which they share.
 
-    What is kept here is no state: what trails is made again of what is filed, and the cost says
-    what is faster, not what comes out.
+    The attributes are not state: merged states are rebuilt from the pane state, and the cost
+    decides about speed, not about results.
     """
 
     def __init__(self, grid: Grid, filed: Filed, spread: Spread) -> None:
         self._grid = grid
-        self._filed = filed
-        self._spread = spread
-        self._trailing: Trailing | None = None
+        self._pane_state = filed
+        self._expander = spread
+        self._merger: Trailing | None = None
         self._cost = Cost()
 
     def between(self, after: int, until: int) -> Iterator[pl.DataFrame]:
-        """The states of the windows that end now, oldest first."""
-        self._filed.settle(until)
+        """Return the states of the windows that end, oldest first."""
+        self._pane_state.settle(until)
         while True:
             dense = self._cost.dense
             found = self._trailed if dense else self._spread_out
@@ -81,36 +81,36 @@ class Shared:
                 return
 
     def clear(self) -> None:
-        """Forget what was merged from window to window."""
-        if self._trailing is not None:
-            self._trailing.close()
-        self._trailing = None
+        """Forget the states that were merged from window to window."""
+        if self._merger is not None:
+            self._merger.close()
+        self._merger = None
 
     def _spread_out(self, after: int, until: int) -> Iterator[pl.DataFrame]:
         self.clear()
-        first = self._filed.runs.first()
+        first = self._pane_state.runs.first()
         if first is None:
             return
         begin = max(self._grid.first(after + 1), self._grid.first(first))
         if begin > until:
             return
         alone = begin + self._grid.every_us > until
-        panes = self._filed.runs.read(self._grid.start(begin), begin if alone else until)
+        panes = self._pane_state.runs.read(self._grid.start(begin), begin if alone else until)
         if panes is not None and alone:
-            states = self._filed.window(panes, begin)
+            states = self._pane_state.window(panes, begin)
             self._cost.add(1, panes.height, states.height)
             yield states
         elif panes is not None:
-            yield from self._spread.windows(panes, after, until, self._cost)
+            yield from self._expander.windows(panes, after, until, self._cost)
 
     def _trailed(self, after: int, until: int) -> Iterator[pl.DataFrame]:
-        self._trailing = self._trailing or Trailing(self._grid, self._filed)
+        self._merger = self._merger or Trailing(self._grid, self._pane_state)
         end = self._grid.first(after + 1)
         while end <= until:
-            states = self._trailing.window(end)
-            if states is None:  # time has jumped: from here on as if nothing were known
+            states = self._merger.window(end)
+            if states is None:  # time has jumped: restart without a known cost
                 self._cost = Cost()
                 return
-            self._cost.add(1, self._filed.runs.rows, states.height)
+            self._cost.add(1, self._pane_state.runs.rows, states.height)
             yield states
             end += self._grid.every_us

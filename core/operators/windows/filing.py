@@ -1,9 +1,8 @@
-"""Rows on their way into state: kept as they came until there are many, then folded and filed.
+"""The state of windows by key and pane, with a buffer of rows that are not folded yet.
 
-Folding a few rows costs as much as folding thousands, so rows wait until a window fires or many
-have gathered. Where folding leaves most rows as they are, because nearly each has a key of its own,
-the next ones wait for longer: they had better be folded once. What waits belongs to the state like
-what is filed: `settle` files it.
+Folding a few rows costs as much as folding thousands, so rows are buffered until a window fires or
+many have gathered. Where folding hardly reduces rows, because nearly each has its own key, the
+buffer grows, so that rows are folded once. Buffered rows belong to the state: `flush` writes them.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 WINDOWS = "windows"
-"""What the runs are called in the state."""
+"""The name of the runs in the state."""
 
 SETTLED_ROWS = 131_072
-"""So many waiting rows are folded at once,"""
+"""The number of buffered rows that are folded at once."""
 MOST_WAITING_ROWS = 1_048_576
-"""or so many where that hardly makes them fewer,"""
+"""The same where folding hardly reduces rows."""
 MOST_WAITING_BYTES = 64 << 20
-"""unless they take that much room."""
+"""The memory of buffered rows from which they are folded, however many they are."""
 
 
 class Filed:
-    """What is kept of the rows of each key and pane, filed under the pane's end."""
+    """The state of each key and pane, stored under the pane's end."""
 
     def __init__(self, state: StepState, grouping: Grouping, fold: Fold) -> None:
         self.key = grouping.inside
@@ -42,74 +41,83 @@ class Filed:
         layout = RunsLayout({**grouping.types, **fold.columns}, grouping.inside, self.merged)
         self.runs = state.runs(WINDOWS, layout)
         self.watchers: list[Callable[[pl.DataFrame], None]] = []
-        """Called with what is filed."""
-        self._waiting: list[pl.DataFrame] = []
-        self._waits = self._bytes = 0
-        state.beside[WINDOWS] = lambda: Size(self._waits, self._bytes)
-        self._enough = SETTLED_ROWS
-        """Learnt of the rows, and after a restart again."""
-        self._least: int | None = None
+        """Called with each frame of folded rows."""
+        self._buffer: list[pl.DataFrame] = []
+        self._buffered_rows = self._buffered_bytes = 0
+        state.beside[WINDOWS] = lambda: Size(self._buffered_rows, self._buffered_bytes)
+        self._flush_rows = SETTLED_ROWS
+        """Adapted to the rows; not part of the state."""
+        self._first_pane: int | None = None
 
     @property
     def rows(self) -> int:
-        """About how many rows are kept."""
-        return self._waits + self.runs.rows
+        """The approximate number of stored and buffered rows."""
+        return self._buffered_rows + self.runs.rows
 
     def first(self) -> int | None:
-        """The first pane of which something is kept."""
+        """Return the first pane that has rows."""
         filed = self.runs.first()
-        if filed is None or self._least is None:
-            return self._least if filed is None else filed
-        return min(filed, self._least)
+        if filed is None or self._first_pane is None:
+            return self._first_pane if filed is None else filed
+        return min(filed, self._first_pane)
 
     def add(self, rows: pl.DataFrame, least: int) -> None:
-        """Keep these rows, which have the columns `by` and those that the fold reads."""
+        """Buffer these rows, which have the `group_columns` and those that the fold reads."""
         if self._overdue:
             self.settle()
-        self._waiting.append(rows)
-        self._waits += rows.height
-        self._bytes += int(rows.estimated_size())
-        self._least = least if self._least is None else min(self._least, least)
+        self._buffer.append(rows)
+        self._buffered_rows += rows.height
+        self._buffered_bytes += int(rows.estimated_size())
+        self._first_pane = least if self._first_pane is None else min(self._first_pane, least)
 
     def owed(self, *, asking: bool) -> int:
-        """On how many rows `add` works that had come before, or `settle` and asking for keys."""
-        rows = self._waits if asking or self._overdue else 0
+        """Return on how many earlier rows `add` works; `asking`: `flush` and a lookup of keys."""
+        rows = self._buffered_rows if asking or self._overdue else 0
         return rows + self.runs.owed(asking=asking) if rows or asking else 0
 
     @property
     def _overdue(self) -> bool:
-        """Whether the next rows do not wait with these."""
-        return self._waits >= 2 * self._enough or self._bytes >= 2 * MOST_WAITING_BYTES
+        """Whether the buffer is folded before the next rows are added."""
+        return (
+            self._buffered_rows >= 2 * self._flush_rows
+            or self._buffered_bytes >= 2 * MOST_WAITING_BYTES
+        )
 
     @property
     def many(self) -> bool:
-        """Whether so much waits that it should be folded, at best when time goes on.
+        """Whether the buffer should be folded, preferably when time advances.
 
-        That is done in a thread, however few rows have come last.
+        That work is offloaded, however small the last batch was.
         """
-        return self._waits >= self._enough or self._bytes >= MOST_WAITING_BYTES
+        return self._buffered_rows >= self._flush_rows or self._buffered_bytes >= MOST_WAITING_BYTES
 
     def settle(self, until: int | None = None) -> None:
-        """Fold and file what waits; with `until`, if something up to that pane waits."""
-        if self._least is None or (until is not None and self._least > until):
+        """Fold the buffer and write it to the state.
+
+        With `until`, only if the buffer has rows up to that pane.
+        """
+        if self._first_pane is None or (until is not None and self._first_pane > until):
             return
-        waited, folded = self._waits, grouped(together(self._waiting), self.by, self.fold.begin)
-        self._waiting, self._waits, self._bytes, self._least = [], 0, 0, None
+        waited, folded = (
+            self._buffered_rows,
+            grouped(together(self._buffer), self.by, self.fold.begin),
+        )
+        self._buffer, self._buffered_rows, self._buffered_bytes, self._first_pane = [], 0, 0, None
         if folded.height <= waited // 2:
-            self._enough = SETTLED_ROWS
-        elif waited >= self._enough:
-            self._enough = min(2 * self._enough, MOST_WAITING_ROWS)
+            self._flush_rows = SETTLED_ROWS
+        elif waited >= self._flush_rows:
+            self._flush_rows = min(2 * self._flush_rows, MOST_WAITING_ROWS)
         self.runs.add(folded)
         for watcher in self.watchers:
             watcher(folded)
 
     def merged(self, states: pl.DataFrame) -> pl.DataFrame:
-        """One state a key and pane (or window)."""
+        """Merge states into one per key and pane (or window)."""
         merged = grouped(states, self.by, self.fold.merge)
         return projected(merged, *self.by, *self.fold.columns)
 
     def window(self, states: pl.DataFrame, end: int) -> pl.DataFrame:
-        """One state a key, of a single window."""
+        """Merge states into one per key, for a single window."""
         import polars as pl
 
         slot = pl.lit(end, dtype=pl.Int64).alias(SLOT)

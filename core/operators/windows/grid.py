@@ -1,9 +1,9 @@
-"""Where windows of time stand: panes, into which rows are filed, and windows, made of panes.
+"""The grid of time windows: panes, by which rows are stored, and windows, made of panes.
 
-A pane is a stretch of time that no window cuts, so that a row is filed once however many windows it
-is in. Panes and windows are named by their ends (microseconds); both stand in a grid from the epoch
-moved by the offset. The same arithmetic is done on numbers and on columns. Times reach from year 1
-to 9999, lengths to a million days: nothing overflows.
+A pane is a stretch of time that no window boundary cuts, so a row is stored once however many
+windows contain it. Panes and windows are named by their ends (microseconds); both lie in a grid
+from the epoch moved by the offset. The same arithmetic works on numbers and on columns. Times range
+from year 1 to 9999, lengths up to a million days: nothing overflows.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ T = TypeVar("T", int, "pl.Expr")
 
 
 class Grid(Protocol):
-    """The panes and windows of a shape."""
+    """The panes and windows of a window shape."""
 
     @property
     def every_us(self) -> int:
-        """How far apart the ends of windows are."""
+        """The distance between the ends of consecutive windows."""
         ...
 
     @property
     def one_to_one(self) -> bool:
-        """Whether a window is one pane, and a pane in one window."""
+        """Whether each window is one pane, and each pane is in one window."""
         ...
 
     @property
     def gaps(self) -> bool:
-        """Whether there are panes that are in no window: their `last` is before their end."""
+        """Whether some panes are in no window: their `last_window_end` is before their end."""
         ...
 
     def pane(self, time: T) -> T:
-        """The end of the pane that a time is in."""
+        """Return the end of the pane that contains a time."""
         ...
 
     def first(self, time: T) -> T:
-        """The end of the first window that ends at this time or later.
+        """Return the end of the first window that ends at this time or later.
 
-        Of a pane, the first window that it is in; the next ones end every `every_us`.
+        For a pane, that is the first window containing it; the next ones end every `every_us`.
         """
         ...
 
     def last(self, pane: T) -> T:
-        """The end of the last window that a pane is in."""
+        """Return the end of the last window that contains a pane."""
         ...
 
     def start(self, end: T) -> T:
-        """The start of a window: the end of the last pane before it."""
+        """Return the start of a window: the end of the last pane before it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """Windows of a size, one beginning every so often: beside each other, overlapping or apart."""
+    """Windows of one size at a fixed distance: adjacent, overlapping or with gaps."""
 
     size_us: int
     every_us: int
@@ -83,26 +83,26 @@ class Sliding:
         return self.every_us > self.size_us
 
     def pane(self, time: T) -> T:
-        """The end of the pane that a time is in."""
+        """Return the end of the pane that contains a time."""
         return _behind(time, self.pane_us, self.offset_us)
 
     def first(self, time: T) -> T:
-        """The end of the first window that ends at this time or later."""
+        """Return the end of the first window that ends at this time or later."""
         return _behind(time - 1, self.every_us, self.offset_us + self.size_us)
 
     def last(self, pane: T) -> T:
-        """The end of the last window that a pane is in."""
+        """Return the end of the last window that contains a pane."""
         next_start = _behind(pane - self.pane_us, self.every_us, self.offset_us)
         return next_start + (self.size_us - self.every_us)
 
     def start(self, end: T) -> T:
-        """The start of a window."""
+        """Return the start of a window."""
         return end - self.size_us
 
 
 @dataclass(frozen=True, slots=True)
 class Cumulating:
-    """Windows that begin together, each a pane longer than the one before, up to the size."""
+    """Windows with a common start, each a pane longer than the one before, up to the size."""
 
     size_us: int
     every_us: int
@@ -112,19 +112,19 @@ class Cumulating:
     gaps = False
 
     def pane(self, time: T) -> T:
-        """The end of the pane that a time is in."""
+        """Return the end of the pane that contains a time."""
         return _behind(time, self.every_us, self.offset_us)
 
     def first(self, time: T) -> T:
-        """The end of the first window that ends at this time or later."""
+        """Return the end of the first window that ends at this time or later."""
         return _behind(time - 1, self.every_us, self.offset_us)
 
     def last(self, pane: T) -> T:
-        """The end of the longest window that a pane is in."""
+        """Return the end of the longest window that contains a pane."""
         return _behind(pane - self.every_us, self.size_us, self.offset_us)
 
     def start(self, end: T) -> T:
-        """The start of a window."""
+        """Return the start of a window."""
         return self.last(end) - self.size_us
 
 
@@ -137,25 +137,25 @@ class Everything:
     gaps = False
 
     def pane(self, time: T) -> T:
-        """All there is."""
+        """Return the end of time."""
         return time * 0 + FOREVER_US
 
     def first(self, time: T) -> T:
-        """All there is."""
+        """Return the end of time."""
         return time * 0 + FOREVER_US
 
     def last(self, pane: T) -> T:
-        """All there is."""
+        """Return the pane, which is the window."""
         return pane
 
     def start(self, end: T) -> T:
-        """Nothing is before it."""
+        """Return the start of time."""
         return end * 0 - FOREVER_US
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """The windows of another grid, each of which has its rows for itself: it is its own pane."""
+    """The windows of another grid, each with its own copy of its rows: it is its own pane."""
 
     windows: Grid
 
@@ -164,28 +164,28 @@ class Apart:
 
     @property
     def every_us(self) -> int:
-        """How far apart the ends of windows are."""
+        """The distance between the ends of consecutive windows."""
         return self.windows.every_us
 
     def pane(self, time: T) -> T:
-        """A time is in many."""
+        """Fail: a time is in many panes."""
         raise NotImplementedError
 
     def first(self, time: T) -> T:
-        """The end of the first window that ends at this time or later."""
+        """Return the end of the first window that ends at this time or later."""
         return self.windows.first(time)
 
     def last(self, pane: T) -> T:
-        """It is its own pane."""
+        """Return the pane, which is the window."""
         return pane
 
     def start(self, end: T) -> T:
-        """The end of the window before."""
+        """Return the end of the window before."""
         return end - self.every_us
 
 
 def grid_of(shape: Shape) -> Grid:
-    """The panes and windows of a shape of time."""
+    """Build the grid of a shape of time windows."""
     match shape:
         case Tumble(size_us, offset_us):
             return Sliding(size_us, size_us, offset_us)
@@ -197,5 +197,8 @@ def grid_of(shape: Shape) -> Grid:
 
 
 def _behind(time: T, length_us: int, offset_us: int) -> T:
-    """The end of the stretch of that length that a time is in; `%` has the sign of the length."""
+    """Return the end of the stretch of this length that contains a time.
+
+    `%` has the sign of the length.
+    """
     return time - (time - offset_us % length_us) % length_us + length_us

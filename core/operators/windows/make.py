@@ -1,4 +1,4 @@
-"""From a step's operation to the operator of its windows."""
+"""The factory of window operators and their folds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 def windowed(operation: nodes.Windowed, place: Place, types: Mapping[str, pl.DataType]) -> Operator:
-    """The operator of an operation over windows of time, of rows with columns of these types."""
+    """Build the operator of an operation over time windows.
+
+    `types` are the types of the input columns.
+    """
     window = operation.window
     assert window is not None
     grouping = Grouping(operation.key)
@@ -42,7 +45,7 @@ def windowed(operation: nodes.Windowed, place: Place, types: Mapping[str, pl.Dat
     out = Outgoing(operation, place.stream, ordered=place.ordered)
     results = Results(operation, panes, grouping, fold, out)
     trigger = window.trigger
-    # Rows come by pane, and windows that count theirs get them each for itself.
+    # Rows arrive by pane; windows with a row-based trigger each get their own copy.
     by_rows = trigger is not None and trigger.looks_at_rows
     grid: Grid = Apart(panes) if by_rows else panes
     marked = _marked(fold, trigger)
@@ -62,7 +65,7 @@ def windowed(operation: nodes.Windowed, place: Place, types: Mapping[str, pl.Dat
 
 
 def _marked(fold: Fold, trigger: Trigger | None) -> Fold:
-    """The fold with what a trigger goes by, if it goes by rows."""
+    """Add the columns that a row-based trigger needs to the fold."""
     if trigger is None or not trigger.looks_at_rows:
         return fold
     return Numbered(fold) if trigger.code is None else Remembering(fold, trigger)
@@ -75,7 +78,7 @@ def fold_of(
     *,
     newest: bool = False,
 ) -> Fold:
-    """What becomes of the rows of a group; `types` are those of the columns that rows come with."""
+    """Build the fold of a windowed operation; `types` are the types of the input columns."""
     window = operation.window
     telling = Telling(grouping, window)
     fold: Aggregates | Applied | Best

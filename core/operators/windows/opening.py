@@ -1,7 +1,7 @@
-"""An operator made when the first rows come, because it keeps whatever columns they have.
+"""An operator that is created with the first rows, because it stores all their columns.
 
-If rows were kept before a restart it is made at once: they have the columns, and time may come to
-the end of their windows before there are others.
+If rows were restored it is created at once: their columns are known, and time may reach the end of
+their windows before new rows arrive.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Make: TypeAlias = "Callable[[Mapping[str, pl.DataType]], Operator]"
 
 
 class Opening:
-    """Passes everything on to an operator of windows, once there is one."""
+    """A wrapper of a window operator that is created with its first rows."""
 
     def __init__(
-        self, make: Make, state: StepState, kept: str, *, by_event: bool, behind_us: int
+        self, make: Make, state: StepState, kept: str, *, by_event: bool, watermark_delay_us: int
     ) -> None:
-        """`make` takes the types of the columns; `kept` is the name of the state that has rows.
+        """`make` takes the types of the columns; `kept` is the name of the state with the rows.
 
         `by_event`: whether the clock is the watermark.
         """
@@ -34,10 +34,10 @@ class Opening:
         self._by_event = by_event
         columns = state.columns(kept)
         self._operator = None if columns is None else make(row_types(columns))
-        self.behind_us = behind_us
+        self.behind_us = watermark_delay_us
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Rows have come."""
+        """Process rows; the first ones create the operator."""
         if self._operator is None:
             if not frame.height:
                 return
@@ -45,26 +45,26 @@ class Opening:
         yield from self._operator.process(frame)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Before there are rows, time only passes."""
+        """Advance the watermark; without rows, only the clock changes."""
         if self._operator is not None:
             yield from self._operator.advance(watermark_us)
         elif self._by_event:
             self._state.clock_us = max(self._state.clock_us, watermark_us)
 
     def due_us(self) -> int | None:
-        """Without rows nothing is due."""
+        """Return the operator's next tick; None before there are rows."""
         return None if self._operator is None else self._operator.due_us()
 
     def tick(self, now_us: int) -> Iterator[Output]:
-        """The wall clock has come this far."""
+        """Advance the wall clock."""
         return iter(()) if self._operator is None else self._operator.tick(now_us)
 
     def settle(self) -> None:
-        """What waits is filed."""
+        """Flush buffered rows to the state."""
         if self._operator is not None:
             self._operator.settle()
 
     @property
     def held(self) -> int:
-        """How many rows are kept."""
+        """The number of pending rows."""
         return 0 if self._operator is None else self._operator.held

@@ -1,8 +1,8 @@
-"""Key and pane as one number: Polars groups by one column of integers at half the cost of by two.
+"""Key and pane packed into one number: Polars groups by one integer column at half the cost of two.
 
-It is done for many rows whose key is one column of whole numbers without nulls, where the number
-has room for all pairs: the pane's distance from the first one times the span of the keys, and on
-top of it the key's distance from the least one.
+It is used for many rows whose key is one integer column without nulls, if all pairs fit into the
+number: the pane's distance from the first one times the span of the keys, plus the key's distance
+from the smallest key.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 Step: TypeAlias = "Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]"
-"""Groups rows by those columns."""
+"""A function that groups rows by columns."""
 
 PACKED = "__packed"
 MANY_ROWS = 32_768
-"""Fewer rows are not worth packing."""
+"""The number of rows from which packing pays."""
 ROOM = 1 << 62
 
 
 def grouped(frame: pl.DataFrame, by: Sequence[str], step: Step) -> pl.DataFrame:
-    """What a step makes of the rows of each key and pane, `by` being SLOT behind the key."""
+    """Apply a function to the rows grouped by key and pane; `by` is the key followed by SLOT."""
     import polars as pl
 
     if frame.height < MANY_ROWS or len(by) != 2 or not frame.schema[by[0]].is_integer():

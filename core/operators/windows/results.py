@@ -1,4 +1,4 @@
-"""What a window that fires puts out: merged states become rows with the times of their window."""
+"""The results of windows that fire: merged states become rows with the times of their window."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 FEW_ROWS = 8192
-"""Fewer rows than these are finished together with those of other windows."""
+"""The number of rows below which windows are finished together with others."""
 
 
 class Results:
-    """Puts out the windows whose states it is given; SLOT says when each window ends.
+    """The emitter of window results; SLOT is the end of each window.
 
-    Windows without bounds have the event time that their fold found.
+    Windows without bounds have the event time that their fold computed.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class Results:
         self._fold = fold
         self._out = out
         self._times = _times(operation, grid)
-        self._finds_time = operation.window is not None and not operation.window.bounded
-        self._by = (*grouping.inside, *self._times)
+        self._has_fold_time = operation.window is not None and not operation.window.bounded
+        self._group_columns = (*grouping.inside, *self._times)
 
     def rows(self, windows: Iterable[pl.DataFrame]) -> Iterator[Output]:
-        """The rows of these windows, those that end first first, in bounded pieces."""
+        """Emit the rows of these windows in the order of their ends, in bounded batches."""
         for states in _gathered(windows):
             states = sorted_by(states, SLOT)
             for start in range(0, states.height, MOST_ROWS):
@@ -53,14 +53,14 @@ class Results:
     def _piece(self, states: pl.DataFrame) -> Iterator[Output]:
         if self._times:
             states = added(states, *self._times.values())
-        rows = self._fold.finish(states, self._by)
-        if self._finds_time and rows[EVENT_TIME].null_count():
+        rows = self._fold.finish(states, self._group_columns)
+        if self._has_fold_time and rows[EVENT_TIME].null_count():
             rows = rows.drop(EVENT_TIME)  # the rows that came had none
         yield from self._out.rows(rows)
 
 
 def _gathered(windows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Frames of more rows, where many have few: finishing a frame takes several calls."""
+    """Combine small frames into larger ones: finishing a frame takes several calls."""
     waiting: list[pl.DataFrame] = []
     for states in windows:
         waiting.append(states)
@@ -72,10 +72,10 @@ def _gathered(windows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def _times(operation: nodes.Windowed, grid: Grid) -> dict[str, pl.Expr]:
-    """The time of the rows of a window: the last instant in it; and its bounds, if they are shown.
+    """Return the event time of a window's rows, its last instant, and its bounds, if shown.
 
-    By the wall clock rows have no event time. The rows of `top` have their own columns, which may
-    even be called like the bounds.
+    With processing time, rows have no event time. The rows of `top` have their own columns, which
+    may even be named like the bounds.
     """
     import polars as pl
 

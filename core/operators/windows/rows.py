@@ -1,4 +1,4 @@
-"""What becomes of the rows that come: they get their key and pane, and late ones are told apart."""
+"""The rows that arrive at a window operator: their key and pane, without late ones."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """The time by which windows fire: the watermark, or the wall clock; it never goes back."""
+    """The clock by which windows fire: the watermark or the wall clock; it never goes back."""
 
     def __init__(self, window: Window, place: Place) -> None:
         self._lateness_us = window.lateness_us
         self._processing = window.processing
-        self._place = place
+        self._context = place
 
     @property
     def us(self) -> int:
-        """How far it has come."""
-        return self._place.state.clock_us
+        """The current time."""
+        return self._context.state.clock_us
 
     @us.setter
     def us(self, now_us: int) -> None:
-        self._place.state.clock_us = now_us
+        self._context.state.clock_us = now_us
 
     @property
     def over_us(self) -> int:
-        """Windows that end up to then take no more rows."""
+        """The end up to which windows take no more rows."""
         return max(self.us - self._lateness_us, NO_CLOCK_US)
 
     def closed_us(self, grid: Grid) -> int:
-        """The last pane of a grid that no window of it needs any more."""
+        """Return the last pane of a grid that no open window needs."""
         if self.us == FOREVER_US:
             return FOREVER_US
         closed = grid.start(grid.first(self.over_us + 1))
         return max(closed, NO_CLOCK_US)
 
     def time(self, frame: pl.DataFrame) -> pl.Expr:
-        """When the rows happened, or happen now (microseconds)."""
+        """Return the event time of the rows, or their arrival time (microseconds)."""
         import polars as pl
 
         if self._processing:
-            now_us = self._place.now_us()
+            now_us = self._context.now_us()
             self.us = now_us if self.us == NO_CLOCK_US else self.us
             return pl.repeat(max(now_us, self.us), pl.len(), dtype=pl.Int64)
         if EVENT_TIME in frame.columns:
@@ -62,7 +62,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Rows to be filed, under what pane the first; and late ones, as they came to the step."""
+    """Rows to store, with the first pane among them, and late rows as they arrived."""
 
     rows: pl.DataFrame
     least: int
@@ -70,17 +70,17 @@ class Arrived:
 
 
 class Rows:
-    """Projects rows to what is filed of them."""
+    """The projection of input rows to the columns that are stored."""
 
     def __init__(self, grid: Grid, clock: Clock, grouping: Grouping, fold: Fold) -> None:
         self._grid = grid
         self._clock = clock
         self._grouping = grouping
-        self._reads = fold.reads - {AT}
-        self._at = AT in fold.reads
+        self._input_columns = fold.reads - {AT}
+        self._needs_time = AT in fold.reads
 
     def arrived(self, frame: pl.DataFrame) -> Arrived:
-        """The rows of a batch."""
+        """Split a batch into rows to store and late rows."""
         import polars as pl
 
         rows = self._projected(frame)
@@ -99,9 +99,9 @@ class Rows:
 
         time = self._clock.time(frame)
         more = [self._grid.pane(time).alias(SLOT)]
-        if self._at:
+        if self._needs_time:
             more.append(time.alias(AT))
-        reads = self._reads
+        reads = self._input_columns
         if EVENT_TIME in reads and EVENT_TIME not in frame.columns:
             reads -= {EVENT_TIME}
             more.append(pl.repeat(None, pl.len(), dtype=to_polars(TIMESTAMP)).alias(EVENT_TIME))

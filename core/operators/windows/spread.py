@@ -1,8 +1,8 @@
-"""From panes to windows: a state goes into every window that its pane is in, and is merged there.
+"""The expansion of panes to windows: a state is copied into each window of its pane, and merged.
 
-Windows are made in pieces of about so many rows, so that neither many windows nor large ones make a
-huge frame; only windows with rows in them are looked at, however far apart they are. A window of
-many rows is merged on its own, which saves copying its rows; small ones are made many at a time.
+Windows are built in chunks of a bounded number of rows, so that neither many windows nor large ones
+make a huge frame; only windows with rows are considered, however far apart they are. A window of
+many rows is merged on its own, which saves copying its rows; small ones are merged together.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     import polars as pl
 
 PIECE_ROWS = 262_144
-"""About so many rows are merged at once."""
+"""The approximate number of rows merged at once."""
 ALONE_ROWS = 4096
-"""A window of more rows than this is merged on its own."""
+"""The number of rows above which a window is merged on its own."""
 PIECE_WINDOWS = 65_536
-"""At most so many windows are looked at together."""
+"""The maximal number of windows considered at once."""
 FAR_US = 1 << 60
-"""Longer than any stretch of time that has rows in it."""
+"""Longer than any stretch of time that has rows."""
 CALL_ROWS = 20_000
-"""What the calls of merging from window to window cost, in rows merged in their stead."""
+"""The fixed cost of merging from window to window, in rows merged in the same time."""
 
 
 @dataclass(slots=True)
 class Cost:
-    """What the last windows were made of, and whether that speaks for merging from one to the next.
+    """The sizes of the last windows, and whether merging from one to the next would be faster.
 
-    That takes a handful of calls a window, and several merges of a row a key.
+    That takes a handful of calls per window, and several merges of a row per key.
     """
 
     dense: bool = False
 
     def add(self, windows: int, read: int, made: int) -> None:
-        """So many windows were made, out of so many rows, to so many."""
+        """Record that `read` rows were merged to `made` rows, for this many windows."""
         bound = windows * CALL_ROWS + 10 * made
         self.dense = read > (bound // 2 if self.dense else bound)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Makes windows of what is filed; `SLOT`, the end of a pane, becomes the end of a window."""
+    """The expander of pane states; `SLOT`, the end of a pane, becomes the end of a window."""
 
     grid: Grid
     filed: Filed
@@ -56,7 +56,7 @@ class Spread:
     def windows(
         self, panes: pl.DataFrame, after: int, until: int, cost: Cost | None = None
     ) -> Iterator[pl.DataFrame]:
-        """The windows that end behind the one time and up to the other, oldest first."""
+        """Return the windows that end after the first time and up to the second, oldest first."""
         if self.grid.one_to_one:
             yield from self._same(panes, after, until)
             return
@@ -76,7 +76,7 @@ class Spread:
     def changed(
         self, panes: pl.DataFrame, changed: pl.DataFrame, after: int, until: int
     ) -> Iterator[pl.DataFrame]:
-        """Of these windows those that one of the changed keys and panes is in."""
+        """Return those of these windows that contain one of the changed keys and panes."""
         on = self.filed.by
         if self.grid.one_to_one:
             yield from self._same(
@@ -102,9 +102,9 @@ class Spread:
 def pieces(
     grid: Grid, slots: pl.Series, after: int, until: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Of these panes, sorted, the windows that end behind the one time and up to the other.
+    """Return chunks of the windows that end after the first time and up to the second.
 
-    Given are the first and the last of each piece, how many they are, and of how many rows.
+    The panes are sorted. A chunk is its first and last window, and its numbers of windows and rows.
     """
     import polars as pl
 
@@ -122,7 +122,7 @@ def pieces(
 
 
 def _with_rows(grid: Grid, slots: pl.Series, after: int, until: int) -> Iterator[pl.Series]:
-    """The ends of the windows that have one of these panes in them, so many at a time."""
+    """Return the ends of the windows that contain one of these panes, in bounded series."""
     import polars as pl
 
     every = grid.every_us
@@ -131,7 +131,7 @@ def _with_rows(grid: Grid, slots: pl.Series, after: int, until: int) -> Iterator
         grid.first(pl.col(SLOT)).clip(lower_bound=grid.first(after + 1)).alias("first"),
         grid.last(pl.col(SLOT)).clip(upper_bound=until).alias("last"),
     )
-    # Both rise from pane to pane: what the one before reaches need not be reached again.
+    # Both increase from pane to pane: windows reached by the previous pane are skipped.
     reached = last.shift() - (last.shift() - first) % every
     reach = reach.filter(first <= last).with_columns(pl.max_horizontal(first, reached + every))
     stretch = every * max(1, min(PIECE_WINDOWS, FAR_US // every))
@@ -144,7 +144,7 @@ def _with_rows(grid: Grid, slots: pl.Series, after: int, until: int) -> Iterator
 
 
 def expanded(grid: Grid, panes: pl.DataFrame, lowest: int, highest: int) -> pl.DataFrame:
-    """Each row once for each window between these ends that its pane is in."""
+    """Repeat each row for each window between these ends that contains its pane."""
     import polars as pl
 
     first = grid.first(pl.col(SLOT)).clip(lower_bound=lowest)
@@ -154,13 +154,13 @@ def expanded(grid: Grid, panes: pl.DataFrame, lowest: int, highest: int) -> pl.D
 
 
 def _count(slots: pl.Series, until: pl.Series) -> pl.Series:
-    """How many of the sorted panes are up to each of these."""
+    """Return the number of sorted panes up to each of these."""
     import polars as pl
 
     return slots.search_sorted(until, "right").cast(pl.Int64)
 
 
 def between(panes: pl.DataFrame, after: int, until: int) -> pl.DataFrame:
-    """Of sorted panes those behind the first and up to the second."""
+    """Return the rows of sorted panes after the first and up to the second."""
     start, end = up_to(panes[SLOT], after), up_to(panes[SLOT], until)
     return panes.slice(start, end - start)

@@ -1,13 +1,13 @@
 """Windows that share panes, merged from window to window instead of each from all its panes.
 
 Two stacks make a queue, as is known from sliding minima. The panes of a window are an older and a
-newer part. Of the newer part one merged state a key is kept, to which panes are added as they come.
-Of the older part there is the merged state from each pane on to its end, so that the oldest pane is
-left out by taking the next of these. When the older part is used up, the newer one takes its place.
-So a window costs a few merges of one row a key, however many panes it has.
+newer part. The newer part is one merged state per key, to which panes are added as they come. For
+the older part there is the merged state from each pane to its end, so that the oldest pane is
+dropped by taking the next of these. When the older part is used up, the newer one takes its place.
+So a window costs a few merges of one row per key, however many panes it has.
 
-The states of the older part would take as much room as panes times keys: so they are made for
-stretches of panes, and pane by pane only for the stretch that the oldest pane is in.
+The states of the older part would take as much memory as panes times keys, so they are built for
+stretches of panes, and pane by pane only for the stretch that contains the oldest pane.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_LATE = 16
-"""So many frames of rows that came behind are kept apart."""
+"""The number of frames of late rows that are kept unmerged."""
 
 
 class Trailing:
@@ -34,18 +34,18 @@ class Trailing:
 
     def __init__(self, grid: Grid, filed: Filed) -> None:
         self._grid = grid
-        self._filed = filed
+        self._pane_state = filed
         self._older: _Suffixes | None = None
         self._newer: pl.DataFrame | None = None
         self._reached = 0
         """The last pane that is in either part."""
         self._late: list[pl.DataFrame] = []
-        """What was filed since under panes that were merged before."""
+        """Rows that were folded since under panes merged before."""
         filed.watchers.append(self._came)
 
     def close(self) -> None:
-        """Hear no more of what is filed."""
-        self._filed.watchers.remove(self._came)
+        """Stop listening to the pane state."""
+        self._pane_state.watchers.remove(self._came)
 
     def _came(self, folded: pl.DataFrame) -> None:
         import polars as pl
@@ -56,51 +56,51 @@ class Trailing:
         if late.height:
             self._late.append(late)
         if len(self._late) > MOST_LATE:
-            self._late = [self._filed.merged(together(self._late))]
+            self._late = [self._pane_state.merged(together(self._late))]
 
     def window(self, end: int) -> pl.DataFrame | None:
-        """The states of a window, which ends later than the one before; None without rows."""
+        """Return the states of a window that ends after the one before; None without rows."""
         import polars as pl
 
         start = self._grid.start(end)
         if self._older is None or start >= self._older.last:
-            panes = self._filed.runs.read(start, end)
+            panes = self._pane_state.runs.read(start, end)
             if panes is None:
                 return None
-            self._older = _Suffixes(self._filed, panes, end)
+            self._older = _Suffixes(self._pane_state, panes, end)
             self._newer, self._late = None, []
-        elif (panes := self._filed.runs.read(self._reached, end)) is not None:
-            self._newer = _merged(self._filed, [panes, self._newer])
+        elif (panes := self._pane_state.runs.read(self._reached, end)) is not None:
+            self._newer = _merged(self._pane_state, [panes, self._newer])
         self._reached = end
         late = (each.filter(pl.col(SLOT) > start) for each in self._late)
-        states = _merged(self._filed, [*self._older.behind(start), self._newer, *late])
+        states = _merged(self._pane_state, [*self._older.behind(start), self._newer, *late])
         if states is None:
             return None
         slot = pl.lit(end, dtype=pl.Int64).alias(SLOT)
-        return projected(states, *self._filed.key, slot, *self._filed.fold.columns)
+        return projected(states, *self._pane_state.key, slot, *self._pane_state.fold.columns)
 
 
 class _Suffixes:
-    """The merged states of panes from each of them on to the last."""
+    """The merged states from each pane to the last one."""
 
     def __init__(self, filed: Filed, panes: pl.DataFrame, last: int) -> None:
         self.last = last
-        self._filed = filed
+        self._pane_state = filed
         self._panes = sorted_by(panes, SLOT)
         self._slots: list[int] = panes[SLOT].unique().sort().to_list()
         self._stretch = isqrt(len(self._slots)) + 1
         self._stretches: dict[int, pl.DataFrame | None] = {}
-        """From the first pane of each stretch on."""
+        """From the first pane of each stretch."""
         self._single: dict[int, pl.DataFrame | None] = {}
-        """From each pane of the oldest stretch on to the end of the stretch."""
+        """From each pane of the oldest stretch to the end of the stretch."""
         firsts = range(0, len(self._slots), self._stretch)
-        behind: pl.DataFrame | None = None
+        suffix: pl.DataFrame | None = None
         for at in reversed(firsts[1:]):
-            behind = _merged(filed, [self._rows(at, at + self._stretch), behind])
-            self._stretches[at] = behind
+            suffix = _merged(filed, [self._rows(at, at + self._stretch), suffix])
+            self._stretches[at] = suffix
 
     def behind(self, start: int) -> tuple[pl.DataFrame | None, ...]:
-        """Parts that together are the states of the panes behind a time, which only rises."""
+        """Return parts that together are the states of the panes after an increasing time."""
         at = bisect_right(self._slots, start)
         if at == len(self._slots):
             return ()
@@ -109,10 +109,10 @@ class _Suffixes:
         if at not in self._single:
             self._stretches.pop(begin, None)
             self._single = {}
-            behind: pl.DataFrame | None = None
+            suffix: pl.DataFrame | None = None
             for pane in reversed(range(at, min(following, len(self._slots)))):
-                behind = _merged(self._filed, [self._rows(pane, pane + 1), behind])
-                self._single[pane] = behind
+                suffix = _merged(self._pane_state, [self._rows(pane, pane + 1), suffix])
+                self._single[pane] = suffix
         return self._single[at], self._stretches.get(following)
 
     def _rows(self, first: int, end: int) -> pl.DataFrame:
@@ -123,7 +123,7 @@ class _Suffixes:
 
 
 def _merged(filed: Filed, parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame | None:
-    """One state a key."""
+    """Merge states into one per key."""
     columns = (*filed.key, *filed.fold.columns)
     there = [part.select(columns) for part in parts if part is not None and part.height]
     if not there:

@@ -1,4 +1,4 @@
-"""Triggers that fire every so often: when, and which windows have changed since the last time."""
+"""Periodic triggers: when they fire, and which windows have changed since."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 
 class Changed:
-    """The keys and panes to which rows have come since they were asked for; kept as state."""
+    """The keys and panes with new rows since the last firing; stored in the state."""
 
     def __init__(self, state: StepState, grouping: Grouping, filed: Filed) -> None:
-        self._by = filed.by
+        self._group_columns = filed.by
         layout = RunsLayout(grouping.types, grouping.inside, lambda panes: panes.unique())
         self._runs = state.runs("changed", layout)
         filed.watchers.append(self._came)
 
     def _came(self, folded: pl.DataFrame) -> None:
-        self._runs.add(folded.select(self._by))
+        self._runs.add(folded.select(self._group_columns))
 
     def taken(self) -> pl.DataFrame | None:
-        """What has changed, each once; from now on nothing has."""
+        """Remove and return the changed keys and panes, each once."""
         return self._runs.take(FOREVER_US)
 
     def drop(self, until: int) -> None:
-        """No window needs the panes up to there any more."""
+        """Forget the panes up to this one, which no open window needs."""
         self._runs.drop(until)
 
 
 class Rings:
-    """When it is time: whenever a clock passes a multiple of `every`.
+    """The schedule of a periodic trigger: it fires when a clock passes a multiple of `every`.
 
-    The clock is the watermark, of which it is told where it was, or the wall's. By the wall's
-    nothing is due before a row comes, and then at the next multiple. Rows that were restored came
-    when the operator was made: since when they wait is not kept, for a clock that went on while
-    nothing ran would only say that all is due at once.
+    The clock is the watermark, or the wall clock. With the wall clock, nothing is due before a row
+    arrives, and then the next multiple. Restored rows count as arriving when the operator is
+    created: their waiting time is not stored, since a clock that ran while the job was down would
+    only make everything due at once.
     """
 
     def __init__(self, window: Window, now_us: Callable[[], int]) -> None:
@@ -61,18 +61,18 @@ class Rings:
         return now_us // self._every_us > before_us // self._every_us
 
     def came(self) -> None:
-        """Rows have come."""
+        """Note that rows have arrived."""
         if self._wall_every_us is not None and self._since_us is None:
             self._since_us = self._now_us()
 
     def due_us(self) -> int | None:
-        """When the wall clock says that it is time."""
+        """Return the wall-clock time at which the trigger fires."""
         if self._wall_every_us is None or self._since_us is None:
             return None
         return (self._since_us // self._wall_every_us + 1) * self._wall_every_us
 
     def rings(self, now_us: int) -> bool:
-        """Whether the wall clock says so; then nothing is due before more rows come."""
+        """Whether the trigger fires at this wall-clock time; if so, it rests until rows arrive."""
         due_us = self.due_us()
         if due_us is None or now_us < due_us:
             return False

@@ -1,8 +1,8 @@
-"""Windows that fire when a user's class says so, of the rows that have come to them.
+"""Windows that fire when a user class decides so, by the rows that have arrived in them.
 
-As with a number of rows, a row goes into each of its windows when it comes, and the keys of a batch
-are looked up at once: beside what is kept of a window stands what the class keeps of it. The class
-is asked once for each key and window that rows of a batch have come to, while it has not ended.
+As with a count trigger, a row is added to each of its windows when it arrives, and the keys of a
+batch are looked up at once: the class's state is stored with that of the window. The class is
+called once for each key and window with rows in the batch, while the window has not ended.
 """
 
 from __future__ import annotations
@@ -30,45 +30,50 @@ CAME = "__came"
 """The new rows of a window."""
 FIRES = "__fires"
 NEW = "__new"
-"""Behind the name of a column: as it is now."""
+"""The suffix of a column for its new value."""
 
 
 class Remembering:
-    """Another fold, with what a trigger's class keeps of a window beside it.
+    """Another fold, with the state of a trigger class in each window.
 
-    Of the states of a window that are merged, one at most has anything of it.
+    Of the states of a window that are merged, at most one has state of the class.
     """
 
     def __init__(self, fold: Fold, trigger: Trigger) -> None:
         assert trigger.state is not None and trigger.of is not None
         self._fold = fold
-        self._kept = {f"__t.{f.name}": to_polars(f.type) for f in trigger.state}
+        self._trigger_state = {f"__t.{f.name}": to_polars(f.type) for f in trigger.state}
         self.reads = fold.reads | {*trigger.of.names}
-        self.columns: Mapping[str, pl.DataType] = {**fold.columns, **self._kept}
+        self.columns: Mapping[str, pl.DataType] = {**fold.columns, **self._trigger_state}
         self.finish = fold.finish
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The states of rows, of which nothing is kept yet."""
+        """Return the states of rows, without state of the class."""
         import polars as pl
 
-        nothing = (pl.lit(None, dtype=type).alias(name) for name, type in self._kept.items())
+        nothing = (
+            pl.lit(None, dtype=type).alias(name) for name, type in self._trigger_state.items()
+        )
         return self._fold.begin(rows, by).with_columns(nothing)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The states of states, with what is kept of one of them."""
+        """Merge states, with the class's state from the one that has it."""
         import polars as pl
 
         merged = self._fold.merge(states, by)
-        if not self._kept:
+        if not self._trigger_state:
             return merged
-        kept = [pl.col(name).drop_nulls().first() for name in self._kept]
+        kept = [pl.col(name).drop_nulls().first() for name in self._trigger_state]
         if not by:
             return merged.hstack(states.select(kept))
         return merged.join(states.group_by(by).agg(kept), on=by, nulls_equal=True)
 
 
 class Watched(Counted):
-    """`parts` are of windows apart; `panes` is the grid in which rows come."""
+    """Windows with a user trigger.
+
+    The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive.
+    """
 
     def __init__(self, parts: Parts, panes: Grid, telling: Telling) -> None:
         super().__init__(parts, panes, 0)
@@ -76,36 +81,36 @@ class Watched(Counted):
         assert trigger is not None and trigger.code is not None
         assert trigger.state is not None and trigger.of is not None
         self._code = trigger.code
-        self._kept = {field.name: field for field in trigger.state}
-        self._of = trigger.of.names
-        self._telling = telling
+        self._state_fields = {field.name: field for field in trigger.state}
+        self._row_columns = trigger.of.names
+        self._error_context = telling
 
     def _accumulated(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The windows that fire, and those that had ended."""
+        """Return the windows that fire, including ended ones."""
         states = self._asked(rows)
         return self._put(states, states.clear())
 
     def _cut(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The windows that fire, which are forgotten, and what there is of those that had ended."""
+        """Return the windows that fire, including ended ones, and remove them."""
         import polars as pl
 
         states = self._asked(rows)
         return self._put(states, states.filter(pl.col(FIRES)))
 
     def _put(self, states: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
-        """Keep the windows that are not gone; those that fire."""
+        """Store all windows but the removed ones, and return those that fire."""
         import polars as pl
 
-        by, kept = self._filed.by, (*self._filed.by, *self._filed.fold.columns)
+        by, kept = self._pane_state.by, (*self._pane_state.by, *self._pane_state.fold.columns)
         left = states.join(gone, on=by, how="anti", nulls_equal=True) if gone.height else states
-        self._filed.runs.add(left.select(kept))
+        self._pane_state.runs.add(left.select(kept))
         return states.filter(pl.col(FIRES)).select(kept)
 
     def _asked(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The windows of the keys of these rows, with FIRES, and what is kept of them now."""
+        """Return the windows of these rows' keys with IS_FIRING and the class's new state."""
         import polars as pl
 
-        filed, by = self._filed, self._filed.by
+        filed, by = self._pane_state, self._pane_state.by
         came = filed.fold.begin(rows, by)
         known = filed.runs.take_keys(came.select(filed.key).unique())
         columns = (*by, *filed.fold.columns)
@@ -113,7 +118,7 @@ class Watched(Counted):
         if known is not None:
             states = filed.merged(known.select(columns).vstack(states))
         groups = rows.group_by(by, maintain_order=True).agg(
-            pl.struct(self._of).implode().alias(CAME)
+            pl.struct(self._row_columns).implode().alias(CAME)
         )
         answers = self._answers(groups.join(states, on=by, nulls_equal=True, maintain_order="left"))
         found = states.join(answers, on=by, how="left", nulls_equal=True)
@@ -122,27 +127,28 @@ class Watched(Counted):
             .then(pl.col(f"__t.{name}"))
             .otherwise(pl.col(f"__t.{name}{NEW}"))
             .alias(f"__t.{name}")
-            for name in self._kept
+            for name in self._state_fields
         ]
         return found.with_columns(*news, pl.col(FIRES).fill_null(False)).select(*columns, FIRES)
 
     def _answers(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """What the class says of the new rows of each window, and what it keeps of it then."""
+        """Call the class with the new rows of each window; return its answers and states."""
         import polars as pl
 
         bounds = self._bounded(groups)
         ended = (groups[SLOT] <= self._clock.us).to_list()
         flat = groups[CAME].explode().struct.unnest()
-        kept = groups.select(pl.col(f"__t.{name}").alias(name) for name in self._kept)
-        states = kept.to_dicts() if self._kept else [{} for _ in ended]
+        kept = groups.select(pl.col(f"__t.{name}").alias(name) for name in self._state_fields)
+        states = kept.to_dicts() if self._state_fields else [{} for _ in ended]
         fires, start = list[bool](), 0
         for at, length in enumerate(groups[CAME].list.len().to_list()):
             piece, start = flat.slice(start, length), start + length
             fires.append(True if ended[at] else self._fires(piece, states[at], bounds, at))
         columns = [
-            self._column(name, [state[name] for state in states], bounds) for name in self._kept
+            self._column(name, [state[name] for state in states], bounds)
+            for name in self._state_fields
         ]
-        answers = groups.select(self._filed.by)
+        answers = groups.select(self._pane_state.by)
         return answers.hstack([*columns, pl.Series(FIRES, fires, dtype=pl.Boolean())])
 
     def _fires(
@@ -151,13 +157,13 @@ class Watched(Counted):
         row = bounds.row(at, named=True)
         made = made_of(self._code)
         try:
-            answer = made.on_rows(rows, state, self._telling.window(row))
+            answer = made.on_rows(rows, state, self._error_context.window(row))
         except Exception as error:
             raise self._told(UserCodeError(self._code.failed(error)), row) from error
-        if state.keys() != self._kept.keys():
-            known = ", ".join(self._kept) or "nothing"
+        if state.keys() != self._state_fields.keys():
+            known = ", ".join(self._state_fields) or "nothing"
             message = f"{self._code.shown} keeps {', '.join(state) or 'nothing'}, not {known}"
-            hint = f'say it in class {self._code.name}, as in state = {{"n": "bigint"}}'
+            hint = f'declare it in class {self._code.name}, as in state = {{"n": "bigint"}}'
             raise self._told(UserCodeError(message, hint), row)
         if not isinstance(answer, bool):
             came = type(answer).__name__
@@ -168,23 +174,23 @@ class Watched(Counted):
     def _column(self, name: str, values: list[object], bounds: pl.DataFrame) -> pl.Series:
         what = f'{self._code.shown} keeps a "{name}"'
         try:
-            return series(f"__t.{name}{NEW}", values, self._kept[name].type, what)
+            return series(f"__t.{name}{NEW}", values, self._state_fields[name].type, what)
         except Unfit as unfit:
             row = bounds.row(unfit.at, named=True)
             raise self._told(unfit, row) from unfit.__cause__
 
     def _told(self, error: UserCodeError, row: Mapping[str, object]) -> UserCodeError:
-        where = self._telling.said(row)
+        where = self._error_context.said(row)
         return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
 
     def _bounded(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """What names each window."""
+        """Return the columns that name each window."""
         import polars as pl
 
         end = pl.col(SLOT)
         if not self._window.bounded:
-            return groups.select(*self._filed.key, pl.lit(FOREVER_US).alias(SLOT))
+            return groups.select(*self._pane_state.key, pl.lit(FOREVER_US).alias(SLOT))
         time = to_polars(TIMESTAMP)
         bounds = (self._panes.start(end).cast(time), end.cast(time))
         named = (bound.alias(name) for bound, name in zip(bounds, BOUNDS, strict=True))
-        return groups.select(*self._filed.key, *named)
+        return groups.select(*self._pane_state.key, *named)

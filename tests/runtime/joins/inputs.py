@@ -1,4 +1,4 @@
-"""Operators of two inputs run directly: dealt to subtasks by key, and begun anew at any time."""
+"""Operators of two inputs run directly: partitioned by key, and restarted at any time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def join(
 ) -> Join:
     """A join of inputs, each with the columns by which it meets the other.
 
-    Behind it their columns are called as before, with `l_` and `r_` in front.
+    After the join the columns keep their names, with the prefixes `l_` and `r_`.
     """
     sides = []
     whole: list[Field] = []
@@ -50,7 +50,7 @@ def join(
 
 @dataclass
 class Inputs:
-    """Subtasks of a join; what they put out, and left out, is handed back."""
+    """Subtasks of a join; their output and their late rows are returned."""
 
     operation: Join
     schemas: tuple[Schema, Schema]
@@ -102,20 +102,20 @@ class Inputs:
         return frame
 
     def time(self, watermark_us: int = FOREVER_US) -> list[Output]:
-        """The watermark has come so far."""
+        """Advance the watermark."""
         return [out for each in self.operators for out in _full(each.advance(watermark_us))]
 
     def tick(self, now_us: int) -> list[Output]:
-        """The wall clock has come so far."""
+        """Advance the wall clock."""
         self.clock.now_us = now_us
         return [out for each in self.operators for out in _full(each.tick(now_us))]
 
     def begin_anew(self, parallelism: int) -> None:
-        """As behind a crash."""
+        """Restart as after a crash."""
         for operator in self.operators:
             operator.settle()
         frozen = tuple(state.freeze() for state in self.states)
-        for side in (0, 1):  # What comes before the crash is forgotten.
+        for side in (0, 1):  # These rows come before the crash and are forgotten.
             lost = [(None,) * len(self.schemas[side])]
             self.rows(side, lost, [FOREVER_US // 2] if self.timed else None)
         self.parallelism = parallelism
@@ -123,7 +123,7 @@ class Inputs:
 
     @property
     def late(self) -> int:
-        """How many rows were too late."""
+        """The number of late rows."""
         return sum(state.counts.late for state in self.states)
 
     def _begin(self, frozen: tuple[Frozen, ...]) -> None:
@@ -150,7 +150,7 @@ def _full(outputs: Iterator[Output]) -> list[Output]:
 
 
 def plain(outputs: Sequence[Output]) -> list[Row]:
-    """What went out, sorted, with bounds in microseconds."""
+    """Return the output, sorted, with bounds in microseconds."""
     frames = [
         (name, frame.with_columns(pl.col("^window_.*$").cast(pl.Int64))) for name, frame in outputs
     ]
@@ -158,5 +158,5 @@ def plain(outputs: Sequence[Output]) -> list[Row]:
 
 
 def kept(inputs: Inputs) -> int:
-    """How many rows are kept."""
+    """Return the number of stored rows."""
     return sum(each.held for each in inputs.operators)

@@ -1,4 +1,4 @@
-"""What a join of facts is to put out, by nested loops over all rows that came in time."""
+"""The expected output of a join of append-only rows, by nested loops over all rows in time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Came:
 
 @dataclass
 class Loops:
-    """What joins of facts have in common; `only` is over the values of left and right."""
+    """The base of the expected joins; `only` is over the values of left and right."""
 
     type: JoinType
     only: Callable[[object, object], bool] | None = None
@@ -46,12 +46,12 @@ class Loops:
     was: list[str] = field(default_factory=list)
 
     def time(self, clock: int) -> list[Row]:
-        """Time goes on."""
+        """Advance the time."""
         self.clock = max(self.clock, clock)
         return self.new()
 
     def new(self) -> list[Row]:
-        """What is to go out now: what was not put out before."""
+        """Return the expected rows that were not emitted before."""
         rows = sorted(self.all(), key=repr)
         before, self.was = self.was, [repr(row) for row in rows]
         new = []
@@ -64,7 +64,7 @@ class Loops:
         return new
 
     def all(self) -> Iterator[Row]:
-        """All that is to have gone out by now."""
+        """Return all rows expected so far."""
         raise NotImplementedError
 
     def near(self, left: Came, right: Came) -> bool:
@@ -76,7 +76,7 @@ class Loops:
         return True
 
     def joined(self, lefts: Sequence[Came], rights: Sequence[Came]) -> Iterator[Row]:
-        """What is to have gone out of these rows."""
+        """Return the expected output of these rows."""
         met = [[r for r in rights if self.meet(left, r)] for left in lefts]
         if self.type == "semi":
             yield from (left.row for left, found in zip(lefts, met, strict=True) if found)
@@ -101,7 +101,7 @@ class Loops:
         return self.only is None or self.only(left.row[1], right.row[1])
 
     def done(self, each: Came, side: int) -> bool:
-        """Whether it is to have gone out, if it met none."""
+        """Whether the row is expected, if it matched none."""
         return each.key is None or self.clock == FOREVER_US or self.over(each, side)
 
 
@@ -124,7 +124,7 @@ class Within(Loops):
         return self.new()
 
     def all(self) -> Iterator[Row]:
-        """All that is to have gone out by now."""
+        """Return all rows expected so far."""
         return self.joined(*self.sides)
 
     def near(self, left: Came, right: Came) -> bool:
@@ -164,7 +164,7 @@ class Windows(Loops):
         return self.new()
 
     def all(self) -> Iterator[Row]:
-        """All that is to have gone out by now."""
+        """Return all rows expected so far."""
         for window, (lefts, rights) in self.sides.items():
             ended = window[1] <= self.clock
             for of_none in (True, False):
@@ -214,7 +214,7 @@ class Sessions(Loops):
         return self.new()
 
     def sessions(self, rows: Sequence[tuple[int, Came]]) -> Iterator[list[tuple[int, Came]]]:
-        """What belongs together of these rows."""
+        """Return the groups of these rows."""
         session: list[tuple[int, Came]] = []
         for side, row in sorted(rows, key=lambda each: (repr(each[1].key), each[1].at)):
             last = session[-1][1] if session else None
@@ -227,13 +227,13 @@ class Sessions(Loops):
             yield session
 
     def whole(self, lefts: list[Came], rights: list[Came]) -> list[Row]:
-        """What goes out of whole sessions."""
+        """Return the output of complete sessions."""
         times = [each.at for each in (*lefts, *rights)]
         bounds = (min(times), max(times) + self.gap)
         return [(*row, *bounds) for row in self.joined(lefts, rights)]
 
     def all(self) -> Iterator[Row]:
-        """All that is to have gone out by now."""
+        """Return all rows expected so far."""
         for session in list(self.sessions(self.open)):
             end = max(row.at for _, row in session) + self.gap
             if end >= self.clock:

@@ -1,4 +1,4 @@
-"""`as_of`: each left row beside the version that holds at its time, whatever comes when."""
+"""`as_of`: each left row is joined with the version valid at its time, in any arrival order."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def oracle(
     ttl_us: int | None,
     only: bool,
 ) -> list[Row]:
-    """What a person would do: for each left row look through all versions."""
+    """The naive way: for each left row look through all versions."""
     out: list[Row] = []
     for (key, value), time in left:
         before = [r for r in right if r[0][0] == key is not None and r[1] <= time]

@@ -36,7 +36,7 @@ def changing(
 
 
 def changes(outputs: Sequence[Output]) -> list[Row]:
-    """What goes out, in that order; deletes with a minus before."""
+    """Return the output in order; deletes are prefixed with a minus."""
     found: list[Row] = []
     for _, frame in outputs:
         shown = frame.drop(EVENT_TIME, DELETE, "__order", strict=False)
@@ -222,7 +222,7 @@ def test_changes_come_to_the_join_of_what_is_there(
     inputs = changing(
         type, keys=keys, only="l_v < r_p" if only else None, parallelism=chance.randint(1, 3)
     )
-    # Of a full join, rows of both sides whose keys are nothing but nulls could not be told apart.
+    # In a full join, rows of both sides whose keys are all null could not be distinguished.
     names = ["a", "a", "b"] if type == "full" else ["a", "a", "b", None]
     there: tuple[Rows, Rows] = {}, {}
     table = Table(output_key(type, keys))

@@ -1,4 +1,4 @@
-"""Which rows of two frames meet, against each row beside each other, however they are found."""
+"""The matching rows of two frames, against a cross join, by every search method."""
 
 from __future__ import annotations
 

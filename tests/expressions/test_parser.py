@@ -171,9 +171,9 @@ def test_a_literal_has_the_type_that_spark_gives_it(text: str, literal: str) -> 
         ("128Y", "128 does not fit into tinyint", "128Y", ""),
         ("1e400", "1e400 does not fit into double", "1e400", ""),
         ("1.5L", "1.5 is not a whole number", "1.5L", ""),
-        ("X'1G'", "'1G' is not made of hex", "X'1G'", ""),
-        ("interval 1 day 1 month", "an interval is of months or", "interval 1 day 1 month", ""),
-        ("(a, b)", "a list in parentheses stands only after in", ",", ""),
+        ("X'1G'", "'1G' has characters that are not hex", "X'1G'", ""),
+        ("interval 1 day 1 month", "an interval has months, or", "interval 1 day 1 month", ""),
+        ("(a, b)", "a list in parentheses is allowed only after in", ",", ""),
         (r"'\ud800'", "this string holds half a surrogate pair", r"'\ud800'", ""),
     ],
 )

@@ -258,11 +258,12 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         ),
         (
             "join: {left: orders, right: payments, on: id = order, type: semi}, select: [paid]",
-            'unknown column "paid" [did you mean "id"? (semi and anti have left rows alone)]',
+            'unknown column "paid" [did you mean "id"?'
+            " (semi and anti joins keep only the left columns)]",
         ),
         (
             f"join: {{{ON}, type: anti}}, select: [payments.paid]",
-            "no column of payments comes out: semi and anti have left rows alone",
+            "no columns of payments are left: semi and anti joins keep only the left columns",
         ),
         (
             "join: {left: {from: orders, as: a}, right: {from: orders, as: b}, on: a.tags=b.tags}",

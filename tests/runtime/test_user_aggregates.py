@@ -110,11 +110,11 @@ class TestMistakesOfUsers:
             ),
             (
                 {"STATE": "", "PARTIAL": "return {1, 2}"},
-                "partial returned what is no JSON: TypeError: Object of type set is not JSON",
+                "partial returned a value that is not JSON: TypeError: Object of type set is not JSON",
             ),
             (
                 {"STATE": '"n": "bigint not null"', "PARTIAL": "return {'n': None}"},
-                'partial returned a "n" of none, which is declared not null',
+                'partial returned a "n" of None, but it is declared not null',
             ),
         ],
     )

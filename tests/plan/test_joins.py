@@ -201,7 +201,7 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         (f"join: {{{ON}}}, ttl: 1h", "[it belongs inside: join: {ttl: ...}]"),
         (f"join: {{{ON}}}, aggregate: {{n: count(*)}}", '"aggregate" stands beside "join"'),
         (f"from: orders, join: {{{ON}}}", '"from" stands beside "join" [it reads what join names'),
-        (f"join: {{{ON}}}, where: name = 'x'", "stands in both orders and payments [write orders."),
+        (f"join: {{{ON}}}, where: name = 'x'", "is a column of orders and payments [write orders."),
         (f"join: {{{ON}}}, select: [orders.name, payments.name]", 'would be called "name"'),
         (f"join: {{{ON}}}, select: [orders.nam]", 'unknown column "nam" of orders [did you mean'),
         ("join: {left: orders, right: payments}", 'join: missing key "on"'),

@@ -2,7 +2,7 @@
 
     aggregate(
         "max", "The greatest value; NULL when there is none.",
-        overload("max(value: C) -> C", extremes.greatest),
+        overload("max(value: C) -> C", min_max.build_max),
         example=("max(n)", "2"),
     )
 

@@ -62,7 +62,7 @@ class UserCall(AggregateCall):
         return [*parts, pl.len().alias(self._gathered(COUNT))]
 
     def finish(self) -> pl.Expr:
-        """Return the column of the result, which `add_results` computed."""
+        """Return the column of the result, which `apply_finish` computed."""
         import polars as pl
 
         return pl.col(self.name)

@@ -70,7 +70,7 @@ def parse(text: str) -> Node:
 
 
 class Parser:
-    """A recursive descent parser over the tokens; `special` has the irregular forms."""
+    """A recursive descent parser over the tokens; `special_forms` has the irregular forms."""
 
     def __init__(self, text: str) -> None:
         self._text = text

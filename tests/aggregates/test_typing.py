@@ -1,4 +1,4 @@
-"""Aggregate expressions are typed over rows and groups; what is wrong is told with its place."""
+"""Typing of aggregate expressions over rows and groups; errors have their position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = Schema((Field("shop", STRING), Field("day", INT)))
 
 
 def errors(text: str) -> list[tuple[str, str, str]]:
-    """What is wrong with a text: message, the characters, hint."""
+    """Return the error of a text: message, span, hint."""
     with pytest.raises(ExpressionErrors) as caught:
         type_aggregate_text(text, SCHEMA, KEYS)
     return [

@@ -1,6 +1,6 @@
-"""Arrays and structs: what is refused and how, and names that Spark's own text would not quote.
+"""Arrays and structs: refusals, and names that Spark's own text does not quote.
 
-Values are held against Spark's in tests/spark/cases/collections.json.
+Values are compared with Spark's in tests/spark/cases/collections.json.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A mistake that habits from elsewhere lead to is met with what to write here, at its place."""
+"""Hints for the syntax of other languages: what to write instead, at the right position."""
 
-# ruff: noqa: RUF001 - the look-alikes of plain signs are what this is about
+# ruff: noqa: RUF001 - look-alikes of plain signs are the subject of these tests
 from __future__ import annotations
 
 import pytest
@@ -25,7 +25,7 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("hours(at)", 'function "hours" is not built yet', "hours", 'did you mean "hour"?'),
         ("o.id", 'unknown column "o"', "o", "write id: names have no table prefix"),
         ("s.length", 'no field "length": string has no fields', "length", "write length(s)"),
-        # What would be NULL for every row.
+        # Expressions that are NULL for every row.
         ("s = null", "= with null is null", "null", 'write "is null"'),
         ("null == n", "= with null is null", "null", 'write "is null"'),
         ("s != null", "<> with null is null", "null", 'write "is not null"'),
@@ -39,7 +39,7 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ),
         ("trunc(day, 'hour')", "'hour' is not a unit", "'hour'", "WEEK, MONTH, QUARTER, YEAR"),
         ("next_day(day, 'foo')", "'foo' is not a day of the week", "'foo'", "MONDAY"),
-        # What a literal says to Spark alone.
+        # Literals that only Spark accepts.
         (
             "cast('epoch' as timestamp)",
             "'epoch' is not a timestamp",

@@ -1,6 +1,6 @@
-"""Intervals: their literals, what is refused, and results that no interval or time can hold.
+"""Intervals: literals, refusals, and results out of the range of intervals and times.
 
-Values are held against Spark's in tests/spark/cases/intervals.json.
+Values are compared with Spark's in tests/spark/cases/intervals.json.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ A_DAY = 24 * HOUR
 
 
 def value(text: str) -> object:
-    """The value of an expression that reads no column."""
+    """Evaluate an expression that reads no column."""
     typed = type_expression(text, SCHEMA)
     return pl.select(to_expr(typed).alias("r"))["r"].to_physical()[0]
 

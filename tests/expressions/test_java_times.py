@@ -1,6 +1,6 @@
-"""Patterns of Java's letters: which are refused and why, and that fast ways give what slow ones do.
+"""Java's date and time patterns: refusals, and the equivalence of fast and slow paths.
 
-Texts are held against Spark's in tests/spark/cases/java_times.json.
+Texts are compared with Spark's in tests/spark/cases/java_times.json.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from headrace.core.types import TIMESTAMP, to_polars
 
 
 def read(pattern: str, texts: Sequence[str | None]) -> list[int | None]:
-    """What the texts say, in microseconds."""
+    """Parse the texts to microseconds."""
     frame = pl.DataFrame({"s": texts}, schema={"s": pl.String})
     return frame.select(reader(pattern)(pl.col("s")).to_physical())["s"].to_list()
 
 
 def written(pattern: str, micros: Sequence[int | None]) -> list[str | None]:
-    """The times as text."""
+    """Format the times."""
     times = pl.Series("t", micros, dtype=pl.Int64).cast(to_polars(TIMESTAMP))
     return pl.DataFrame([times]).select(writer(pattern)(pl.col("t")).alias("r"))["r"].to_list()
 

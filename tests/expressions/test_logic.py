@@ -1,6 +1,6 @@
-"""Comparisons, conditions and choices: what is refused and how, and the shapes frames come in.
+"""Comparisons, conditions and choices: refusals, and frames of different shapes.
 
-Values are held against Spark's in tests/spark/cases/logic.json.
+Values are compared with Spark's in tests/spark/cases/logic.json.
 """
 
 from __future__ import annotations

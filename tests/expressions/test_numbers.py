@@ -57,7 +57,7 @@ def values(text: str, **columns: list[float] | list[int]) -> list[Any]:
 
 
 def bits(value: float | None) -> bytes | None:
-    """What tells a double from another: also 0.0 from -0.0, but not one NaN from another."""
+    """Return a key that distinguishes doubles: 0.0 from -0.0, but not one NaN from another."""
     if value is None or math.isnan(value):
         return None if value is None else b"nan"
     return struct.pack("d", value)

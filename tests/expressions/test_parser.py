@@ -1,4 +1,4 @@
-"""Expressions are read by Spark's grammar; what does not fit is told with its place."""
+"""Parsing of expressions by Spark's grammar; errors have their position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.core.expressions.typed import ExpressionError
 
 
 def shape(node: syntax.Node) -> str:
-    """The tree as nested parentheses, operator first."""
+    """Format the tree as nested parentheses, operator first."""
     match node:
         case syntax.Literal():
             return f"{node.value!r}:{node.type}"
@@ -68,7 +68,7 @@ def shape(node: syntax.Node) -> str:
         ("a is unknown", "(isnull a)"),
         ("a is distinct from b", "(not (<=> a b))"),
         ("a is not distinct from b", "(<=> a b)"),
-        # Calls and forms that look like no other.
+        # Calls and irregular forms.
         ("case when a then b when c then d else e end", "(case a b c d e)"),
         ("case a when b then c end", "(case subject a b c)"),
         ("cast(a as decimal(10, 2))", "(cast a decimal(10,2))"),
@@ -90,7 +90,7 @@ def shape(node: syntax.Node) -> str:
         ("date_add(a, b)", "(date_add a b)"),
         ("aggregate(a, b, (x, y) -> x + y)", "(aggregate a b (x y -> (+ x y)))"),
         ("transform(a, x -> x + b)", "(transform a (x -> (+ x b)))"),
-        # Names are what they are, also when they look like keywords.
+        # Names that look like keywords stay names.
         ("`a b`.c", "a b.c"),
         ("interval + date", "(+ interval date)"),
         ("left(left, 1)", "(left left 1:int)"),

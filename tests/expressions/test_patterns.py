@@ -1,4 +1,4 @@
-"""Java's patterns: how they are written for Rust's engine, and what is refused with which words."""
+"""Java's patterns: their translation for Rust's engine, and the messages of refusals."""
 
 from __future__ import annotations
 

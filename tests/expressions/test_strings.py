@@ -1,4 +1,4 @@
-"""Functions of text: what is refused and with which words, and how they stand in frames."""
+"""Functions of text: the messages of refusals, and their use in frames."""
 
 from __future__ import annotations
 

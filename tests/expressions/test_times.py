@@ -1,6 +1,6 @@
-"""Dates and times: what is refused and how, the ends of their ranges, and the clock.
+"""Dates and times: refusals, the ends of their ranges, and the clock.
 
-Values are held against Spark's in tests/spark/cases/times.json; where Spark fails a whole job
+Values are compared with Spark's in tests/spark/cases/times.json; where Spark fails a whole job
 because one result is out of range, the value here is NULL.
 """
 
@@ -48,7 +48,7 @@ BIGINTS = (0, 1, -1, 2**63 - 1, -(2**63), 8_210_266_876_800_000_000, 10**15, -(1
 
 
 def frame(**columns: list[object]) -> pl.DataFrame:
-    """A frame of some columns of the schema."""
+    """Build a frame of some columns of the schema."""
     physical: dict[Type, type[pl.DataType]] = {DATE: pl.Int32, TIMESTAMP: pl.Int64}
     made = []
     for name, values in columns.items():
@@ -61,13 +61,13 @@ def frame(**columns: list[object]) -> pl.DataFrame:
 
 
 def values(text: str, rows: pl.DataFrame) -> list[object]:
-    """The values of an expression; dates and timestamps as the numbers that they are."""
+    """Evaluate an expression; dates and timestamps are returned as numbers."""
     result = rows.with_columns(to_expr(type_expression(text, SCHEMA)).alias("r"))["r"]
     return result.to_physical().to_list()
 
 
 def value(text: str) -> object:
-    """The value of an expression that reads no column."""
+    """Evaluate an expression that reads no column."""
     (result,) = values(text, pl.DataFrame({"k": [1]}))
     return result
 

@@ -1,6 +1,6 @@
 """Arithmetic: integers wrap, a division by zero is NULL, decimals are exact.
 
-A decimal with an integer or another decimal goes through `decimals`, where each operand counts with
+A decimal with an integer or another decimal goes through `decimal_operators`, where each operand counts with
 its own digits; with a float or double it becomes a double. Everything else is computed in the wider
 type.
 """

@@ -34,10 +34,6 @@ def _difference(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     return calendar.wide(calendar.micros(a)) - calendar.wide(calendar.micros(b))
 
 
-def _day_count(interval: pl.Expr) -> pl.Expr:
-    return calendar.micros(interval) // calendar.DAY_US
-
-
 def _days(interval: pl.Expr) -> pl.Expr:
     """Return the number of days of an interval."""
     return calendar.micros(interval) // calendar.DAY_US
@@ -236,9 +232,9 @@ def _quotient(type: Type) -> Form:
     from headrace.core.expressions.floating import divided
 
     if type in FLOATS:
-        divide = staged(divided, DOUBLE)
+        quotient = staged(divided, DOUBLE)
         return lambda count, number: _rounded(
-            divide(count.cast(pl.Float64), number.cast(pl.Float64))
+            quotient(count.cast(pl.Float64), number.cast(pl.Float64))
         )
     if isinstance(type, Decimal):
         unit = pl.lit(10**type.scale, dtype=pl.Int128)

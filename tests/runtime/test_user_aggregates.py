@@ -110,7 +110,7 @@ class TestMistakesOfUsers:
             ),
             (
                 {"STATE": "", "PARTIAL": "return {1, 2}"},
-                "partial returned a value that is not JSON: TypeError: Object of type set is not JSON",
+                "partial returned a value that is not JSON: TypeError: Object of type set is not",
             ),
             (
                 {"STATE": '"n": "bigint not null"', "PARTIAL": "return {'n': None}"},

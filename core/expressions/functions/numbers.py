@@ -1,8 +1,8 @@
 """Arithmetic: integers wrap, a division by zero is NULL, decimals are exact.
 
-A decimal with an integer or another decimal goes through `decimal_operators`, where each operand counts with
-its own digits; with a float or double it becomes a double. Everything else is computed in the wider
-type.
+A decimal with an integer or another decimal goes through `decimal_operators`, where each operand
+counts with its own digits; with a float or double it becomes a double. Everything else is computed
+in the wider type.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The table row of an aggregate: like a function's, but each overload builds a triple.
+"""An aggregate of the table: like a function, but each overload builds an accumulator.
 
     aggregate(
         "max", "The greatest value; NULL when there is none.",
-        overload("max(value: C) -> C", extremes.greatest),
+        overload("max(value: C) -> C", min_max.build_max),
         example=("max(n)", "2"),
     )
 
-`distinct` builds the triple over the set of values, where that is something else than the plain
-one; without it `distinct` is refused, with `instead` as the hint. `spark` is said where Spark is to
-run something else than what was written, or nothing (`AggregateCall.spark`).
+`distinct` builds the accumulator over the set of values, where it differs from the plain one;
+without it `distinct` is refused, with `instead` as the hint. `spark` is given where Spark must run
+another text than the one written, or none (`AggregateCall.spark`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Build: TypeAlias = Callable[[Bound], Triple]
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature of an aggregate and the triple behind it."""
+    """One signature of an aggregate and its accumulator."""
 
     signature: Signature
     build: Build
@@ -47,13 +47,13 @@ def overload(
     check: Callable[[Bound], None] | None = None,
     spark: str | Callable[[Bound], str] = AS_WRITTEN,
 ) -> Overload:
-    """An overload of a row: `returns` computes the result type where a signature cannot say it."""
+    """Define an overload; `returns` computes a result type that a signature cannot express."""
     return Overload(parse_signature(signature), build, distinct, returns, check, spark)
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A call as its row takes it: bound arguments, result type and triple, and Spark's form."""
+    """A resolved call: bound arguments, result type, accumulator, and Spark form."""
 
     bound: Bound
     type: Type
@@ -64,10 +64,10 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A row of the table.
+    """An aggregate of the table.
 
-    `nullable`: whether the result of a group without values is NULL. `bind` says which overload
-    takes a call, and how, where the signatures cannot.
+    `nullable`: whether the result of a group without values is NULL. `bind` chooses the overload of
+    a call, and binds its arguments, where the signatures cannot.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Aggregate:
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """The signatures as people read them."""
+        """The signatures as users read them."""
         return tuple(signature.text for signature in self._signatures)
 
     @property
@@ -90,7 +90,8 @@ class Aggregate:
         return tuple(overload.signature for overload in self.overloads)
 
     def resolve(self, call: Call, distinct: Span | None = None) -> Resolved:
-        """The call bound to an overload, or an ExpressionError; `distinct` is where it stands."""
+        """Bind the call to an overload, or raise an ExpressionError; `distinct` is the span of the
+        word."""
         index, bound = self.bind(call) if self.bind else choose(call, self._signatures)
         chosen = self.overloads[index]
         if chosen.check:
@@ -98,7 +99,7 @@ class Aggregate:
         build = chosen.build
         if distinct:
             if chosen.distinct is None:
-                message = f"distinct has no place in {call.name}"
+                message = f"distinct is not allowed in {call.name}"
                 raise ExpressionError(message, distinct, self.instead)
             build = chosen.distinct
         type = chosen.returns(bound) if chosen.returns else bound.result
@@ -117,7 +118,7 @@ def aggregate(
     instead: str = "",
     bind: Callable[[Call], tuple[int, Bound]] | None = None,
 ) -> Aggregate:
-    """A row of the table; an example is an expression over EXAMPLE_ROWS, and what it gives."""
+    """Define an aggregate; an example is an expression over EXAMPLE_ROWS, and its result."""
     examples = (example, *more)
     family = "aggregates"
     return Aggregate(name, family, doc, overloads, examples, aliases, nullable, instead, bind)

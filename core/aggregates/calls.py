@@ -1,11 +1,11 @@
-"""A call of an aggregate over one input, ready to run, and an expression made of such calls.
+"""Calls of aggregates over one input, ready to run, and expressions made of such calls.
 
-The steps of a group by, each a list of named Polars expressions; `frames` runs them:
+The steps of a group by, each a list of named Polars expressions; `group_by` runs them:
 
     frame.with_columns(prepare)        arguments that are more than a column
     .group_by(keys).agg(partial)       one partial state a group
-    .group_by(keys).agg(merge)         over partial states put together, as often as wanted
-    .with_columns(finish)              the call's own column, which the expression goes on with
+    .group_by(keys).agg(merge)         over concatenated partial states, any number of times
+    .with_columns(finish)              the result column of the call, which the expression reads
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An argument, or a filter's condition, as a column: of the input, or computed by `prepare`."""
+    """An argument or a filter's condition, as a column of the input or computed by `prepare`."""
 
     name: str
     typed: Typed
 
     @property
     def computed(self) -> bool:
-        """Whether it is more than a column of the input."""
+        """Whether the input is more than a column."""
         return not isinstance(self.typed, Column)
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One call. `name` is the column of its result, and begins those of its state.
+    """One call; `name` is the column of its result, and the prefix of those of its state.
 
-    `spark` is what Spark runs: `AS_WRITTEN`, `OURS`, or a text in which `{0}`, `{1}` stand for the
-    arguments as they were written, `{distinct}` and `{filter}` for those words where they were.
+    `spark` is the Spark form: `AS_WRITTEN`, `OURS`, or a text in which `{0}`, `{1}` are the
+    arguments as written, and `{distinct}` and `{filter}` those words where they were written.
     """
 
     name: str
@@ -59,32 +59,32 @@ class AggregateCall:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The input's columns that it reads."""
+        """The input columns that the call reads."""
         return frozenset().union(*(columns(each.typed) for each in self.read))
 
     @property
     def read(self) -> tuple[Input, ...]:
-        """Its arguments, and the condition of its filter."""
+        """The arguments, and the condition of the filter."""
         return (*self.inputs, self.condition) if self.condition else self.inputs
 
     def state(self, order: Type) -> dict[str, Type]:
-        """The columns of a partial state, where the order key has that type."""
+        """Return the columns of a partial state, for this type of the order key."""
         return {f"{self.name}.{part}": with_order(type, order) for part, type in self.triple.state}
 
     def prepare(self) -> dict[str, pl.Expr]:
-        """What is to be computed for every row beforehand."""
+        """Return the expressions that are computed for every row beforehand."""
         return {each.name: to_expr(each.typed) for each in self.read if each.computed}
 
     def partial(self) -> list[pl.Expr]:
-        """The state of the rows of a group."""
+        """Return the state of the rows of a group."""
         return self._named(self.triple.partial(self._rows()))
 
     def merge(self) -> list[pl.Expr]:
-        """The state of the states of a group."""
+        """Return the state of the states of a group."""
         return self._named(self.triple.merge(*self._state()))
 
     def finish(self) -> pl.Expr:
-        """The result of a state."""
+        """Return the result of a state."""
         return self.triple.finish(*self._state()).alias(self.name)
 
     def _rows(self) -> Rows:
@@ -94,8 +94,8 @@ class AggregateCall:
         if self.condition is None:
             return Rows(values, pl.col(ORDER), pl.len())
         passes = pl.col(self.condition.name)
-        kept = tuple(pl.when(passes).then(value) for value in values)
-        return Rows(kept, pl.when(passes).then(pl.col(ORDER)), passes.sum())
+        filtered = tuple(pl.when(passes).then(value) for value in values)
+        return Rows(filtered, pl.when(passes).then(pl.col(ORDER)), passes.sum())
 
     def _state(self) -> list[pl.Expr]:
         import polars as pl
@@ -116,7 +116,7 @@ class AggregateExpression:
 
     @property
     def type(self) -> Type:
-        """The type of its result."""
+        """The type of the result."""
         return self.finish.type
 
     @property
@@ -126,11 +126,11 @@ class AggregateExpression:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The input's columns that its calls read."""
+        """The input columns that the calls read."""
         return frozenset().union(*(call.columns for call in self.calls))
 
 
 def distinct_calls(expressions: Iterable[AggregateExpression]) -> tuple[AggregateCall, ...]:
-    """The calls of several expressions, each once."""
+    """Return the calls of several expressions, each once."""
     calls = (call for expression in expressions for call in expression.calls)
     return tuple({call.name: call for call in calls}.values())

@@ -1,6 +1,6 @@
-"""Counts, and the sets of values that `distinct` keeps.
+"""Counts, and sets of distinct values.
 
-In a set NaN stands once, and so does zero, whatever its sign.
+In a set NaN occurs once, and so does zero, whatever its sign.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ def _counted(count: Callable[[Rows], pl.Expr]) -> Triple:
 
 
 def rows(bound: Bound) -> Triple:
-    """count(*)."""
+    """Build count(*)."""
     return _counted(lambda rows: rows.count)
 
 
 def present(bound: Bound) -> Triple:
-    """count(x, ...): rows in which no argument is NULL."""
+    """Build count(x, ...): rows in which no argument is NULL."""
     if len(bound.arguments) == 1:
         return _counted(lambda rows: rows.value.count())
     return _counted(lambda rows: _all_present(rows).sum())
 
 
 def count_if(bound: Bound) -> Triple:
-    """count_if(condition)."""
+    """Build count_if(condition)."""
     return _counted(lambda rows: rows.value.sum())
 
 
 def distinct(bound: Bound) -> Triple:
-    """count(distinct x, ...)."""
+    """Build count(distinct x, ...)."""
 
     def finish(set: pl.Expr) -> pl.Expr:
         return set.list.len().cast(to_polars(BIGINT))
@@ -59,12 +59,12 @@ SPARK_COLLECT_SET = "array_sort(collect_set({0}){filter})"
 
 
 def collect_set(bound: Bound) -> Triple:
-    """collect_set(x), in ascending order, so that it does not depend on how the rows are cut."""
+    """Build collect_set(x), in ascending order, so that it does not depend on the batches."""
     return distinct_values(bound.types[0], lambda set: set.list.sort())
 
 
 def distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Triple:
-    """The set of values without NULL; of several arguments the set of structs of them."""
+    """Build the set of values without NULL; of several arguments the set of structs of them."""
 
     def partial(rows: Rows) -> tuple[pl.Expr, ...]:
         import polars as pl
@@ -83,7 +83,7 @@ def distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Triple:
 
 
 def _one_zero(value: pl.Expr, type: Type) -> pl.Expr:
-    """The value with 0.0 for -0.0; adding 0.0 would not do, which Polars leaves out."""
+    """Replace -0.0 by 0.0; adding 0.0 has no effect, since Polars removes it."""
     import polars as pl
 
     return pl.when(value == 0).then(0.0).otherwise(value) if type in FLOATS else value

@@ -1,9 +1,9 @@
 """Sums and averages of decimals, exact, on unscaled 128-bit integers.
 
-Up to 28 digits, ten digits more are room enough for any number of rows. Longer ones are added as
-two numbers, of their first and of their last 19 digits, so that nothing overflows on the way: the
-result is NULL where, and only where, the whole sum has more than 38 digits. Spark gives NULL also
-when it overflows on the way, which depends on the order of its rows.
+For up to 28 digits, ten more digits are enough for any number of rows. Longer decimals are summed
+as two numbers, of their leading and of their last 19 digits, so that nothing overflows on the way:
+the result is NULL where, and only where, the final sum has more than 38 digits. Spark also returns
+NULL when it overflows on the way, which depends on the order of its rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.core.types import BIGINT, MAX_DIGITS, Array, Decimal, to_polars
 if TYPE_CHECKING:
     import polars as pl
 
-# From the unscaled sum, or NULL where it has too many digits, and the count to the result.
+# A function of the unscaled sum, NULL where it has too many digits, and the count to the result.
 Finish: TypeAlias = "Callable[[pl.Expr, pl.Expr], pl.Expr]"
 
 ROOM = 10
@@ -27,17 +27,17 @@ _LIMB = Decimal(MAX_DIGITS, 0)
 
 
 def sum_of(type: Decimal) -> Decimal:
-    """What decimals of that type add up to."""
+    """Return the type of the sum of decimals of this type."""
     return Decimal(min(type.precision + ROOM, MAX_DIGITS), type.scale)
 
 
 def average_of(type: Decimal) -> Decimal:
-    """The type of their average: four digits more, before and after the point."""
+    """Return the type of their average: four digits more, before and after the point."""
     return Decimal(min(type.precision + 4, MAX_DIGITS), min(type.scale + 4, MAX_DIGITS))
 
 
 def finish_sum(type: Decimal) -> Finish:
-    """The sum, NULL of no values."""
+    """Return the finish of a sum: NULL without values."""
     import polars as pl
 
     from headrace.core.expressions.exact import as_decimal
@@ -46,7 +46,8 @@ def finish_sum(type: Decimal) -> Finish:
 
 
 def finish_average(type: Decimal) -> Finish:
-    """The quotient, rounded half away from zero: whole units first, then those of the rest."""
+    """Return the finish of an average, rounded half away from zero: first whole units, then those
+    of the remainder."""
     import polars as pl
 
     from headrace.core.expressions.exact import as_decimal, scaled_up, whole
@@ -67,7 +68,7 @@ def finish_average(type: Decimal) -> Finish:
 
 
 def added(type: Decimal, finish: Finish) -> Triple:
-    """The triple that adds all values up."""
+    """Build the accumulator that adds all values."""
     if type.precision + ROOM > MAX_DIGITS:
         return _added_in_halves(finish)
     wide = Decimal(MAX_DIGITS, type.scale)
@@ -85,7 +86,7 @@ def added(type: Decimal, finish: Finish) -> Triple:
 
 
 def added_once(type: Decimal, finish: Finish) -> Triple:
-    """The triple that adds each value up once."""
+    """Build the accumulator that adds each distinct value once."""
     if type.precision + ROOM > MAX_DIGITS:
         return distinct_values(type, _finish_halves_of_set(finish))
     wide = to_polars(Array(Decimal(MAX_DIGITS, type.scale)))
@@ -127,7 +128,7 @@ def _units(value: pl.Expr) -> pl.Expr:
 
 
 def _halves(value: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
-    """The digits before the last 19, and these, never negative."""
+    """Split numbers into their last 19 digits, never negative, and the digits before them."""
     from headrace.core.expressions.exact import whole
 
     units = _units(value)
@@ -135,13 +136,13 @@ def _halves(value: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
 
 
 def _whole(high: pl.Expr, low: pl.Expr) -> pl.Expr:
-    """Sums of both halves as one number; NULL where it has more than 38 digits."""
+    """Combine the sums of both halves into one number; NULL where it has more than 38 digits."""
     import polars as pl
 
     from headrace.core.expressions.exact import scaled_up, whole
 
     first, rest = high + low // whole(10**_HALF), low % whole(10**_HALF)
-    # Far below the 128 bits' end; the exact limit is checked where the result becomes a decimal.
+    # Far below the limit of 128 bits; the exact limit is checked in the conversion to a decimal.
     near = first.abs() <= whole(10**_HALF)
     units = scaled_up(pl.when(near).then(first), _HALF) + rest
     return pl.when(units.abs() < whole(10**MAX_DIGITS)).then(units)

@@ -1,4 +1,4 @@
-"""The least and the greatest, of values and of conditions: their own partial states.
+"""The least and the greatest, of values and of conditions; the value is its own partial state.
 
 NaN is the greatest of numbers: `max` is NaN when one value is, `min` only when all are.
 """
@@ -30,20 +30,20 @@ def _extreme(name: str, type: Type) -> Triple:
 
 
 def least(bound: Bound) -> Triple:
-    """min(x)."""
+    """Build min(x)."""
     return _extreme("min", bound.types[0])
 
 
 def greatest(bound: Bound) -> Triple:
-    """max(x)."""
+    """Build max(x)."""
     return _extreme("max", bound.types[0])
 
 
 def every(bound: Bound) -> Triple:
-    """bool_and(x): false is the least condition."""
+    """Build bool_and(x): false is the least condition."""
     return _extreme("min", BOOLEAN)
 
 
 def some(bound: Bound) -> Triple:
-    """bool_or(x)."""
+    """Build bool_or(x)."""
     return _extreme("max", BOOLEAN)

@@ -1,4 +1,4 @@
-"""The steps of aggregation over frames: rows to states, states to fewer, states to results."""
+"""The steps of aggregation over frames: from rows to states, merged states, and results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 MANY_ROWS = 65_536
-"""From here on Polars' streaming engine groups rows faster, of many groups twice as fast."""
+"""From here on Polars' streaming engine groups rows faster, with many groups twice as fast."""
 
 
 def partial_states(
     rows: pl.DataFrame, keys: Sequence[str], calls: Sequence[AggregateCall]
 ) -> pl.DataFrame:
-    """The partial state of each group; without keys of all rows, also of none."""
+    """Return the partial state of each group; without keys one of all rows, also of none."""
     computed = {name: expr for call in calls for name, expr in call.prepare().items()}
     prepared = rows.with_columns(**computed) if computed else rows
     states = _grouped(prepared, keys, [part for call in calls for part in call.partial()])
@@ -30,7 +30,7 @@ def partial_states(
 def merged_states(
     states: pl.DataFrame, keys: Sequence[str], calls: Sequence[AggregateCall]
 ) -> pl.DataFrame:
-    """One state a group from several."""
+    """Merge the states of each group into one."""
     states = _grouped(states, keys, [part for call in calls for part in call.merge()])
     return by_users(states, keys, calls, UserCall.merged)
 
@@ -41,7 +41,7 @@ def results(
     calls: Iterable[AggregateCall],
     expressions: Mapping[str, AggregateExpression],
 ) -> pl.DataFrame:
-    """The keys and the named expressions, a row a state."""
+    """Return the keys and the named expressions, a row for each state."""
     calls = tuple(calls)
     for user in of_users(calls):
         states = user.finished(states, keys)
@@ -52,7 +52,7 @@ def results(
         return projected(states, *keys, *(finish[call].alias(n) for n, call in bare.items()))
     finished = projected(states, *keys, *finish.values())
     named = (to_expr(end).alias(name) for name, end in ends.items())
-    if not keys:  # a constant alone would have no height
+    if not keys:  # a frame of constants would have no height
         return finished.with_columns(named).select(*expressions)
     return projected(finished, *keys, *named)
 

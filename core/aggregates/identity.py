@@ -1,9 +1,9 @@
-"""The text by which two calls are known to be the same one, however they were typed.
+"""The canonical text of a call, which is equal for equal calls however they were typed.
 
     sum( price*2 )   and   SUM(price * 2)   are   sum((price * 2))
 
-It also names the call's columns in a state: from what was written, never from where it stands, so
-that a savepoint fits as long as the call is there.
+It also names the columns of the call in a state: derived from the text of the call, never from its
+position, so that a savepoint stays compatible as long as the call exists.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.core.types import BOOLEAN, INT, NULL, STRING, quoted
 
 
 def identity(node: syntax.Node) -> str:
-    """The canonical text of a syntax tree."""
+    """Return the canonical text of a syntax tree."""
     match node:
         case syntax.Literal():
             return _literal(node)

@@ -1,4 +1,4 @@
-"""Aggregates that go by the order of rows: what they keep they keep with its order key."""
+"""Aggregates that depend on the order of rows: they store values with their order keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ End = Literal["first", "last"]
 
 
 def check_flag(bound: Bound) -> None:
-    """Whether NULLs are skipped is true or false."""
+    """Check that the flag to skip NULLs is true or false."""
     if 1 in bound.constants and bound.constants[1] is None:
         raise ExpressionError("wanted true or false, got NULL", bound.arguments[1].span)
 
@@ -26,7 +26,7 @@ def _end(end: End, bound: Bound) -> Triple:
     skip = bound.constants.get(1) is True
 
     def pick(value: pl.Expr, order: pl.Expr) -> tuple[pl.Expr, ...]:
-        # What was dropped has no order key, and no value: it stands at the far end.
+        # A filtered row has neither order key nor value: it is sorted to the other end.
         if end == "first":
             by, least = value.sort_by(order, nulls_last=True), order.sort(nulls_last=True)
             return by.first(), least.first()
@@ -49,22 +49,22 @@ def _end(end: End, bound: Bound) -> Triple:
 
 
 def first(bound: Bound) -> Triple:
-    """first(x) and first(x, true), which skips NULLs."""
+    """Build first(x) and first(x, true), which skips NULLs."""
     return _end("first", bound)
 
 
 def last(bound: Bound) -> Triple:
-    """last(x) and last(x, true)."""
+    """Build last(x) and last(x, true)."""
     return _end("last", bound)
 
 
 def spark_first(bound: Bound) -> str:
-    """What Spark runs for `first`."""
+    """Return the Spark form of `first`."""
     return f"min_by({{0}}, {_spark_order(bound)}){{filter}}"
 
 
 def spark_last(bound: Bound) -> str:
-    """What Spark runs for `last`."""
+    """Return the Spark form of `last`."""
     return f"max_by({{0}}, {_spark_order(bound)}){{filter}}"
 
 
@@ -87,9 +87,10 @@ SPARK_COLLECT_LIST = (
 
 
 def _best(bound: Bound, *, most: bool) -> Triple:
-    """The value where another is least or most; among equals the last row's, as Spark has it.
+    """Build the value where another is least or greatest; of equals the one in the last row, as in
+    Spark.
 
-    Value and keys travel as one struct, so that a group is sorted once.
+    The value and its keys are one struct, so that a group is sorted once.
     """
     value, by = bound.types
     best = Struct((Field("value", value), Field("by", by), Field("order", ORDER_KEY)))
@@ -121,17 +122,17 @@ def _best(bound: Bound, *, most: bool) -> Triple:
 
 
 def min_by(bound: Bound) -> Triple:
-    """min_by(x, y)."""
+    """Build min_by(x, y)."""
     return _best(bound, most=False)
 
 
 def max_by(bound: Bound) -> Triple:
-    """max_by(x, y)."""
+    """Build max_by(x, y)."""
     return _best(bound, most=True)
 
 
 def collect_list(bound: Bound) -> Triple:
-    """collect_list(x): the values that are not NULL, in the order of the rows."""
+    """Build collect_list(x): the values that are not NULL, in the order of the rows."""
     item = Struct((Field("order", ORDER_KEY), Field("value", bound.types[0])))
 
     def partial(rows: Rows) -> tuple[pl.Expr, ...]:

@@ -1,4 +1,5 @@
-"""Partials of users' aggregates, as columns of a state and as what a user's class takes and gives.
+"""Partials of user-defined aggregates, as columns of a state and as arguments and results of a user
+class.
 
 With a schema a partial is a dict: arrays are Series, all else plain values. Without one it is JSON,
 in a column of texts.
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 JSON = "json"
-"""The column of a state whose class names none."""
-STATE_HINT = 'a class says what its partials have, as in state = {"n": "bigint"}'
+"""The column of a state whose class declares no columns."""
+STATE_HINT = 'a class declares the fields of its partials, as in state = {"n": "bigint"}'
 
 
 class Unfit(UserCodeError):
-    """What a user's code did or returned for the group in that row of a frame."""
+    """User code failed, or returned an invalid value, for the group in row `at` of a frame."""
 
     def __init__(self, message: str, at: int, hint: str = "") -> None:
         super().__init__(message, hint)
@@ -32,26 +33,26 @@ class Unfit(UserCodeError):
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """Partials of one class; `schema` is None where it says nothing of them."""
+    """The partials of one class; `schema` is None if the class declares none."""
 
     shown: str
-    """How messages call the class."""
+    """The name of the class in messages."""
     schema: Schema | None
 
     @property
     def types(self) -> dict[str, Type]:
-        """The columns that they take in a state."""
+        """The columns of the partials in a state."""
         if self.schema is None:
             return {JSON: STRING}
         return {field.name: field.type for field in self.schema}
 
     def checked(self, made: object, at: int, what: str) -> object:
-        """A partial that a user returned, if it is one."""
+        """Return the partial that user code returned, if it is valid."""
         if self.schema is None:
             try:
                 return json.dumps(made)
             except (TypeError, ValueError, RecursionError) as error:
-                message = f"{self.shown}: {what} returned what is no JSON: {said(error)}"
+                message = f"{self.shown}: {what} returned a value that is not JSON: {said(error)}"
                 raise Unfit(message, at, STATE_HINT) from error
         if isinstance(made, dict) and made.keys() == self.types.keys():
             return made
@@ -62,7 +63,7 @@ class Partials:
         raise Unfit(message, at)
 
     def columns(self, made: Sequence[Any], names: Sequence[str], what: str) -> list[pl.Series]:
-        """Partials that were checked, as columns of those names."""
+        """Convert checked partials to columns of these names."""
         import polars as pl
 
         if self.schema is None:
@@ -70,15 +71,15 @@ class Partials:
         columns = []
         for name, field in zip(names, self.schema, strict=True):
             values = [each[field.name] for each in made]
-            said_so = f'{self.shown}: {what} returned a "{field.name}"'
-            columns.append(series(name, values, field.type, said_so))
+            subject = f'{self.shown}: {what} returned a "{field.name}"'
+            columns.append(series(name, values, field.type, subject))
             if not field.nullable and columns[-1].null_count():
                 at = int(columns[-1].is_null().arg_true()[0])
-                raise Unfit(f"{said_so} of none, which is declared not null", at)
+                raise Unfit(f"{subject} of None, but it is declared not null", at)
         return columns
 
     def single(self, columns: Sequence[pl.Series]) -> list[Any]:
-        """The partial in each row."""
+        """Return the partial in each row."""
         if self.schema is None:
             return [json.loads(text) for text in columns[0]]
         names, arrays = self.schema.names, [isinstance(f.type, Array) for f in self.schema]
@@ -89,7 +90,7 @@ class Partials:
         return [dict(zip(names, each, strict=True)) for each in zip(*values, strict=True)]
 
     def several(self, columns: Sequence[pl.Series]) -> Iterator[list[Any]]:
-        """The partials in each row, which has lists of them."""
+        """Yield the list of partials in each row."""
         lengths = columns[0].list.len().to_list()
         single = self.single([flat(column) for column in columns])
         start = 0
@@ -99,12 +100,12 @@ class Partials:
 
 
 def flat(lists: pl.Series) -> pl.Series:
-    """The elements of lists, one after the other."""
+    """Return the elements of lists, one after the other."""
     return lists.explode(empty_as_null=False, keep_nulls=False)
 
 
 def pieces(lists: pl.Series, name: str) -> Iterator[pl.Series]:
-    """Each list as a Series of that name."""
+    """Yield each list as a Series of that name."""
     elements, start = flat(lists).alias(name), 0
     for length in lists.list.len().to_list():
         yield elements.slice(start, length)
@@ -112,7 +113,8 @@ def pieces(lists: pl.Series, name: str) -> Iterator[pl.Series]:
 
 
 def series(name: str, values: Sequence[object], type: Type, what: str) -> pl.Series:
-    """Values of a user as a column; Unfit says which is no value of the type."""
+    """Convert values of user code to a column; the error has the first value that is not of the
+    type."""
     import polars as pl
 
     wanted = to_polars(type)
@@ -128,11 +130,11 @@ def series(name: str, values: Sequence[object], type: Type, what: str) -> pl.Ser
         except unfit as failed:
             at, error = number, failed
             break
-    raise Unfit(f"{what} that is no {type}: {said(error)}", at) from error
+    raise Unfit(f"{what} that is not a {type}: {said(error)}", at) from error
 
 
 def said_of(value: object) -> str:
-    """What came, in a word.
+    """Describe a value in a word.
 
     >>> said_of(None), said_of(1.5)
     ('None', 'float')

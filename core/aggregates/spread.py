@@ -1,9 +1,9 @@
 """Variance and standard deviation: count, mean and the sum of squared distances from it.
 
-States are merged by Chan's formula, all of a group at once: the distances of the parts' means from
-the common mean are added to their own squares. Nothing large is subtracted from something large, as
-a sum of squares would do. A mean lies between the least and the greatest value, whatever rounding
-says; held to that, equal values have a variance of exactly 0.
+States are merged by Chan's formula, all of a group in one step: the distances of the partial means
+from the common mean are added to their own squares. Unlike with a sum of squares, no large numbers
+are subtracted from each other. A mean lies between the least and the greatest value, whatever the
+rounding; clipped to that range, equal values have a variance of exactly 0.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _partial(rows: Rows) -> tuple[pl.Expr, ...]:
     mean = value.mean().clip(value.min(), value.max())
     squares = value.var(ddof=0) * count
     alike = value.min() == value.max()
-    # Not 0.0: of infinities and NaN it is NaN.
+    # Not 0.0: for infinities and NaN the result is NaN.
     return count, mean, pl.when(alike).then(mean - mean).otherwise(squares)
 
 
@@ -56,8 +56,8 @@ def _merge(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> tuple[pl.Expr, ..
     total = count.sum()
     centre = (mean * count).sum() / total
     common = pl.when(total > 0).then(centre.clip(mean.min(), mean.max()))
-    apart = mean - common
-    return total, common, (squares + apart * apart * count).sum()
+    distance = mean - common
+    return total, common, (squares + distance * distance * count).sum()
 
 
 stddev_samp = _spread(sample=True, root=True)

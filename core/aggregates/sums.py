@@ -1,7 +1,7 @@
 """Sums and averages.
 
-Whole numbers add up to a bigint that wraps, floats as doubles, decimals as `decimal_sums` says. A
-count beside the sum tells a group without values, which is NULL, from one that adds up to 0.
+Integers are summed to a bigint that wraps, floats to a double, decimals as in `decimal_sums`. A
+count next to the sum distinguishes a group without values, which is NULL, from one whose sum is 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def sum_type(bound: Bound) -> Type:
-    """What the values add up to."""
+    """Return the type of the sum."""
     type = bound.types[0]
     if isinstance(type, Decimal):
         return decimal_sums.sum_of(type)
@@ -38,13 +38,13 @@ def sum_type(bound: Bound) -> Type:
 
 
 def avg_type(bound: Bound) -> Type:
-    """The type of their average."""
+    """Return the type of the average."""
     type = bound.types[0]
     return decimal_sums.average_of(type) if isinstance(type, Decimal) else DOUBLE
 
 
 def total(bound: Bound) -> Triple:
-    """sum(x)."""
+    """Build sum(x)."""
     type = bound.types[0]
     if isinstance(type, Decimal):
         return decimal_sums.added(type, decimal_sums.finish_sum(type))
@@ -52,7 +52,7 @@ def total(bound: Bound) -> Triple:
 
 
 def distinct_total(bound: Bound) -> Triple:
-    """sum(distinct x)."""
+    """Build sum(distinct x)."""
     type = bound.types[0]
     if isinstance(type, Decimal):
         return decimal_sums.added_once(type, decimal_sums.finish_sum(type))
@@ -60,7 +60,7 @@ def distinct_total(bound: Bound) -> Triple:
 
 
 def average(bound: Bound) -> Triple:
-    """avg(x): whole numbers are added as doubles, as Spark does."""
+    """Build avg(x): integers are summed as doubles, as in Spark."""
     type = bound.types[0]
     if isinstance(type, Decimal):
         return decimal_sums.added(type, decimal_sums.finish_average(type))
@@ -68,7 +68,7 @@ def average(bound: Bound) -> Triple:
 
 
 def distinct_average(bound: Bound) -> Triple:
-    """avg(distinct x)."""
+    """Build avg(distinct x)."""
     type = bound.types[0]
     if isinstance(type, Decimal):
         return decimal_sums.added_once(type, decimal_sums.finish_average(type))
@@ -76,15 +76,16 @@ def distinct_average(bound: Bound) -> Triple:
 
 
 def spark_total(bound: Bound) -> str:
-    """What Spark runs for `sum`: of long decimals nothing, for it may overflow on the way."""
+    """Return the Spark form of `sum`: none for long decimals, which may overflow on the way."""
     type = bound.types[0]
     return OURS if isinstance(type, Decimal) and _is_long(type) else AS_WRITTEN
 
 
 def spark_average(bound: Bound) -> str:
-    """What Spark runs for `avg`: of short decimals as of longer ones, for it makes doubles of them.
+    """Return the Spark form of `avg`: short decimals are cast to longer ones, since Spark averages
+    short ones as doubles.
 
-    That rounds a double, where the average of longer ones is rounded itself.
+    That rounds a double, whereas the average of longer decimals is rounded itself.
     """
     type = bound.types[0]
     if not isinstance(type, Decimal):
@@ -96,7 +97,7 @@ def spark_average(bound: Bound) -> str:
 
 
 _SHORT = 11
-"""Decimals of so many digits and less are averaged by way of doubles."""
+"""Spark averages decimals of up to this many digits as doubles."""
 
 
 def _is_long(type: Decimal) -> bool:

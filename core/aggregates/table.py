@@ -1,4 +1,4 @@
-"""The one table of aggregates: what an `aggregate:` may call, and what it means."""
+"""The table of aggregates that an `aggregate:` may call."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ EXAMPLE_ROWS: dict[str, tuple[str, list[object]]] = {
     "s": ("string", ["a", "b", None, "c"]),
     "ok": ("boolean", [True, False, True, None]),
 }
-"""The rows over which the table's examples are computed: columns with their types and values."""
+"""The rows of the examples in the table: columns with their types and values."""
 
 
 def _bind_count(call: Call) -> tuple[int, Bound]:
-    """`count` takes arguments of any types, as they are; without one it is count(*)."""
+    """Bind `count` to arguments of any types, as they are; without arguments it is count(*)."""
     return int(bool(call.arguments)), Bound(call.arguments, {}, {}, BIGINT)
 
 
 _SAME = "the result is the same without it"
-_IN_ORDER = "by event time, then place in the source"
+_IN_ORDER = "by event time, then by position in the source"
 
 _COUNTS = (
     aggregate(
         "count",
-        "How many rows there are, or in how many none of the values is NULL;"
-        " with distinct how many different ones.",
+        "The number of rows, or of rows in which none of the values is NULL; with distinct, of"
+        " different values.",
         overload("count(*) -> bigint", counting.rows),
         overload(
             "count(value: T, more: U...) -> bigint",
@@ -48,7 +48,7 @@ _COUNTS = (
     ),
     aggregate(
         "count_if",
-        "In how many rows a condition is true.",
+        "The number of rows in which a condition is true.",
         overload("count_if(condition: boolean) -> bigint", counting.count_if),
         example=("count_if(n > 1)", "2"),
         nullable=False,
@@ -58,9 +58,9 @@ _COUNTS = (
 _SUMS = (
     aggregate(
         "sum",
-        "The sum of all values that are not NULL; NULL when there is none. Whole numbers add up to"
-        " a bigint, which wraps, decimals to one of ten more digits (NULL past 38), all else to a"
-        " double.",
+        "The sum of all values that are not NULL; NULL if there are none. The sum of integers is a"
+        " bigint, which wraps around; of decimals a decimal with ten more digits (NULL past 38);"
+        " of other numbers a double.",
         overload(
             "sum(value: N) -> N",
             sums.total,
@@ -73,7 +73,7 @@ _SUMS = (
     ),
     aggregate(
         "avg",
-        "The mean of all values that are not NULL; NULL when there is none. A double, and of"
+        "The mean of all values that are not NULL; NULL if there are none. It is a double, or for"
         " decimals a decimal with four more digits after the point, rounded half up.",
         overload(
             "avg(value: N) -> N",
@@ -91,21 +91,21 @@ _SUMS = (
 _EXTREMES = (
     aggregate(
         "min",
-        "The least value; NULL when there is none. NaN only when all are.",
+        "The least value; NULL if there are none. NaN only if all values are NaN.",
         overload("min(value: C) -> C", extremes.least),
         example=("min(x)", "0.5"),
         instead=_SAME,
     ),
     aggregate(
         "max",
-        "The greatest value; NULL when there is none. NaN is above all numbers.",
+        "The greatest value; NULL if there are none. NaN is above all numbers.",
         overload("max(value: C) -> C", extremes.greatest),
         example=("max(s)", "c"),
         instead=_SAME,
     ),
     aggregate(
         "bool_and",
-        "Whether a condition is true in every row in which it is not NULL; NULL when it always is.",
+        "Whether a condition is true in every row, ignoring NULLs; NULL if it is NULL in all rows.",
         overload("bool_and(condition: boolean) -> boolean", extremes.every),
         example=("bool_and(ok)", "false"),
         aliases=("every",),
@@ -113,7 +113,7 @@ _EXTREMES = (
     ),
     aggregate(
         "bool_or",
-        "Whether a condition is true in some row; NULL when it always is NULL.",
+        "Whether a condition is true in some row; NULL if it is NULL in all rows.",
         overload("bool_or(condition: boolean) -> boolean", extremes.some),
         example=("bool_or(ok)", "true"),
         aliases=("some", "any"),
@@ -124,7 +124,7 @@ _EXTREMES = (
 _ORDERED = (
     aggregate(
         "first",
-        f"The value of the first row, {_IN_ORDER}; with true, of the first that is not NULL.",
+        f"The value of the first row, {_IN_ORDER}; with true, the first that is not NULL.",
         overload(
             "first(value: T, [ignore_nulls: constant boolean]) -> T",
             ordered.first,
@@ -137,7 +137,7 @@ _ORDERED = (
     ),
     aggregate(
         "last",
-        f"The value of the last row, {_IN_ORDER}; with true, of the last that is not NULL.",
+        f"The value of the last row, {_IN_ORDER}; with true, the last that is not NULL.",
         overload(
             "last(value: T, [ignore_nulls: constant boolean]) -> T",
             ordered.last,
@@ -151,16 +151,16 @@ _ORDERED = (
     ),
     aggregate(
         "min_by",
-        "The value in the row where the other is least, NULLs of the other left out; of several"
-        " such rows the last.",
+        "The value in the row in which the other is least, ignoring NULLs of the other; if there"
+        " are several, in the last of them.",
         overload("min_by(value: T, by: C) -> T", ordered.min_by, spark=ordered.SPARK_MIN_BY),
         example=("min_by(s, x)", "a"),
         instead=_SAME,
     ),
     aggregate(
         "max_by",
-        "The value in the row where the other is greatest, NULLs of the other left out; of several"
-        " such rows the last.",
+        "The value in the row in which the other is greatest, ignoring NULLs of the other; if there"
+        " are several, in the last of them.",
         overload("max_by(value: T, by: C) -> T", ordered.max_by, spark=ordered.SPARK_MAX_BY),
         example=("max_by(n, s)", "NULL"),
         more=(("max_by(x, n)", "2.0"),),
@@ -168,7 +168,7 @@ _ORDERED = (
     ),
     aggregate(
         "collect_list",
-        f"All values that are not NULL, {_IN_ORDER}; an empty array when there is none.",
+        f"All values that are not NULL, {_IN_ORDER}; an empty array if there are none.",
         overload(
             "collect_list(value: T) -> array<T>",
             ordered.collect_list,
@@ -177,11 +177,11 @@ _ORDERED = (
         example=("collect_list(n)", "[1, 2, 2]"),
         aliases=("array_agg",),
         nullable=False,
-        instead="collect_set(...) takes each value once",
+        instead="collect_set(...) returns each value once",
     ),
     aggregate(
         "collect_set",
-        "The different values that are not NULL, in ascending order; an empty array when there is"
+        "The distinct values that are not NULL, in ascending order; an empty array if there are"
         " none.",
         overload(
             "collect_set(value: C) -> array<C>",
@@ -194,11 +194,12 @@ _ORDERED = (
     ),
 )
 
-_SPREAD_DISTINCT = "not built yet: a dedup step leaves each value once"
+_SPREAD_DISTINCT = "not built yet: a dedup step keeps each value once"
 _SPREAD = (
     aggregate(
         "stddev_samp",
-        "The standard deviation of a sample, divided by n - 1; NULL for less than two values.",
+        "The standard deviation of a sample, with the divisor n - 1; NULL for fewer than two"
+        " values.",
         overload("stddev_samp(value: double) -> double", spread.stddev_samp),
         example=("stddev_samp(n)", "0.5773502691896257"),
         aliases=("stddev", "std"),
@@ -206,14 +207,14 @@ _SPREAD = (
     ),
     aggregate(
         "stddev_pop",
-        "The standard deviation of all there is, divided by n; NULL for no value.",
+        "The standard deviation of a population, with the divisor n; NULL for no values.",
         overload("stddev_pop(value: double) -> double", spread.stddev_pop),
         example=("stddev_pop(n)", "0.4714045207910317"),
         instead=_SPREAD_DISTINCT,
     ),
     aggregate(
         "var_samp",
-        "The variance of a sample, divided by n - 1; NULL for less than two values.",
+        "The variance of a sample, with the divisor n - 1; NULL for fewer than two values.",
         overload("var_samp(value: double) -> double", spread.var_samp),
         example=("var_samp(n)", "0.3333333333333333"),
         aliases=("variance",),
@@ -221,7 +222,7 @@ _SPREAD = (
     ),
     aggregate(
         "var_pop",
-        "The variance of all there is, divided by n; NULL for no value.",
+        "The variance of a population, with the divisor n; NULL for no values.",
         overload("var_pop(value: double) -> double", spread.var_pop),
         example=("var_pop(n)", "0.2222222222222222"),
         instead=_SPREAD_DISTINCT,
@@ -232,4 +233,4 @@ ROWS: tuple[Aggregate, ...] = (*_COUNTS, *_SUMS, *_EXTREMES, *_ORDERED, *_SPREAD
 """Every aggregate once."""
 
 TABLE: dict[str, Aggregate] = {name: row for row in ROWS for name in (row.name, *row.aliases)}
-"""Every row by its lower-case name and by each alias."""
+"""Every aggregate by its lower-case name and by each alias."""

@@ -1,16 +1,16 @@
-"""An aggregate as three steps of column expressions, so that its work can be cut and put together.
+"""Accumulators: aggregates as three steps of column expressions, so that the work can be split.
 
     partial   over rows, inside `group_by(...).agg(...)`: the columns of a partial state
     merge     over partial states of the same group, inside `group_by(...).agg(...)`: those columns
     finish    over merged columns, one row a group: the result
 
-Merging is associative and commutative: rows may be cut into batches and partial states merged in
-any order and grouping, and the result is the same (sums of floats: but for rounding). State has
-plain column types, so that it can be written as Arrow.
+Merging is associative and commutative: rows may be split into batches and partial states merged in
+any order and grouping, and the result is the same (except for the rounding of sums of floats).
+State has plain column types, so that it can be written as Arrow.
 
-An aggregate whose result depends on the order of rows keeps the order key beside its values: the
+An aggregate whose result depends on the order of rows stores the order key with its values: the
 column `__order`, which the plan provides where `needs_order` is set. It may have any type that
-Polars sorts (a whole number is fastest), must differ from row to row and never be null.
+Polars sorts (an integer is fastest), must differ from row to row and never be null.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 ORDER_KEY = Atom("order key")
-"""Stands for the type of the order key in the types of a state."""
+"""The placeholder for the type of the order key in the types of a state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a partial reads: arguments and order key, all NULL in a row that the filter drops.
+    """The input of a partial: arguments and order key, all NULL in a row that the filter drops.
 
-    NULL, because Polars 2.1 reads beyond its memory where a `filter` inside of `agg` leaves a group
-    empty and the rest is sorted: no aggregate here may sort what it has filtered.
+    They are NULL and not filtered, because Polars 2.1 reads beyond its memory where a `filter`
+    inside of `agg` leaves a group empty and the rest is sorted: no aggregate here may sort what it
+    has filtered.
     """
 
     values: tuple[pl.Expr, ...]
@@ -48,7 +49,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Triple:
-    """The three steps. `state` names and types the columns that partial and merge give."""
+    """The three steps; `state` has the names and types of the columns of partial and merge."""
 
     state: tuple[tuple[str, Type], ...]
     partial: Callable[[Rows], tuple[pl.Expr, ...]]
@@ -58,7 +59,7 @@ class Triple:
 
 
 def with_order(type: Type, order: Type) -> Type:
-    """The type of a state column, once the type of the order key is known."""
+    """Return the type of a state column for a known type of the order key."""
     match type:
         case Array(element):
             return Array(with_order(element, order))
@@ -70,5 +71,5 @@ def with_order(type: Type, order: Type) -> Type:
 
 
 def flatten(lists: pl.Expr) -> pl.Expr:
-    """The elements of the lists of a group, as its rows."""
+    """Return the elements of the lists of a group, as its rows."""
     return lists.explode(empty_as_null=False, keep_nulls=False)

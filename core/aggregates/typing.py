@@ -1,7 +1,8 @@
-"""From the syntax tree of an aggregate expression to its calls and what is made of their results.
+"""The resolver of aggregate expressions: from the syntax tree to calls and an expression over them.
 
 `round(sum(price) / count(*), 2)` is two calls over the rows of a group and one plain expression
-over the columns they give. Inside a call stand the input's columns, outside only keys and calls.
+over their result columns. Inside a call only input columns are allowed, outside only keys and
+calls.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from headrace.core.problems import did_you_mean
 from headrace.core.types import BOOLEAN, Schema
 
 AGGREGATE_NAMES = frozenset(TABLE)
-"""What is an aggregate and not a function, in lower case."""
+"""The names of aggregates in lower case."""
 
 
 def type_aggregate_text(text: str, schema: Schema, keys: Schema) -> AggregateExpression:
-    """The typed expression of a text, as `type_expression` is for plain ones."""
+    """Return the typed expression of a text, like `type_expression` for plain ones."""
     try:
         tree = parse(text)
     except ExpressionError as error:
@@ -38,25 +39,25 @@ def type_aggregate_text(text: str, schema: Schema, keys: Schema) -> AggregateExp
 
 
 def type_aggregates(node: syntax.Node, schema: Schema, keys: Schema) -> AggregateExpression:
-    """The typed expression over groups of rows of this schema, or ExpressionErrors."""
+    """Return the typed expression over groups of rows of this schema, or raise ExpressionErrors."""
     resolver = _GroupResolver(schema, keys)
     finish = resolver.resolve(node)
     return AggregateExpression(tuple(resolver.calls.values()), finish)
 
 
 class _RowResolver(Resolver):
-    """Types what stands inside a call: an expression over the rows."""
+    """Types expressions inside a call, which are over rows."""
 
     def call(self, node: syntax.Call) -> Typed:
         if node.name in TABLE:
-            message = f"{node.name} stands inside another aggregate"
-            hint = "aggregate in one step, then again in the next"
+            message = f"{node.name} is inside another aggregate"
+            hint = "aggregate in one step, and again in the next"
             raise ExpressionError(message, node.name_span, hint)
         return super().call(node)
 
 
 class _GroupResolver(Resolver):
-    """Types what stands outside of calls, and collects the calls, each once."""
+    """Types expressions outside of calls, and collects the calls, each once."""
 
     def __init__(self, schema: Schema, keys: Schema) -> None:
         super().__init__(keys)
@@ -103,7 +104,7 @@ class _GroupResolver(Resolver):
     def _typed(
         self, arguments: tuple[syntax.Node, ...], condition: syntax.Node | None
     ) -> tuple[tuple[Typed, ...], Typed | None]:
-        """Arguments and condition over the rows; what is wrong in any of them is said at once."""
+        """Return the typed arguments and condition; the errors of all are raised at once."""
         typed = self.rows.arguments((*arguments, *((condition,) if condition else ())))
         if condition is None:
             return typed, None
@@ -114,18 +115,18 @@ class _GroupResolver(Resolver):
 
 
 def call_name(node: syntax.Call) -> str:
-    """The name of a call of an aggregate, by which `AggregateExpression` knows it."""
+    """Return the name of a call of an aggregate, by which `AggregateExpression` finds it."""
     return f"__{identity(replace(node, name=TABLE[node.name].name))}"
 
 
 def _arguments(node: syntax.Call) -> tuple[syntax.Node, ...]:
-    """The arguments of a call; those of count(*) are none."""
+    """Return the arguments of a call; count(*) has none."""
     stars = [each for each in node.arguments if isinstance(each, syntax.Star)]
     if not stars and (node.arguments or node.name != "count"):
         return node.arguments
     if node.name != "count" or len(node.arguments) > 1 or node.distinct:
         at = stars[0].span if stars else node.span
-        raise ExpressionError("* stands only in count(*)", at)
+        raise ExpressionError("* is allowed only in count(*)", at)
     if not stars:
         hint = "count(*) counts the rows"
         raise ExpressionError("count takes at least 1 argument, got 0", node.span, hint)

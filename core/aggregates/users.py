@@ -1,8 +1,8 @@
-"""A call of an aggregate that is a class of a user: Python for each group, columns on both sides.
+"""Calls of user-defined aggregate classes: Python for each group, with columns on both sides.
 
-Polars gathers what belongs to a group, as a list for each column; then the class is called once a
-group, and what it returns becomes the columns of the state again. A state that is alone in its
-group is not merged, so nothing is called for it.
+Polars gathers the rows of a group, as a list for each column; then the class is called once a
+group, and its result becomes the columns of the state again. A group with a single state needs no
+merge, so the class is not called for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ METHODS = ("partial", "merge", "finish")
 
 
 class GroupFailed(UserCodeError):
-    """A user's code failed in a group: `of` has the columns that name the group."""
+    """User code failed in a group; `of` has the columns that identify the group."""
 
     def __init__(self, message: str, of: Mapping[str, object], hint: str = "") -> None:
         super().__init__(message, hint)
@@ -40,13 +40,13 @@ class GroupFailed(UserCodeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCall(AggregateCall):
-    """A call of a user's class; `kept` are the columns of its partials, None if they are JSON."""
+    """A call of a user class; `kept` are the columns of its partials, None if they are JSON."""
 
     code: UserCode
     kept: Schema | None
 
     def partial(self) -> list[pl.Expr]:
-        """The rows of a group, gathered."""
+        """Return the expressions that gather the rows of a group."""
         import polars as pl
 
         return [
@@ -55,20 +55,20 @@ class UserCall(AggregateCall):
         ]
 
     def merge(self) -> list[pl.Expr]:
-        """The states of a group, gathered, and how many there are."""
+        """Return the expressions that gather and count the states of a group."""
         import polars as pl
 
         parts = [pl.col(name).implode() for name in self._names]
         return [*parts, pl.len().alias(self._gathered(COUNT))]
 
     def finish(self) -> pl.Expr:
-        """The result, which `finished` has made."""
+        """Return the column of the result, which `apply_finish` computed."""
         import polars as pl
 
         return pl.col(self.name)
 
     def begun(self, groups: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-        """The groups with their partials in the place of their gathered rows."""
+        """Replace the gathered rows of each group by its partial."""
         names = [self._gathered(at) for at in range(len(self.inputs))]
         columns = [
             pieces(groups[name], each.typed.name if isinstance(each.typed, Column) else each.name)
@@ -82,7 +82,7 @@ class UserCall(AggregateCall):
             return groups.drop(names).hstack(partials.columns(made, self._names, "partial"))
 
     def merged(self, groups: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-        """The groups with one partial each in the place of those that were gathered."""
+        """Replace the gathered partials of each group by one partial."""
         import polars as pl
 
         count = self._gathered(COUNT)
@@ -99,7 +99,7 @@ class UserCall(AggregateCall):
         return alone.vstack(groups.with_columns(columns).select(alone.columns))
 
     def finished(self, states: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-        """The states with the column of results."""
+        """Add the column of results to the states."""
         finish = self._class().finish
         with _telling(states, keys):
             made = [
@@ -112,19 +112,23 @@ class UserCall(AggregateCall):
             results = series(self.name, made, self.type, what)
             if not self.nullable and results.null_count():
                 at = int(results.is_null().arg_true()[0])
-                raise Unfit(f"{self.code.shown}: finish returned none, which is not null", at)
+                raise Unfit(
+                    f"{self.code.shown}: finish returned None, but its result is declared not null",
+                    at,
+                )
         return states.with_columns(results)
 
     def _class(self) -> Aggregate[Any]:
-        """The user's object, if what it keeps is what was read in its file."""
+        """Return the user's object, after a check that its state is as declared in its file."""
         made: Aggregate[Any] = made_of(self.code)
         if missing := [name for name in METHODS if not hasattr(made, name)]:
             message = f"{self.code.shown} has no {' and no '.join(missing)}"
             raise UserCodeError(message, f"write class {self.code.name}(Aggregate)")
-        there, read = [*getattr(made, "state", ())], [*self.kept] if self.kept else []
-        if there != [field.name for field in read]:
-            shown, known = ", ".join(there) or "nothing", ", ".join(f.name for f in read)
-            message = f"{self.code.shown} keeps {shown}, and its text says {known or 'nothing'}"
+        fields, declared = [*getattr(made, "state", ())], [*self.kept] if self.kept else []
+        if fields != [field.name for field in declared]:
+            actual = ", ".join(fields) or "nothing"
+            known = ", ".join(field.name for field in declared) or "nothing"
+            message = f"{self.code.shown} has the state {actual}, but its file declares {known}"
             hint = f"write state in class {self.code.name} itself, as plain text"
             raise UserCodeError(message, hint)
         return made
@@ -149,7 +153,7 @@ class UserCall(AggregateCall):
 
 @contextmanager
 def _telling(groups: pl.DataFrame, keys: Sequence[str]) -> Iterator[None]:
-    """What is unfit is told with the columns that name its group."""
+    """Raise an error in a group with the columns that identify the group."""
     try:
         yield
     except Unfit as unfit:
@@ -158,7 +162,7 @@ def _telling(groups: pl.DataFrame, keys: Sequence[str]) -> Iterator[None]:
 
 
 def of_users(calls: Iterable[AggregateCall]) -> list[UserCall]:
-    """The calls of users' classes."""
+    """Return the calls of user classes."""
     return [call for call in calls if isinstance(call, UserCall)]
 
 
@@ -168,7 +172,7 @@ def by_users(
     calls: Sequence[AggregateCall],
     make: Callable[[UserCall, pl.DataFrame, Sequence[str]], pl.DataFrame],
 ) -> pl.DataFrame:
-    """The groups with the states of users' calls among the others, in the order of the calls."""
+    """Compute the states of user calls, and order the columns by the calls."""
     users = of_users(calls)
     if not users:
         return groups
@@ -183,7 +187,7 @@ def user_call(
     returns: tuple[Type, bool],
     kept: Schema | None,
 ) -> AggregateExpression:
-    """The expression that is a user's class over expressions, each with its text."""
+    """Build the expression that calls a user class on expressions, each given with its text."""
     texts = [(identity(parse(text)), typed) for text, typed in of]
     inputs = (
         Input(typed.name if isinstance(typed, Column) else f"__{text} {typed.type}", typed)
@@ -199,9 +203,9 @@ def user_call(
 
 
 def _kept(state: tuple[tuple[str, Type], ...]) -> Triple:
-    """What is kept for a user's class: its steps are no column expressions."""
+    """Return the accumulator of a user class; its steps are not column expressions."""
 
     def none(*_: object) -> Any:
-        raise AssertionError("it is called for each group")
+        raise AssertionError("a user class is called for each group")
 
     return Triple(state, none, none, none)

@@ -1,6 +1,6 @@
-"""Spark SQL expressions: read, typed, and compiled to Polars with Spark's exact meaning.
+"""Spark SQL expressions: parsed, typed, and compiled to Polars with exactly Spark's semantics.
 
-typed = type_expression("price * 2", schema)     # ExpressionErrors: all that is wrong with it
+typed = type_expression("price * 2", schema)     # ExpressionErrors: all errors in the text
 frame.with_columns(to_expr(typed).alias("twice"))
 """
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def type_expression(text: str, schema: Schema) -> Typed:
-    """The typed tree of an expression over these columns, or ExpressionErrors."""
+    """Return the typed tree of an expression over these columns, or raise ExpressionErrors."""
     # Imported here because the function table imports this package's modules.
     from headrace.core.expressions.parser import parse
     from headrace.core.expressions.resolve import Resolver

@@ -1,8 +1,8 @@
-"""Forms that need their arguments more than once, without computing them more than once.
+"""Forms that use their arguments more than once, without computing them more than once.
 
-A Polars expression is a tree: a form that mentions its argument twice doubles whatever stands
-there, and nested forms multiply. So such a form gets its arguments as finished columns: it is
-evaluated inside one `map_batches` over them, vectorised as ever.
+A Polars expression is a tree: a form that mentions its argument twice doubles the computation of
+that argument, and nested forms multiply it. So such a form gets its arguments as computed columns:
+it is evaluated inside one `map_batches` over them, vectorised as before.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from headrace.core.types import Type, to_polars
 
 
 def once(form: Form, result: Type) -> Form:
-    """The form with each argument computed once, however often it mentions them."""
+    """Wrap a form so that each argument is computed once, however often the form mentions it."""
 
-    def whole(*arguments: pl.Expr) -> pl.Expr:
+    def evaluate(*arguments: pl.Expr) -> pl.Expr:
         if all(a.meta.is_column() or a.meta.is_literal() for a in arguments):
             return form(*arguments)
         names = [f"a{i}" for i in range(len(arguments))]
@@ -29,16 +29,16 @@ def once(form: Form, result: Type) -> Form:
 
         return staged(compute, result)(*arguments)
 
-    return whole
+    return evaluate
 
 
 def staged(compute: Callable[[pl.DataFrame], pl.Series], result: Type) -> Form:
-    """A form computed step by step over a frame of its arguments, called a0, a1, ..."""
+    """Return a form that computes step by step over a frame of its arguments, named a0, a1, ..."""
 
     def on_columns(columns: Sequence[pl.Series]) -> pl.Series:
         return compute(pl.DataFrame([c.alias(f"a{i}") for i, c in enumerate(_level(columns))]))
 
-    def whole(*arguments: pl.Expr) -> pl.Expr:
+    def evaluate(*arguments: pl.Expr) -> pl.Expr:
         type = to_polars(result)
         if len(arguments) == 1:
             return arguments[0].map_batches(
@@ -46,11 +46,11 @@ def staged(compute: Callable[[pl.DataFrame], pl.Series], result: Type) -> Form:
             )
         return pl.map_batches(list(arguments), on_columns, return_dtype=type, is_elementwise=True)
 
-    return whole
+    return evaluate
 
 
 def per_column(compute: Callable[[pl.Series], pl.Series], result: Type) -> Form:
-    """A form of one argument, computed on the column as a whole."""
+    """Return a form of one argument that computes on the column as a whole."""
     type = to_polars(result)
     return lambda value: value.map_batches(compute, return_dtype=type, is_elementwise=True)
 
@@ -58,13 +58,13 @@ def per_column(compute: Callable[[pl.Series], pl.Series], result: Type) -> Form:
 def read_rest(
     text: pl.Series, read: pl.Series, slowly: Callable[[pl.Series], pl.Series]
 ) -> pl.Series:
-    """What was read, and where that is nothing, what a slower reading makes of the text."""
+    """Return the parsed values, with nulls replaced by the result of a slower parser."""
     left = read.is_null() & text.is_not_null()
     return read.scatter(left.arg_true(), slowly(text.filter(left))) if left.any() else read
 
 
 def _level(columns: Sequence[pl.Series]) -> list[pl.Series]:
-    """The columns at one length: what is constant comes as a single value."""
+    """Extend the columns to one length: a constant comes as a single value."""
     lengths = {len(column) for column in columns if len(column) != 1}
     height = lengths.pop() if lengths else 1
     return [c if len(c) == height else c.new_from_index(0, height) for c in columns]

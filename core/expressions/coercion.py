@@ -1,8 +1,9 @@
-"""When two types meet: the type both are widened to, and the implicit casts that take them there.
+"""Common types, to which two types are widened, and the implicit casts that convert to them.
 
-Spark's rules with ANSI off, minus what the design refuses: text is never turned into a number, nor
-a number into a boolean, without `cast`. A string literal beside a date or a timestamp is read as
-one, and one that cannot be read so is an error here rather than a NULL for every row.
+Spark's rules with ANSI off, minus those that the design refuses: text is never converted to a
+number, nor a number to a boolean, without `cast`. A string literal next to a date or a timestamp is
+parsed as one, and a literal that cannot be parsed is an error here rather than a NULL for every
+row.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _PYTHON_DAYS = (-719_162, 2_932_897)
 
 
 def decimal_of(type: Type) -> Decimal | None:
-    """The decimal that holds every value of an integer or decimal type."""
+    """Return the decimal type that holds every value of an integer or decimal type."""
     if isinstance(type, Decimal):
         return type
     return Decimal(INTEGER_DIGITS[type], 0) if type in INTEGER_DIGITS else None
 
 
 def common_type(left: Type, right: Type) -> Type | None:
-    """The type to which both are widened, or None where they do not go together.
+    """Return the type to which both are widened, or None where they are not compatible.
 
     >>> from headrace.core.types import BIGINT, INT
     >>> str(common_type(INT, BIGINT)), str(common_type(Decimal(4, 2), INT))
@@ -93,7 +94,8 @@ def _common_struct(left: tuple[Field, ...], right: tuple[Field, ...]) -> Type | 
 
 
 def common_type_of(arguments: Iterable[Typed]) -> Type | None:
-    """The common type of several expressions; string literals follow a date or a timestamp."""
+    """Return the common type of several expressions; string literals adapt to a date or a
+    timestamp."""
     result: Type = NULL
     literals: list[Typed] = []
     for argument in arguments:
@@ -110,7 +112,7 @@ def common_type_of(arguments: Iterable[Typed]) -> Type | None:
 
 
 def coerce(typed: Typed, target: Type) -> Typed | None:
-    """The expression as that type by an implicit cast, or None where only `cast` would do it."""
+    """Cast the expression implicitly, or return None where only `cast` converts it."""
     if typed.type == target:
         return typed
     if typed.type == STRING and target in (DATE, TIMESTAMP) and isinstance(typed, Constant):
@@ -122,7 +124,7 @@ def coerce(typed: Typed, target: Type) -> Typed | None:
 
 
 def read_literal(typed: Constant, target: Type) -> Typed:
-    """A string literal as the date or timestamp that it says, or an ExpressionError."""
+    """Parse a string literal to a date or timestamp, or raise an ExpressionError."""
     import polars as pl
 
     from headrace.core.expressions.typed import to_expr
@@ -136,6 +138,6 @@ def read_literal(typed: Constant, target: Type) -> Typed:
         )
     first, last = _PYTHON_DAYS if target == DATE else (86_400_000_000 * d for d in _PYTHON_DAYS)
     if not first <= value.to_physical().item() < last:
-        return read  # a year that Python's dates do not have
-    # Read once, here, and not again for every batch.
+        return read  # the year is out of the range of Python's dates
+    # Parsed once, here, and not again for every batch.
     return Constant(target, False, typed.span, value.item())

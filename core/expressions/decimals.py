@@ -1,9 +1,9 @@
-"""What decimal arithmetic yields in Spark: the types of its results, and what we refuse.
+"""Decimal operators: the types of their results as in Spark, and the operands that are refused.
 
 A sum has room for the carry, a product for the digits of both, a quotient for at least six
-decimals. Past 38 digits the decimals give way, but for six of them. An integer column counts with
-all the digits of its type, an integer literal with its own. What cannot be computed within 128
-bits is refused here, when the expression is typed.
+decimals. Past 38 digits decimals are dropped, down to six of them. An integer column counts with
+all digits of its type, an integer literal with its own. An operation that cannot be computed within
+128 bits is refused here, when the expression is typed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAST_SCALE = 6
 
 
 def adjusted(precision: int, scale: int) -> Decimal:
-    """The type of at most 38 digits: decimals give way to the whole part, down to six of them.
+    """Limit a type to 38 digits: decimals are dropped in favour of the whole part, down to six.
 
     >>> str(adjusted(12, 4)), str(adjusted(45, 20)), str(adjusted(50, 8))
     ('decimal(12,4)', 'decimal(38,13)', 'decimal(38,6)')
@@ -35,18 +35,18 @@ def adjusted(precision: int, scale: int) -> Decimal:
 
 
 def sum_type(left: Decimal, right: Decimal) -> Decimal:
-    """The type of a sum or difference."""
+    """Return the type of a sum or difference."""
     scale = max(left.scale, right.scale)
     return adjusted(max(_whole(left), _whole(right)) + scale + 1, scale)
 
 
 def product_type(left: Decimal, right: Decimal) -> Decimal:
-    """The type of a product."""
+    """Return the type of a product."""
     return adjusted(left.precision + right.precision + 1, left.scale + right.scale)
 
 
 def quotient_type(left: Decimal, right: Decimal) -> Decimal:
-    """The type of a quotient.
+    """Return the type of a quotient.
 
     >>> str(quotient_type(Decimal(10, 2), Decimal(5, 4)))
     'decimal(20,8)'
@@ -56,7 +56,7 @@ def quotient_type(left: Decimal, right: Decimal) -> Decimal:
 
 
 def remainder_type(left: Decimal, right: Decimal) -> Decimal:
-    """The type of a remainder."""
+    """Return the type of a remainder."""
     scale = max(left.scale, right.scale)
     return adjusted(min(_whole(left), _whole(right)) + scale, scale)
 
@@ -67,14 +67,15 @@ def _whole(type: Decimal) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An arithmetic operator on decimals: its result's type, whether it can be computed, how."""
+    """An arithmetic operator on decimals: the result's type, whether it is computable, and its
+    form."""
 
     returns: Callable[[Decimal, Decimal], Type]
     possible: Callable[[Decimal, Decimal], bool]
     form: Callable[[Decimal, Decimal], Form]
 
     def resolve(self, call: Call, left: Decimal, right: Decimal) -> Typed:
-        """The typed node of a call with decimals of these types."""
+        """Return the typed node of a call with decimals of these types."""
         if not self.possible(left, right):
             message = f"{left} {call.name} {right} needs more than {MAX_DIGITS} digits on the way"
             hint = "cast the operands to fewer digits, as in cast(x as decimal(18,4))"
@@ -86,7 +87,7 @@ class Operator:
 
 
 def decimal_operands(call: Call) -> tuple[Decimal, Decimal] | None:
-    """The types with which both operands count, where one is a decimal and both are exact."""
+    """Return the decimal types of both operands, where one is a decimal and both are exact."""
     if len(call.arguments) != 2:
         return None
     a, b = call.arguments
@@ -106,7 +107,7 @@ def _as_decimal(typed: Typed, type: Decimal) -> Typed:
 
 
 def _counted(typed: Typed) -> Decimal | None:
-    """The decimal type of an operand: an integer literal takes the digits it has."""
+    """Return the decimal type of an operand: an integer literal has the digits of its value."""
     own = typed.type in (SMALLINT, INT, BIGINT) and isinstance(typed, Constant)
     if own and isinstance(typed, Constant) and isinstance(typed.value, int):
         return Decimal(len(str(abs(typed.value))), 0)
@@ -173,7 +174,7 @@ def _always(left: Decimal, right: Decimal) -> bool:
 
 
 def _quotient_is_exact(left: Decimal, right: Decimal) -> bool:
-    """Whether divisor and rests have room for the zeros that a step appends."""
+    """Whether divisor and remainders have room for the zeros that a step appends."""
     shift = quotient_type(left, right).scale - left.scale + right.scale
     room = MAX_DIGITS - right.precision
     return room >= -shift and (room > 0 or left.precision + shift <= MAX_DIGITS)

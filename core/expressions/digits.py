@@ -1,7 +1,8 @@
-"""Numbers written in decimal digits, read as exact 128-bit integers of a given unit.
+"""Parsing of decimal numbers into exact 128-bit integers of a given unit.
 
-Both text and doubles come this way: to Spark a double is the shortest decimal number that reads
-back as it, and is rounded as that one (2.675 is 2.675, not the 2.67499... its bits stand for).
+Both text and doubles are parsed here: to Spark a double is the shortest decimal number that reads
+back as the same double, and it is rounded as that number (2.675 is 2.675, not the 2.67499... of its
+bits).
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ _NUMBER = r"^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?$"
 
 
 def unscaled_of(text: pl.Series, scale: int, *, half_even: bool = False) -> pl.Series:
-    """The number in units of `10 ** -scale`, rounded; null for no number, or one past 38 digits.
+    """Return the number in units of `10 ** -scale`, rounded; null for text that is no number, or
+    one of more than 38 digits.
 
-    An exponent is read as Java's BigDecimal does: it, and the scale that it makes, fit an int.
+    As in Java's BigDecimal, the exponent and the resulting scale must fit an int.
     """
     parts = text.str.extract_groups(_NUMBER).struct.unnest()
     parts.columns = ["sign", "whole", "fraction", "exponent"]
@@ -32,7 +34,7 @@ def unscaled_of(text: pl.Series, scale: int, *, half_even: bool = False) -> pl.S
 
 
 def _rounded(parts: pl.DataFrame, *, half_even: bool) -> pl.Series:
-    """The first `left` digits as a number, rounded by those that follow."""
+    """Return the first `left` digits as a number, rounded by the digits that follow."""
     digits, left = pl.col("digits"), pl.col("left")
     bare = digits.str.strip_chars_start("0")
     parts = parts.with_columns(digits=bare, left=left - _length(digits) + _length(bare))

@@ -1,10 +1,11 @@
-"""Decimal arithmetic as Spark does it: exact, on unscaled 128-bit integers.
+"""Exact decimal arithmetic, as in Spark, on unscaled 128-bit integers.
 
-Polars' own decimal operators round half to even, fix the result's type and raise on overflow.
+Polars' own decimal operators round half to even, fix the type of the result and raise on overflow.
 Here a decimal becomes its unscaled integer, integers are computed, and the result is read as a
 decimal of Spark's type: rounded half up, null where it has too many digits. Integers wrap at 128
-bits, so where a result may be that large a floating estimate tells overflow from a wrapped value:
-38 digits end at 1e38, 128 bits at 1.7e38, and the estimate is good to fifteen digits.
+bits, so where a result may be that large a floating-point estimate distinguishes overflow from a
+wrapped value: 38 digits end at 1e38, 128 bits at 1.7e38, and the estimate is good to fifteen
+digits.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from headrace.core.expressions.casts.rules import JAVA_DIGITS
 from headrace.core.types import MAX_DIGITS, Decimal, to_polars
 
 SAFE = 1.5e38
-"""Below that estimate a number has not wrapped."""
+"""A number whose estimate is below this has not wrapped."""
 
 
 def unscaled(value: pl.Expr) -> pl.Expr:
-    """1.23 as 123."""
+    """Return 1.23 as 123."""
     return value.reinterpret(dtype=pl.Int128)
 
 
 def whole(value: int) -> pl.Expr:
-    """A constant among unscaled integers."""
+    """Return a constant as a 128-bit integer."""
     return pl.lit(value, dtype=pl.Int128)
 
 
 def scaled_up(number: pl.Expr, digits: int) -> pl.Expr:
-    """The number with that many zeros behind it."""
+    """Append that many zeros to the number."""
     return number * whole(10**digits) if digits else number
 
 
 def halved(number: pl.Expr, digits: int, *, half_even: bool = False) -> pl.Expr:
-    """The number without its last digits, rounded half up (away from zero) or half to even."""
+    """Drop the last digits, rounding half up (away from zero) or half to even."""
     if not digits:
         return number
     if digits > MAX_DIGITS:
@@ -55,7 +56,7 @@ def _halved_even(number: pl.Expr, unit: pl.Expr) -> pl.Expr:
 
 
 def stepped(number: pl.Expr, digits: int, *, up: bool) -> pl.Expr:
-    """The number without its last digits: the whole number below, or the one above."""
+    """Drop the last digits, rounding down, or up."""
     if digits > MAX_DIGITS:
         below = (number < 0).cast(pl.Int128)
         return (number > 0).cast(pl.Int128) if up else whole(0) - below
@@ -64,33 +65,34 @@ def stepped(number: pl.Expr, digits: int, *, up: bool) -> pl.Expr:
 
 
 def as_decimal(number: pl.Expr, result: Decimal) -> pl.Expr:
-    """123 as 1.23, null where the type has too few digits; the number is within 128 bits."""
+    """Return 123 as 1.23, null where the type has too few digits; the number is within 128 bits."""
     fitting = number.cast(pl.Decimal(result.precision, 0), strict=False)
     return fitting.reinterpret(dtype=pl.Int128).reinterpret(dtype=to_polars(result))
 
 
 def guarded(number: pl.Expr, estimate: pl.Expr, result: Decimal) -> pl.Expr:
-    """As `as_decimal`, of a number that has wrapped where the estimate says so."""
+    """Return the decimal of a number, null where the estimate says that it has wrapped or is too
+    long."""
     return as_decimal(pl.when(estimate.abs() < SAFE).then(number), result)
 
 
 SIGNED_DIGITS = JAVA_DIGITS
-"""To how many digits Spark rounds a number whose sign it changes, half to even."""
+"""The digits to which Spark rounds a number that it negates, half to even."""
 
 
 def negated(value: pl.Expr, type: Decimal) -> pl.Expr:
-    """The number with the other sign; Spark keeps 34 digits of it."""
+    """Negate the number; Spark keeps 34 digits of it."""
     return as_decimal(_negated(unscaled(value), type), type)
 
 
 def absolute(value: pl.Expr, type: Decimal) -> pl.Expr:
-    """The number without its sign; Spark keeps 34 digits of it where it was negative."""
+    """Return the absolute value; Spark keeps 34 digits of a negative number."""
     number = unscaled(value)
     return as_decimal(pl.when(number < 0).then(_negated(number, type)).otherwise(number), type)
 
 
 def _negated(number: pl.Expr, type: Decimal) -> pl.Expr:
-    """Sign changed, and the digits past the 34th rounded to zeros."""
+    """Negate the number, and round the digits past the 34th to zeros."""
     result = whole(0) - number
     for digits in range(1, type.precision - SIGNED_DIGITS + 1):
         short = scaled_up(_halved_even(number, whole(10**digits)), digits)
@@ -100,14 +102,14 @@ def _negated(number: pl.Expr, type: Decimal) -> pl.Expr:
 
 
 def floating(value: pl.Expr) -> pl.Expr:
-    """The unscaled number as a double."""
+    """Return the unscaled number as a double."""
     return unscaled(value).cast(pl.Float64)
 
 
 def added(
     a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal, *, minus: bool
 ) -> pl.Expr:
-    """The sum, or the difference, of whose decimals none is dropped."""
+    """Return the sum or the difference, of which no decimals are dropped."""
     x, y = levelled(a, b, left, right)
     number = x - y if minus else x + y
     if level_digits(left, right) < MAX_DIGITS:
@@ -116,7 +118,7 @@ def added(
 
 
 def multiplied(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal) -> pl.Expr:
-    """The product, all of whose digits fit, or of whose decimals none is dropped."""
+    """Return the product, where all digits fit or no decimals are dropped."""
     number = unscaled(a) * unscaled(b)
     if left.precision + right.precision > MAX_DIGITS:
         return guarded(number, floating(a) * floating(b), result)
@@ -125,7 +127,8 @@ def multiplied(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: De
 
 
 def divided(a: pl.Expr, b: pl.Expr, shift: int, result: Decimal) -> pl.Expr:
-    """The quotient of `a` with so many zeros appended and `b`, both of fewer than 38 digits."""
+    """Return the quotient of `a`, with `shift` zeros appended, and `b`; both have less than 38
+    digits."""
     x, y = scaled_up(unscaled(a).abs(), shift), unscaled(b).abs()
     size = (x + x + y).truncdiv(y + y)
     minus = (unscaled(a) < 0) != (unscaled(b) < 0)
@@ -134,7 +137,7 @@ def divided(a: pl.Expr, b: pl.Expr, shift: int, result: Decimal) -> pl.Expr:
 
 
 def remainder(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal) -> pl.Expr:
-    """What a division that cuts off leaves: it has the sign of the first."""
+    """Return the remainder of a truncating division: it has the sign of the first operand."""
     x, y = levelled(a, b, left, right)
     return as_decimal(x - x.truncdiv(y) * y, result)
 
@@ -142,31 +145,31 @@ def remainder(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Dec
 def positive_remainder(
     a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, result: Decimal
 ) -> pl.Expr:
-    """Spark's pmod: a negative remainder is brought up by the divisor, if that one is positive."""
+    """Compute Spark's pmod: add the divisor to a negative remainder, if the divisor is positive."""
     x, y = levelled(a, b, left, right)
     rest = x - x.truncdiv(y) * y
     return as_decimal(pl.when((rest < 0) & (y > 0)).then(rest + y).otherwise(rest), result)
 
 
 def divided_whole(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal) -> pl.Expr:
-    """The quotient without its decimals, as a bigint, which wraps."""
+    """Return the quotient without its decimals, as a bigint, which wraps."""
     x, y = levelled(a, b, left, right)
     return x.truncdiv(y).cast(pl.Int64, wrap_numerical=True)
 
 
 def levelled(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal) -> tuple[pl.Expr, pl.Expr]:
-    """Both as integers of the same unit."""
+    """Return both as integers of the same unit."""
     scale = max(left.scale, right.scale)
     return scaled_up(unscaled(a), scale - left.scale), scaled_up(unscaled(b), scale - right.scale)
 
 
 def level_digits(left: Decimal, right: Decimal) -> int:
-    """How many digits both have at most, in the same unit."""
+    """Return the largest number of digits of both in the same unit."""
     return max(t.precision - t.scale for t in (left, right)) + max(left.scale, right.scale)
 
 
 def sum_estimate(a: pl.Expr, b: pl.Expr, left: Decimal, right: Decimal, *, minus: bool) -> pl.Expr:
-    """The unscaled sum or difference as a double."""
+    """Return the unscaled sum or difference as a double."""
     scale = max(left.scale, right.scale)
     x, y = floating(a) * 10.0 ** (scale - left.scale), floating(b) * 10.0 ** (scale - right.scale)
     return x - y if minus else x + y

@@ -1,8 +1,8 @@
-"""Arithmetic on doubles whose result is that of the IEEE standard, whatever the batch.
+"""Arithmetic on doubles with the results of the IEEE standard, independent of the batch.
 
-Polars divides by a single value by multiplying with its reciprocal, and raises to a single power
-by another routine than to many: both are off in the last place, and make a result depend on
-whether a column holds one row or more. Its remainder is rounded. So division, remainder and power
+Polars divides by a single value by multiplying with its reciprocal, and raises to a single power by
+another routine than to a column of powers: both are off in the last place, and make a result depend
+on whether a column has one row or more. Its remainder is rounded. So division, remainder and power
 are computed here on columns of full length.
 """
 
@@ -17,27 +17,27 @@ _SPLIT = 2.0**27 + 1
 
 
 def over(value: pl.Series, divisor: float) -> pl.Series:
-    """The column divided by one number."""
+    """Divide the column by one number."""
     return value / pl.Series([divisor], dtype=value.dtype).new_from_index(0, len(value))
 
 
 def plain_zero(value: pl.Expr) -> pl.Expr:
-    """The number, 0.0 for -0.0."""
+    """Replace -0.0 by 0.0."""
     return pl.when(value == 0.0).then(pl.lit(0.0)).otherwise(value)
 
 
 def divided(frame: pl.DataFrame) -> pl.Series:
-    """a0 / a1; null where a1 is zero."""
+    """Return a0 / a1; null where a1 is zero."""
     return frame["a0"] / _not_zero(frame["a1"])
 
 
 def remainder(frame: pl.DataFrame) -> pl.Series:
-    """What a0 leaves when divided by a1, with the sign of a0; null where a1 is zero."""
+    """Return the remainder of a0 / a1, with the sign of a0; null where a1 is zero."""
     return _remainder(frame["a0"], _not_zero(frame["a1"]))
 
 
 def positive_remainder(frame: pl.DataFrame) -> pl.Series:
-    """Spark's pmod: a negative remainder is brought up by the divisor, and taken again."""
+    """Compute Spark's pmod: add the divisor to a negative remainder, and divide again."""
     divisor = _not_zero(frame["a1"])
     rest = _remainder(frame["a0"], divisor)
     below = rest < 0.0
@@ -47,7 +47,7 @@ def positive_remainder(frame: pl.DataFrame) -> pl.Series:
 
 
 def power(frame: pl.DataFrame) -> pl.Series:
-    """a0 to the power a1; as in Java, 1 or -1 to the power of NaN or infinity is NaN."""
+    """Return a0 to the power a1; as in Java, 1 or -1 to the power of NaN or infinity is NaN."""
     base, exponent = frame["a0"], frame["a1"]
     if len(base) == 1:
         return _power(base.new_from_index(0, 2), exponent.new_from_index(0, 2)).head(1)
@@ -55,7 +55,7 @@ def power(frame: pl.DataFrame) -> pl.Series:
 
 
 def logarithm(frame: pl.DataFrame) -> pl.Series:
-    """The logarithm of a1 to the base a0; null unless both are above zero."""
+    """Return the logarithm of a1 to the base a0; null unless both are above zero."""
     return _natural(frame["a1"]) / _natural(frame["a0"])
 
 
@@ -64,7 +64,7 @@ def _natural(value: pl.Series) -> pl.Series:
 
 
 def _positive(value: pl.Series) -> pl.Series:
-    """The numbers above zero, and NaN; the others are null."""
+    """Return the numbers above zero, and NaN; the others become null."""
     low = value <= 0.0
     return value.set(low, None) if low.any() else value
 
@@ -75,9 +75,9 @@ _MANTISSA, _BIAS = 1 << 52, 1023
 
 
 def _decimal_logarithm(value: pl.Series) -> pl.Series:
-    """The logarithm to base 10, exact for powers of ten, which Polars' own is not.
+    """Return the logarithm to base 10, exact for powers of ten, unlike Polars' own.
 
-    A number is m * 2 ** k, so its logarithm is that of m and k times that of 2.
+    A number is m * 2 ** k, so its logarithm is the logarithm of m plus k times that of 2.
     """
     value = _positive(value)
     tiny = value < 2.0**-1022
@@ -109,7 +109,7 @@ def _not_zero(divisor: pl.Series) -> pl.Series:
 
 
 def _remainder(value: pl.Series, divisor: pl.Series) -> pl.Series:
-    """The exact remainder, of floats as of doubles."""
+    """Return the exact remainder of floats or doubles."""
     a, b = value.cast(pl.Float64), divisor.cast(pl.Float64)
     quotient = (a / b).cast(pl.Int64, strict=False).cast(pl.Float64)
     rest = _less_product(a, quotient, b)
@@ -127,12 +127,12 @@ def _remainder(value: pl.Series, divisor: pl.Series) -> pl.Series:
 
 
 def _middling(size: pl.Series) -> pl.Series:
-    """Whether products and their parts stay clear of both ends of the range of doubles."""
+    """Whether products and their halves stay clear of both ends of the range of doubles."""
     return (size < 2.0**900) & (size > 2.0**-900)
 
 
 def _less_product(a: pl.Series, quotient: pl.Series, b: pl.Series) -> pl.Series:
-    """a - quotient * b without rounding: the product is taken apart into two doubles."""
+    """Return a - quotient * b without rounding: the product is split into two doubles."""
     high = quotient * b
     q1, q2 = _halves(quotient)
     b1, b2 = _halves(b)
@@ -141,14 +141,14 @@ def _less_product(a: pl.Series, quotient: pl.Series, b: pl.Series) -> pl.Series:
 
 
 def _halves(value: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Two doubles of half the digits whose sum it is."""
+    """Split doubles into two doubles of half the digits, whose sum they are."""
     far = value * _SPLIT
     high = far - (far - value)
     return high, value - high
 
 
 def _one_by_one(a: pl.Series, b: pl.Series) -> list[float]:
-    """The few that are too large, too small or too far apart for the above."""
+    """Compute the few remainders whose operands are too large, too small or too far apart."""
     return [_fmod(x, y) for x, y in zip(a, b, strict=True)]
 
 

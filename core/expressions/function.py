@@ -1,4 +1,4 @@
-"""The table row of a function: its name, its overloads, what it means, how Polars says it.
+"""A function of the table: its name, its overloads, its description, and its Polars form.
 
     function(
         "left", "strings", "The first characters of a text.",
@@ -6,12 +6,13 @@
         example=("left('hello', 2)", "he"),
     )
 
-`signature` explains how an overload is written. Its form is handed the compiled arguments in order,
-constant ones as plain Python values; a constant that is NULL makes the result NULL without the form
-being asked. What a signature cannot say is said beside it: `returns` computes the result type,
-`build` makes the form from what was bound, `check` refuses what has no exact translation, `spark`
-is said where Spark is to run something else than what was written, or nothing (`Apply.spark`).
-Functions whose typing is their own (`case`, `named_struct`) give `resolve` instead of overloads.
+`signature` explains the notation of an overload. Its form receives the compiled arguments in order,
+constants as plain Python values; a constant that is NULL makes the result NULL without a call of
+the form. What a signature cannot express has its own argument: `returns` computes the result type,
+`build` makes the form from the bound arguments, `check` refuses what has no exact translation,
+`spark` is given where Spark must run another text than the one written, or none (`Apply.spark`).
+Functions with typing rules of their own (`case`, `named_struct`) give `resolve` instead of
+overloads.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Nulls: TypeAlias = Literal["some", "strict", "never"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as the typing sees it: the function's name as written, and the typed arguments."""
+    """A call during typing: the function name as written, and the typed arguments."""
 
     name: str
     arguments: tuple[Typed, ...]
@@ -57,7 +58,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature and its meaning. `nulls`: "strict" is null only where an argument is."""
+    """One signature and its meaning.
+
+    With `nulls` "strict" the result is null only where an argument is.
+    """
 
     signature: Signature
     build: Callable[[Bound], Form]
@@ -67,7 +71,7 @@ class Overload:
     spark: str | Callable[[Bound], str]
 
     def apply(self, call: Call, bound: Bound) -> Typed:
-        """The typed node of a call whose arguments this overload takes."""
+        """Return the typed node of a call whose arguments this overload takes."""
         if self.check:
             self.check(bound)
         result = self.returns(bound) if self.returns else bound.result
@@ -87,15 +91,15 @@ class Overload:
 
 
 def _with_constants(form: Form, bound: Bound) -> Form:
-    """The form over the per-row arguments alone, with the constants put in their places."""
-    places = range(len(bound.arguments))
+    """Return the form over the per-row arguments alone, with the constants filled in."""
+    indices = range(len(bound.arguments))
     constants = bound.constants
 
-    def whole(*columns: pl.Expr) -> pl.Expr:
+    def fill_in(*columns: pl.Expr) -> pl.Expr:
         rest = iter(columns)
-        return form(*(constants[i] if i in constants else next(rest) for i in places))
+        return form(*(constants[i] if i in constants else next(rest) for i in indices))
 
-    return whole
+    return fill_in
 
 
 def overload(
@@ -108,7 +112,7 @@ def overload(
     nulls: Nulls = "some",
     spark: str | Callable[[Bound], str] = AS_WRITTEN,
 ) -> Overload:
-    """A row's overload: give `polars`, or `build` where the form depends on types or constants."""
+    """Define an overload by `polars`, or by `build` if the form depends on types or constants."""
     if polars is not None:
         form = polars
         build = lambda bound: form  # noqa: E731
@@ -118,7 +122,7 @@ def overload(
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A row of the table. `spark` is for a row of its own typing what it is for an overload."""
+    """A function of the table; `spark` is used if the function has typing rules of its own."""
 
     name: str
     family: str
@@ -131,7 +135,7 @@ class Function:
     spark: str
 
     def resolve(self, call: Call) -> Typed:
-        """The typed node of a call, or an ExpressionError that says what was wanted."""
+        """Return the typed node of a call, or raise an ExpressionError with the signature."""
         if self.resolve_own:
             typed = self.resolve_own(call)
             if self.spark and isinstance(typed, Apply):
@@ -142,7 +146,8 @@ class Function:
 
 
 def choose(call: Call, signatures: Sequence[Signature]) -> tuple[int, Bound]:
-    """The first signature that takes the arguments, one that has their very types before others."""
+    """Return the first signature that takes the arguments; signatures with their exact types come
+    first."""
     exact = {argument.type for argument in call.arguments}
     mismatches = []
     ordered = sorted(range(len(signatures)), key=lambda i: not _stands(signatures[i], exact))
@@ -165,15 +170,15 @@ def _refusal(
         counts = " or ".join(dict.fromkeys(m.wanted for m in mismatches))
         noun = "argument" if counts == "1" else "arguments"
         message = f"{call.name} takes {counts} {noun}, got {came}"
-        return ExpressionError(message, call.span, f"it is {forms}")
+        return ExpressionError(message, call.span, f"write {forms}")
     argument = call.arguments[closest.index]
     wanted = " or ".join(dict.fromkeys(m.wanted for m in mismatches if m.index == closest.index))
     message = f"{call.name} wants {wanted}, got {argument.type}"
-    return ExpressionError(message, argument.span, closest.hint or f"it is {forms}")
+    return ExpressionError(message, argument.span, closest.hint or f"write {forms}")
 
 
 def _stands(signature: Signature, types: set[Type]) -> bool:
-    """Whether the signature takes just these types as they are, so that it is to be tried first."""
+    """Whether the signature takes exactly these types without a cast, so that it is tried first."""
     return types <= {p.pattern for p in signature.parameters if isinstance(p.pattern, Type)}
 
 
@@ -189,6 +194,6 @@ def function(
     signatures: tuple[str, ...] = (),
     spark: str = AS_WRITTEN,
 ) -> Function:
-    """A row of the table; each example is an expression and the value it has, as Spark shows it."""
+    """Define a function; each example is an expression and its value, as Spark shows it."""
     texts = signatures or tuple(overload.signature.text for overload in overloads)
     return Function(name, family, doc, overloads, (example, *more), aliases, resolve, texts, spark)

@@ -1,9 +1,9 @@
-"""What people write out of habit from other languages, and what stands for it here.
+"""Hints for the syntax of other languages, with the equivalent here.
 
-The lexer asks about characters that are no word, the parser about words that do not fit.
+The lexer asks about characters that start no token, the parser about tokens that do not fit.
 """
 
-# ruff: noqa: RUF001 - the look-alikes of plain signs are what this is about
+# ruff: noqa: RUF001 - look-alikes of plain signs are the subject of this module
 from __future__ import annotations
 
 import re
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PLAIN_QUOTES = "write plain quotes, ' or \""
 _IF = "write if(condition, value, other), or case when"
 
-# Characters that are no word, and a hint for each.
+# Characters that start no token, and a hint for each.
 INSTEAD = {
     "===": 'write "="',
     "!==": 'write "<>"',
@@ -38,7 +38,7 @@ INSTEAD = {
     "×": 'write "*"',
     "÷": 'write "/"',
 }
-# Names that are no column, and what they are elsewhere.
+# Names that are no column here, by their meaning in other languages.
 NAMES = {
     **dict.fromkeys(("none", "nil", "undefined"), "no value is null"),
     **dict.fromkeys(("now", "sysdate", "systimestamp"), "the time is current_timestamp"),
@@ -50,24 +50,24 @@ _CURLY = re.compile("[‘’“”]")
 
 
 def no_word(text: str, at: int) -> ExpressionError:
-    """The error about characters that no word of the language starts with."""
+    """Return the error about characters that start no token of the language."""
     if name := _DECORATED.match(text, at):
         message = f'"{name[0]}" means nothing here'
         hint = f"a column is its plain name: {name[name.lastindex or 0]}"
         return ExpressionError(message, Span(at, name.end()), hint)
-    wrong = next((word for word in _WORDS if text.startswith(word, at)), text[at])
-    hint = INSTEAD.get(wrong, "")
-    return ExpressionError(f'"{wrong}" means nothing here', Span(at, at + len(wrong)), hint)
+    symbol = next((word for word in _WORDS if text.startswith(word, at)), text[at])
+    hint = INSTEAD.get(symbol, "")
+    return ExpressionError(f'"{symbol}" means nothing here', Span(at, at + len(symbol)), hint)
 
 
 def unclosed(text: str, quote: str) -> str:
-    """The hint for a quote that is opened and not closed in this text."""
+    """Return the hint for a quote that is not closed in this text."""
     curly = _CURLY.search(text)
     return f"close it with {quote}" + (f", not with {curly[0]}" if curly else "")
 
 
 _LIKES = ("like", "ilike", "rlike", "regexp")
-_NOT_IN_PLACE = "no value is changed in place: write what the new one is"
+_NOT_IN_PLACE = "values are not changed in place: write the new value"
 _RLIKE = 'write "rlike"'
 _UNQUOTED = re.compile(r"\s*/?([^\s()'\"/]*[%^$*.][^\s()'\"/]*)")
 _DURATION = re.compile("(milli|micro)?sec(ond)?s?|min(ute)?s?|hours?|days?|weeks?|months?|years?")
@@ -86,7 +86,7 @@ _AFTER_VALUE = {
 _AFTER = {
     "in": "in takes its values in parentheses: in ('a', 'b')",
     "if": _IF,
-    "cast": "it is cast(value as type)",
+    "cast": "write cast(value as type)",
 }
 _TWICE = {"&": 'write "and"', "|": 'write "or"', "+": _NOT_IN_PLACE}
 _COMPARISONS = {
@@ -97,12 +97,12 @@ _ORDERS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 
 
 def hint(parser: Parser) -> str:
-    """What to write instead of the current word, which does not fit behind the previous one."""
-    return next((said for rule in _RULES if (said := rule(parser))), "")
+    """Return a hint for the current token, which does not fit after the previous one."""
+    return next((text for rule in _RULES if (text := rule(parser))), "")
 
 
 def _signs(parser: Parser) -> str:
-    """Two signs, together or apart, for one of ours."""
+    """Return the hint for two signs, adjacent or not, that are one operator here."""
     before, word, ahead = parser.previous, parser.current, parser.ahead
     if word.text.lower() in ("!", "not"):
         comparison = _COMPARISONS.get(word.text.lower() + ahead.text, "")
@@ -111,30 +111,30 @@ def _signs(parser: Parser) -> str:
         return _NOT_IN_PLACE
     if word.kind != "symbol" or before.kind != "symbol":
         return _NOT_IN_PLACE if word.text + ahead.text == ":=" else ""
-    together = before.span.end == word.span.start
-    if before.text == word.text and together:
+    adjacent = before.span.end == word.span.start
+    if before.text == word.text and adjacent:
         return _TWICE.get(word.text, "")
-    if word.text == "=" and before.text in tuple("+-*/%") and together:
+    if word.text == "=" and before.text in tuple("+-*/%") and adjacent:
         return _NOT_IN_PLACE
     comparison = _COMPARISONS.get(before.text + word.text, "")
     return f'write "{comparison}"' if comparison else ""
 
 
 def _pattern(parser: Parser) -> str:
-    """A pattern without its quotes: `like %a%`."""
+    """Return the hint for a pattern without quotes: `like %a%`."""
     for back in (-1, -2, -3):
         like = parser.peek(back)
         if like.kind == "word" and like.text.lower() in _LIKES:
             written = _UNQUOTED.match(parser.text_of(Span(like.span.end, like.span.end + 99)))
-            return f"a pattern stands in quotes: '{written[1]}'" if written else ""
+            return f"put the pattern in quotes: '{written[1]}'" if written else ""
     return ""
 
 
 def _operand(parser: Parser) -> str:
-    """Half of a comparison is missing, or said in another way."""
+    """Return the hint for a comparison that misses an operand, or is written in another way."""
     before, word = parser.previous.text.lower(), parser.current
     if before in ("and", "or") and word.text in _ORDERS:
-        return f"say on both sides of {before} what is compared"
+        return f"write a full comparison on both sides of {before}"
     if before in ("is", "not") and word.kind in ("number", "string"):
         negated = before == "not" and parser.peek(-2).text.lower() == "is"
         return 'write "<>"' if negated else 'write "="' if before == "is" else ""
@@ -146,7 +146,7 @@ def _operand(parser: Parser) -> str:
 
 
 def _word(parser: Parser) -> str:
-    """A word or sign that does not stand here."""
+    """Return the hint for a word or sign that is not allowed here."""
     before, word = parser.previous, parser.current
     text = word.text.lower()
     if text == "none":
@@ -154,9 +154,9 @@ def _word(parser: Parser) -> str:
     if text == "[":
         return "write array(...)"
     if before.kind == "number" and word.kind == "word" and _DURATION.fullmatch(text):
-        return "a length of time is written interval 90 minutes"
+        return "write a duration as interval 90 minutes"
     if word.kind == "string" and before.text == "f" and before.span.end == word.span.start:
-        return "write concat(...), or put texts together with ||"
+        return "write concat(...), or join texts with ||"
     return _AFTER_VALUE.get(text, "") if word.kind in ("word", "symbol") else ""
 
 
@@ -164,18 +164,18 @@ _RULES = (_signs, _pattern, _operand, _word)
 
 
 def query(parser: Parser) -> ExpressionError | None:
-    """What is wrong where a query begins, or None where no query does."""
+    """Return the error where a query begins, or None where none does."""
     word, ahead = parser.current, parser.ahead
     selected = ahead.kind in ("word", "quoted", "number", "string") and not _goes_on(ahead.text)
     if not selected and not (ahead.text == "*" and parser.peek(2).text.lower() == "from"):
         return None
     if word.text.lower() == "distinct":
-        message = "distinct stands only inside an aggregate"
+        message = "distinct is allowed only inside an aggregate"
         return ExpressionError(message, word.span, "as in count(distinct id)")
     if parser.previous.text == "(":
-        message = "a query has no place inside an expression"
+        message = "a query is not allowed inside an expression"
         return ExpressionError(message, word.span, "read that data in a step of its own")
-    hint = "write only what would stand behind it"
+    hint = "write only what follows select"
     return ExpressionError("an expression starts without select", word.span, hint)
 
 
@@ -190,13 +190,13 @@ _FOLLOWING = frozenset(
 
 
 def star(start: Span, end: Span) -> ExpressionError:
-    """What is wrong with `*` and `table.*` where a value is wanted."""
-    hint = "write each column by its name; * stands only in count(*)"
-    return ExpressionError("* is no value", start.to(end), hint)
+    """Return the error about `*` or `table.*` where a value is wanted."""
+    hint = "write each column by its name; * is allowed only in count(*)"
+    return ExpressionError("* is not a value", start.to(end), hint)
 
 
 def method(parser: Parser, node: Node, name: str) -> ExpressionError:
-    """What is wrong with `text.upper()`, when the parser is at its parenthesis."""
+    """Return the error about `text.upper()`, when the parser is at its parenthesis."""
     subject = parser.text_of(node.span)
     rest = "" if parser.ahead.text == ")" else ", ..."
     message = f"a value has no methods, got {subject}.{name}(...)"

@@ -1,4 +1,4 @@
-"""Arithmetic on integers as Java does it: remainders, shifts, and sums that do not wrap."""
+"""Integer arithmetic with the semantics of Java: remainders, shifts, and sums that do not wrap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from headrace.core.expressions.typed import Form
 
-# 128 bits hold every sum, difference and product of bigints, so that a cast back tells overflow.
+# 128 bits hold every sum, difference and product of bigints, so a cast back detects overflow.
 CHECKED: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "+": lambda a, b: a.cast(pl.Int128) + b.cast(pl.Int128),
     "-": lambda a, b: a.cast(pl.Int128) - b.cast(pl.Int128),
@@ -17,12 +17,12 @@ CHECKED: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
 
 
 def remainder(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    """What a division that cuts off leaves; null where the divisor is zero."""
+    """Return the remainder of a truncating division; null where the divisor is zero."""
     return a - a.truncdiv(b) * b
 
 
 def positive_remainder(wide: pl.DataType, result: pl.DataType) -> Form:
-    """Spark's pmod, computed in the wider type: there the sum with the divisor may wrap."""
+    """Return the form of Spark's pmod; in the wider type the sum with the divisor may wrap."""
 
     def form(value: pl.Expr, divisor: pl.Expr) -> pl.Expr:
         a, b = value.cast(wide), divisor.cast(wide)
@@ -33,7 +33,8 @@ def positive_remainder(wide: pl.DataType, result: pl.DataType) -> Form:
 
 
 def shift(name: str, type: pl.DataType) -> Form:
-    """`<<`, `>>` or `>>>`; the count goes by its lowest five bits, or six for a bigint."""
+    """Return the form of `<<`, `>>` or `>>>`; the count is its lowest five bits, or six for a
+    bigint."""
     bits = 64 if type == pl.Int64 else 32
     unsigned = pl.UInt64() if bits == 64 else pl.UInt32()
 

@@ -1,7 +1,7 @@
-"""Interval literals, part by part, as counts of microseconds or of months.
+"""Interval literals, part by part, as numbers of microseconds or of months.
 
-Spark's rules: only seconds have fractions (cut behind the microsecond), `'1 2:03' day to minute` is
-one part, several parts add up, and months never mix with days and time.
+Spark's rules: only seconds have fractions (truncated to microseconds), `'1 2:03' day to minute` is
+one part, several parts are added up, and months never mix with days and time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNITS: dict[str, tuple[Type, int]] = {
 _NUMBER = re.compile(r"\s*(?P<signs>[+-]{0,2})\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*", re.ASCII)
 _PART = re.compile(rf"{_NUMBER.pattern}(?P<unit>[A-Za-z]+)\s*", re.ASCII)
 
-# What stands in the text of `interval '...' unit to unit`, an example, and how far each field goes.
+# The fields of `interval '...' unit to unit`, their largest values, and an example of each form.
 _FIELDS = ("day", "hour", "minute", "second")
 _PARTED = re.compile(
     r"\s*(?P<signs>[+-]{0,2})(?P<fields>\d+(?: \d{1,2})?(?::\d{1,2}){0,2}(?:\.\d{1,9})?)\s*",
@@ -46,7 +46,7 @@ _SHAPES = {
 
 
 def parse_interval(value: str, unit: str, to_unit: str | None) -> tuple[Type, int]:
-    """The type and count of one part of a literal; ValueError says what does not go together.
+    """Return the type and count of one part of a literal; ValueError describes an invalid one.
 
     >>> parse_interval("90", "minutes", None)[1], parse_interval("-1-2", "year", "month")[1]
     (5400000000, -14)
@@ -57,11 +57,11 @@ def parse_interval(value: str, unit: str, to_unit: str | None) -> tuple[Type, in
 
 
 def total(parts: Iterable[tuple[Type, int]]) -> tuple[Type, int]:
-    """Parts added up; ValueError where months meet days and time, or the sum is too long."""
+    """Add up parts; ValueError where months meet days and time, or the sum is out of range."""
     parts = list(parts)
     types = {type for type, _ in parts}
     if YEAR_MONTH in types and len(types) > 1:
-        raise ValueError("an interval is of months or of days and time, not of both")
+        raise ValueError("an interval has months, or days and time, but not both")
     count = sum(count for _, count in parts)
     limit = 1 << (31 if YEAR_MONTH in types else 63)
     if not -limit <= count < limit:
@@ -70,7 +70,7 @@ def total(parts: Iterable[tuple[Type, int]]) -> tuple[Type, int]:
 
 
 def _single(value: str, unit: str) -> tuple[Type, int]:
-    """`interval 90 minutes`."""
+    """Parse `interval 90 minutes`."""
     name = unit.lower().removesuffix("s")
     if name not in _UNITS:
         raise ValueError(f'wanted a unit such as {", ".join(_UNITS)}, got "{unit}"')
@@ -83,7 +83,7 @@ def _single(value: str, unit: str) -> tuple[Type, int]:
 
 
 def _whole(text: str) -> tuple[Type, int]:
-    """`interval '1 day 2 hours'`."""
+    """Parse `interval '1 day 2 hours'`."""
     body = re.sub(r"^\s*interval\s", "", text, flags=re.IGNORECASE)
     parts, at = [], 0
     while match := _PART.match(body, at):
@@ -107,7 +107,7 @@ def _from_to(value: str, first: str, last: str) -> tuple[Type, int]:
     numbers = re.split("[ :]", match["fields"])
     for name, digits in list(zip(names, numbers, strict=True))[1:]:
         if int(digits.partition(".")[0]) > _MOST[name]:
-            raise ValueError(f"{name}s go up to {_MOST[name]} here, got {digits}")
+            raise ValueError(f"{name}s must be at most {_MOST[name]} here, got {digits}")
     count = sum(map(_count, numbers, names))
     return total([(DAY_TIME, _sign(match) * count)])
 
@@ -118,16 +118,16 @@ def _years_and_months(value: str) -> tuple[Type, int]:
         raise ValueError(f'wanted text such as "1-2" for year to month, got "{value}"')
     years, months = int(match[2]), int(match[3])
     if months > 11:
-        raise ValueError(f"months go up to 11 here, got {months}")
+        raise ValueError(f"months must be at most 11 here, got {months}")
     return total([(YEAR_MONTH, _sign(match) * (years * 12 + months))])
 
 
 def _count(number: str, unit: str) -> int:
-    """A number of a unit in microseconds or months; what is behind the microsecond is cut."""
+    """Convert a number of units to microseconds (further digits are truncated) or months."""
     whole, _, fraction = number.partition(".")
     return int(whole or 0) * _UNITS[unit][1] + int(fraction.ljust(6, "0")[:6])
 
 
 def _sign(match: re.Match[str]) -> int:
-    """A minus before the quotes and one inside them are none."""
+    """Return the sign: a minus before the quotes and another inside cancel out."""
     return -1 if match["signs"].count("-") % 2 else 1

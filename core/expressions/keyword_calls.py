@@ -1,7 +1,8 @@
-"""Calls whose arguments are parted by words: `cast(x as t)`, `extract(f from x)`, `trim(both ...)`.
+"""Calls with keywords between their arguments: `cast(x as t)`, `extract(f from x)`, `trim(both
+...)`.
 
-Each function reads from the parser, behind the opening parenthesis; what can be said as a plain
-call becomes one.
+Each function reads from the parser, after the opening parenthesis; forms that have an equivalent
+plain call become one.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def _trim(parser: Parser, start: Token) -> Node:
 
 
 def _unit_first(parser: Parser, start: Token) -> Node:
-    """`timestampdiff(MINUTE, a, b)`: the unit is a bare word, and the first of three arguments; in
-    `datediff(day, at)` it is a column."""
+    """Parse `timestampdiff(MINUTE, a, b)`: the unit is a bare word, and the first of three
+    arguments; in `datediff(day, at)` it is a column."""
     unit, always = parser.current, start.text.lower() in ("timestampdiff", "timestampadd")
     if not (unit.text.lower() in _UNITS and unit.kind == "word" and parser.ahead.text == ","):
         if always:
@@ -97,7 +98,7 @@ _UNITS = frozenset(
 
 
 def _rest(parser: Parser, start: Token, *first: Node) -> Call:
-    """The plain call that it was after all, with its first arguments read already."""
+    """Parse the rest of a plain call whose first arguments have been read."""
     more = parser.accept(",") if first else not parser.at(")")
     arguments = (*first, *(parser.arguments() if more else ()))
     end = parser.expect(")")
@@ -120,7 +121,7 @@ CALLS: dict[str, Callable[[Parser, Token], Node]] = {
 
 
 def type_name(parser: Parser) -> Type:
-    """Read the name of a type, with its parameters."""
+    """Parse the name of a type, with its parameters."""
     first = parser.name("a type")
     closing = {"(": 0, "<": 0}
     while parser.at("(", "<") or any(closing.values()):
@@ -135,5 +136,5 @@ def type_name(parser: Parser) -> Type:
     except TypeTextError as error:
         at = Span(span.start + error.start, span.start + error.end)
         raise ExpressionError(error.message, at, error.hint) from None
-    assert nullable, "the reading stops before a `not`"
+    assert nullable, "the parser stops before a `not`"
     return type

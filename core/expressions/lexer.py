@@ -1,6 +1,6 @@
-"""The words of an expression, as Spark's lexer cuts them, each with its place in the text.
+"""The tokens of an expression, split as by Spark's lexer, each with its span in the text.
 
-A lexer and parser of our own rather than sqlglot's: docs/decisions/ says what was measured.
+The lexer and the parser are our own and not sqlglot's: docs/decisions/ has the measurements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word: `text` as written, `value` what it stands for (a string's content, a bare name)."""
+    """A token: `text` as written, and `value`, the content of a string or a bare name."""
 
     kind: Kind
     text: str
@@ -34,8 +34,8 @@ _TOKEN = re.compile(
     | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|bd|Bd|bD|[LlSsYyFfDd])?(?!\w))
     | (?P<string>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?"(?:[^"\\]|\\.|"")*")
     | (?P<quoted>`(?:[^`]|``)+`)
-    | (?P<wrong>===|!==|=!=?|=<|\*\*|//(?!\*))  # habits of other languages
-    | (?P<word>\w+)  # letters beyond ASCII are taken here to be refused as one word
+    | (?P<foreign>===|!==|=!=?|=<|\*\*|//(?!\*))  # habits of other languages
+    | (?P<word>\w+)  # letters beyond ASCII, to refuse them as one word
     | (?P<symbol>(?!/\*)(?:<=>|>>>|<>|!=|<=|>=|==|\|\||<<|>>|->|=>|::|[-+*/%&|^~!=<>()\[\].,:]))
     """,
     re.VERBOSE | re.DOTALL,
@@ -46,7 +46,7 @@ _UNCLOSED = {"'": "a string", '"': "a string", "`": "a quoted name"}
 
 
 def tokens(text: str) -> list[Token]:
-    """The words of a text, an `end` last; ExpressionError at what is no word of the language.
+    """Split a text into tokens, `end` last; ExpressionError at characters that start no token.
 
     >>> [token.text for token in tokens("price*2 >= 1.5e3D")]
     ['price', '*', '2', '>=', '1.5e3D', '']
@@ -56,7 +56,7 @@ def tokens(text: str) -> list[Token]:
     while at < len(text):
         raw = _RAW.match(text, at)
         match = raw or _TOKEN.match(text, at)
-        if match is None or match.lastgroup == "wrong":
+        if match is None or match.lastgroup == "foreign":
             raise _no_word(text, at)
         kind = "string" if raw else match.lastgroup
         if kind != "space":
@@ -76,7 +76,7 @@ def _token(kind: str | None, text: str, span: Span) -> Token:
             raise ExpressionError(
                 f'"{text}" is neither a number nor a plain name',
                 span,
-                f"a name with other than ASCII letters, digits and _ is written `{text}`",
+                f"quote a name with characters other than ASCII letters, digits and _: `{text}`",
             )
         case "word" | "number":
             return Token("word" if kind == "word" else "number", text, text, span)
@@ -100,7 +100,8 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
 
 
 def _content(text: str) -> str:
-    """What a string literal stands for: Spark's escapes, a doubled quote, `r'...'` as it is."""
+    """Return the content of a string literal: Spark's escapes, doubled quotes, raw strings
+    `r'...'`."""
     if text[0] in "rR":
         return text[2:-1]
     quote, inner = text[0], text[1:-1]
@@ -116,7 +117,7 @@ _LOST = re.compile(r"\\(?:[ntr0Z\\'\"%_]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0
 
 
 def lost_escape(text: str) -> str:
-    r"""The first escape of a string that a pattern would know and the string does not, like `\d`.
+    r"""Return the first escape of a string that only a pattern knows, like `\d`, or "".
 
     >>> lost_escape(r"'a\\b\n\d'"), lost_escape(r"r'\d'"), lost_escape("'d'")
     ('\\d', '', '')
@@ -127,7 +128,7 @@ def lost_escape(text: str) -> str:
 
 
 def _whole(text: str, span: Span) -> str:
-    """The text with surrogate pairs (from two escapes) joined; half a pair is no character."""
+    """Join surrogate pairs (from two escapes) into characters; half a pair is an error."""
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:

@@ -29,7 +29,7 @@ _FLOAT_SUFFIX: dict[str, Atom] = {"F": FLOAT, "D": DOUBLE}
 
 
 def number(token: Token, minus: Token | None = None) -> Literal:
-    """The literal of a number, with the minus before it."""
+    """Build the literal of a number, with the minus sign before it if there is one."""
     span = minus.span.to(token.span) if minus else token.span
     digits = _SUFFIX.sub("", token.text)
     suffix = token.text[len(digits) :].upper()
@@ -49,7 +49,7 @@ def number(token: Token, minus: Token | None = None) -> Literal:
 
 def _integer(text: str, types: tuple[Atom, ...], span: Span) -> Literal:
     if not text.lstrip("-").isdigit():
-        raise ExpressionError(f"{text} is not a whole number", span, "leave the suffix away")
+        raise ExpressionError(f"{text} is not a whole number", span, "leave out the suffix")
     value = int(text)
     for type in types:
         if -(1 << (_BITS[type] - 1)) <= value < 1 << (_BITS[type] - 1):

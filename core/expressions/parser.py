@@ -1,4 +1,4 @@
-"""From the text of an expression to its syntax tree, by Spark's grammar and precedence.
+"""Parser of expressions: from text to a syntax tree, with Spark's grammar and precedence.
 
 From the loosest: `or`; `and`; `not`; a predicate (`is`, `in`, `between`, `like`), at most one;
 comparisons; `|`; `^`; `&`; shifts; `+ - ||`; `* / % div`; signs and `~`; `::`, `[]` and `.`.
@@ -42,17 +42,17 @@ _LEVEL = {symbol: level for level, symbols in enumerate(_LEVELS) for symbol in s
 _CANONICAL = {"==": "=", "!=": "<>"}
 _SIGNS = {"-": "negative", "+": "positive", "~": "~"}
 _CONSTANTS = {"true": (True, BOOLEAN), "false": (False, BOOLEAN), "null": (None, NULL)}
-# Parentheses inside each other, and operators inside each other: Python's stack is not without end.
+# The limits of nested parentheses and of nested operators: Python's stack is finite.
 _MAX_NESTING = 40
 _MAX_DEPTH = 150
 
-# Words that go on with an expression, so that they never are the name of a column by themselves.
+# Words that continue an expression, so they are never a column name without quotes.
 _INFIX = frozenset("and or between in like ilike rlike regexp is escape then when else end".split())
 _ALSO_CALLS = ("like", "ilike", "rlike", "regexp")
 
 
 def parse(text: str) -> Node:
-    """The syntax tree of a text, or an ExpressionError at the first word that does not fit.
+    """Return the syntax tree of a text, or raise an ExpressionError at the first unexpected token.
 
     >>> parse("a + 1").name
     '+'
@@ -64,13 +64,13 @@ def parse(text: str) -> Node:
     if not parser.ended:
         raise parser.unexpected("an operator or the end")
     if depth(node) > _MAX_DEPTH:
-        message = f"more than {_MAX_DEPTH} operators inside each other"
+        message = f"more than {_MAX_DEPTH} nested operators"
         raise ExpressionError(message, node.span, "split it over several columns of a `with`")
     return node
 
 
 class Parser:
-    """A recursive descent over the words; `special` holds the forms that look like no other."""
+    """A recursive descent parser over the tokens; `special_forms` has the irregular forms."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -80,56 +80,56 @@ class Parser:
 
     @property
     def current(self) -> Token:
-        """The word not yet read."""
+        """The next token to read."""
         return self._words[self._at]
 
     @property
     def ahead(self) -> Token:
-        """The word after the current one."""
+        """The token after the current one."""
         return self.peek(1)
 
     def peek(self, count: int) -> Token:
-        """The word that many places on."""
+        """Return the token that many positions after the current one."""
         return self._words[min(self._at + count, len(self._words) - 1)]
 
     @property
     def ended(self) -> bool:
-        """Whether every word has been read."""
+        """Whether every token has been read."""
         return self.current.kind == "end"
 
     @property
     def previous(self) -> Token:
-        """The word read last."""
+        """The token read last."""
         return self._words[max(self._at - 1, 0)]
 
     def text_of(self, span: Span) -> str:
-        """The characters there."""
+        """Return the characters of a span."""
         return self._text[span.start : span.end]
 
     def take(self) -> Token:
-        """Read a word."""
+        """Read a token."""
         token = self.current
         self._at = min(self._at + 1, len(self._words) - 1)
         return token
 
     def at(self, *texts: str) -> bool:
-        """Whether the current word is one of these: symbols, or words whatever their case."""
+        """Whether the current token is one of these symbols, or of these words in any case."""
         token = self.current
         return token.kind in ("word", "symbol") and token.text.lower() in texts
 
     def accept(self, *texts: str) -> Token | None:
-        """Read the word if it is one of these."""
+        """Read the token if it is one of these."""
         return self.take() if self.at(*texts) else None
 
     def expect(self, text: str) -> Token:
-        """Read this very word, or say that it was wanted."""
+        """Read this token, or raise the error that it was wanted."""
         return self.accept(text) or self._missing(text)
 
     def _missing(self, text: str) -> Token:
         raise self.unexpected(f'"{text}"')
 
     def unexpected(self, wanted: str) -> ExpressionError:
-        """The error that says what was wanted in the place of the current word."""
+        """Return the error for the current token, where another was wanted."""
         token = self.current
         span = (
             token.span if token.kind != "end" else Span(self.previous.span.end - 1, token.span.end)
@@ -140,10 +140,10 @@ class Parser:
         return ExpressionError(f"wanted {wanted}, got {token}", span, hint)
 
     def expression(self) -> Node:
-        """A whole expression: the level of `or`."""
+        """Parse a whole expression: the level of `or`."""
         self._depth += 1
         if self._depth > _MAX_NESTING:
-            message = f"more than {_MAX_NESTING} expressions inside each other"
+            message = f"more than {_MAX_NESTING} nested expressions"
             raise ExpressionError(message, self.current.span)
         node = self._chain("or", self._and)
         self._depth -= 1
@@ -153,8 +153,8 @@ class Parser:
         return self._chain("and", self._not)
 
     def _chain(self, name: str, operand: Callable[[], Node]) -> Node:
-        """Operands of `and` or `or`, joined as a balanced tree: long chains are usual, deep trees
-        are not."""
+        """Join operands of `and` or `or` as a balanced tree: long chains are common, deep trees too
+        deep."""
         operands, words = [operand()], []
         while word := self.accept(name):
             words.append(word)
@@ -185,7 +185,7 @@ class Parser:
         return predicate(self, node)
 
     def value(self, least: int = 0) -> Node:
-        """An expression of operators that bind at least as tightly as that level."""
+        """Parse an expression of operators that bind at least as tightly as this level."""
         node = self._sign()
         while self.at(*_LEVEL) and (level := _LEVEL[self.current.text.lower()]) >= least:
             word = self.take()
@@ -261,7 +261,9 @@ class Parser:
         if self.at(",") and isinstance(node, Name) and self._lambda_follows():
             return self._lambda(start, node.name)
         if self.at(","):
-            raise ExpressionError("a list in parentheses stands only after in", self.current.span)
+            raise ExpressionError(
+                "a list in parentheses is allowed only after in", self.current.span
+            )
         self.expect(")")
         return _spanning(node, start.span.to(self.previous.span))
 
@@ -273,7 +275,7 @@ class Parser:
         return self.peek(ahead).text == ")" and self.peek(ahead + 1).text == "->"
 
     def _lambda(self, start: Token, first: str) -> Node:
-        """`(a, b) -> body`, read up to the first comma."""
+        """Parse `(a, b) -> body` from its first comma."""
         names = [first]
         while self.accept(","):
             names.append(self.name("the name of a parameter").value)
@@ -312,12 +314,12 @@ class Parser:
         condition = special.filter_clause(self)
         span = name.span.to(self.previous.span)
         if self.at("over"):
-            message = "window functions (over) have no place in a stream"
+            message = "window functions (over) are not supported in a stream"
             raise ExpressionError(message, self.current.span, "use key, window and aggregate")
         return Call(span, name.text.lower(), name.span, arguments, distinct, condition)
 
     def arguments(self) -> tuple[Node, ...]:
-        """Expressions with commas between them; a star may stand alone."""
+        """Parse expressions with commas between them; a star may be an argument of its own."""
         found = [self._argument()]
         while self.accept(","):
             found.append(self._argument())
@@ -330,10 +332,10 @@ class Parser:
 
 
 def operator(name: str, word: Token, *operands: Node) -> Call:
-    """The call that an infix operator stands for."""
+    """Build the call of an infix operator."""
     return Call(operands[0].span.to(operands[-1].span), name, word.span, operands)
 
 
 def _spanning(node: Node, span: Span) -> Node:
-    """The node with its parentheses counted in, so that carets cover them."""
+    """Extend the span of the node to its parentheses, so that carets cover them."""
     return replace(node, span=span)

@@ -1,6 +1,6 @@
-"""What may stand behind a value: `is`, `in`, `between`, `like`, each with its `not`.
+"""The predicates after a value: `is`, `in`, `between`, `like`, each with its `not`.
 
-All become plain calls, so that the typing has fewer cases.
+All become plain calls, so that typing has fewer cases.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def predicate(parser: Parser, subject: Node) -> Node:
-    """The subject with the `is`, `in`, `between` or `like` behind it, if there is one."""
+    """Parse the `is`, `in`, `between` or `like` after the subject, if there is one."""
     negated = parser.accept("not") if parser.ahead.text.lower() in _PREDICATES else None
     word = parser.current
     if not parser.at(*_PREDICATES):

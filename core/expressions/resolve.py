@@ -1,4 +1,7 @@
-"""From the syntax tree to the typed tree: names become columns, calls become rows of the table."""
+"""The resolver: from the syntax tree to the typed tree.
+
+Names become columns, and calls become functions of the table.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +25,20 @@ from headrace.core.problems import did_you_mean
 from headrace.core.types import STRING, Array, Field, Schema, Struct
 
 Tables: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Names that stand before a dot: of the columns of each, how the schema calls them."""
+"""Table names, which stand before a dot, with the columns of each and their names in the schema."""
 
 NO_TABLES: Tables = MappingProxyType({})
 
 
 class Resolver:
-    """Types the expressions over one schema. A subclass may know more calls (aggregates do)."""
+    """Types the expressions over one schema. A subclass may add calls, as aggregates do."""
 
     def __init__(self, schema: Schema, tables: Tables = NO_TABLES) -> None:
         self.schema = schema
         self.tables = tables
 
     def resolve(self, node: syntax.Node) -> Typed:
-        """The typed node; raises ExpressionErrors with all that is wrong in it."""
+        """Return the typed node, or raise ExpressionErrors with all errors in it."""
         try:
             return self._resolve(node)
         except ExpressionError as error:
@@ -58,32 +61,32 @@ class Resolver:
             case syntax.Call():
                 return self.call(node)
             case syntax.Star():
-                raise ExpressionError("* stands only in count(*)", node.span)
-        raise ExpressionError("a function (x -> ...) cannot stand here", node.span)
+                raise ExpressionError("* is allowed only in count(*)", node.span)
+        raise ExpressionError("a function (x -> ...) is not allowed here", node.span)
 
     def column(self, node: syntax.Name) -> Typed:
-        """The column of that name."""
+        """Return the column of that name."""
         field = self.schema.get(node.name) or self._of_tables(node)
         if field is None and node.name.lower() in CLOCK:
             return clock(node)
         if field is None:
             hint = did_you_mean(node.name, self._names()) or self._instead(node.name)
             if not all(self.tables.values()):
-                hint += " (semi and anti have left rows alone)"
+                hint += " (semi and anti joins keep only the left columns)"
             raise ExpressionError(f'unknown column "{node.name}"', node.span, hint)
         return Column(field.type, field.nullable, node.span, field.name)
 
     def _of_tables(self, node: syntax.Name) -> Field | None:
-        """The column of that name of one of the tables."""
+        """Return the column of that name in one of the tables."""
         having = [name for name, columns in self.tables.items() if node.name in columns]
         if len(having) > 1:
-            message = f'"{node.name}" stands in both {" and ".join(having)}'
+            message = f'"{node.name}" is a column of {" and ".join(having)}'
             hint = f"write {' or '.join(f'{name}.{node.name}' for name in having)}"
             raise ExpressionError(message, node.span, hint)
         return self.schema.get(self.tables[having[0]][node.name]) if having else None
 
     def _names(self) -> tuple[str, ...]:
-        """The names of columns that may be written without a table."""
+        """Return the names of columns that need no table before them."""
         tables = (name for columns in self.tables.values() for name in columns)
         return tuple(dict.fromkeys((*tables, *self.schema.names)))
 
@@ -101,7 +104,7 @@ class Resolver:
             return self._of_table(node, base.name)
         if isinstance(base, syntax.Name) and base.name not in self.schema and name in self.schema:
             message = f'unknown column "{base.name}"'
-            raise ExpressionError(message, base.span, f"write {name}: names have no table before")
+            raise ExpressionError(message, base.span, f"write {name}: names have no table prefix")
         meant = self._qualified(name)
         if isinstance(base, syntax.Name) and meant and base.name not in self._names():
             hint = did_you_mean(base.name, tuple(self.tables)) or f"write {meant}"
@@ -116,16 +119,18 @@ class Resolver:
         return TABLE["."].resolve(function.Call(".", (of, field), node.span))
 
     def _qualified(self, name: str) -> str:
-        """A column of that name with its table before it, or with each that has one."""
+        """Return the column of that name with its table before it, for each table that has one."""
         having = (f"{table}.{name}" for table, columns in self.tables.items() if name in columns)
         return " or ".join(having)
 
     def _of_table(self, node: syntax.Member, table: str) -> Typed:
-        """A column of one of the tables."""
+        """Return a column of one of the tables."""
         columns = self.tables[table]
         field = self.schema.get(columns.get(node.name, ""))
         if field is None and not columns:
-            message = f"no column of {table} comes out: semi and anti have left rows alone"
+            message = (
+                f"no columns of {table} are left: semi and anti joins keep only the left columns"
+            )
             raise ExpressionError(message, node.span)
         if field is None:
             known = did_you_mean(node.name, tuple(columns)) or f"it has {', '.join(columns)}"
@@ -135,26 +140,26 @@ class Resolver:
         return Column(field.type, field.nullable, node.span, field.name)
 
     def call(self, node: syntax.Call) -> Typed:
-        """A call of a function or operator of the table."""
+        """Return the typed call of a function or operator of the table."""
         row = TABLE.get(node.name)
         if row is None:
             raise unknown_function(node)
         if node.distinct or node.filter:
             word = "distinct" if node.distinct else "filter"
-            message = f"{word} goes with aggregates, and {node.name} is none"
+            message = f"{word} is for aggregates, and {node.name} is not one"
             raise ExpressionError(message, node.name_span)
         arguments = self.arguments(node.arguments)
         return row.resolve(function.Call(node.name, arguments, node.span))
 
     def arguments(self, nodes: Iterable[syntax.Node]) -> tuple[Typed, ...]:
-        """The arguments typed; what is wrong in any of them is said at once."""
+        """Return the typed arguments; the errors of all of them are raised at once."""
         typed: list[Typed] = []
         errors: list[ExpressionError] = []
         for node in nodes:
             try:
                 typed.append(self.resolve(node))
-            except ExpressionErrors as wrong:
-                errors.extend(wrong.errors)
+            except ExpressionErrors as failed:
+                errors.extend(failed.errors)
         if errors:
             raise ExpressionErrors(errors)
         return tuple(typed)
@@ -164,28 +169,28 @@ CLOCK = ("current_timestamp", "current_date")
 
 
 def clock(node: syntax.Name) -> Typed:
-    """`current_timestamp` and `current_date` are calls also without parentheses."""
+    """Return the call of `current_timestamp` or `current_date` written without parentheses."""
     return TABLE[node.name.lower()].resolve(function.Call(node.name.lower(), (), node.span))
 
 
 def unknown_function(node: syntax.Call) -> ExpressionError:
-    """Why there is no such function: misspelt, an aggregate, or one that is not built yet."""
+    """Return the error for an unknown function: misspelt, an aggregate, or not built yet."""
     from headrace.core.aggregates import TABLE as AGGREGATES
 
     name = node.name
     if name in AGGREGATES:
-        hint = "it stands under aggregate: of a step"
+        hint = "write it under aggregate: of a step"
         return ExpressionError(f"{name} is an aggregate", node.name_span, hint)
     known = (*filter(str.isidentifier, TABLE), "cast", "extract")
     if name in LATER:
-        # Such a name is no slip of the fingers: only another spelling of it is worth a word.
+        # The name is a function of Spark and not misspelt: suggest only another spelling of it.
         other = next((k for k in known if _bare(k) == _bare(name)), None)
         hint = f'did you mean "{other}"?' if other else ""
         return ExpressionError(f'function "{name}" is not built yet', node.name_span, hint)
-    hint = did_you_mean(name, known) or "headrace functions lists them"
+    hint = did_you_mean(name, known) or "`headrace functions` lists them"
     return ExpressionError(f'unknown function "{name}"', node.name_span, hint)
 
 
 def _bare(name: str) -> str:
-    """A name without what its spellings differ in: underscores and the plural."""
+    """Normalize the spelling of a name: no underscores and no plural."""
     return name.replace("_", "").removesuffix("s")

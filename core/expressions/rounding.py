@@ -1,10 +1,10 @@
-"""Rounding as Spark does it: a double counts as the shortest decimal number that stands for it.
+"""Rounding as in Spark: a double counts as the shortest decimal number that stands for it.
 
 Java prints that number and rounds its digits. Printing is slow, so it is left to the few doubles
-that need it. While a double has fewer than 2 ** 52 tenths of the last place kept, at most one
-number with one digit more than is kept rounds to that double. So the double is halfway exactly when
-it equals the double nearest to the halfway number, and else it is on the same side as its digits.
-A double of 2 ** 54 or more of the last place has no digit left to drop.
+that need it. While a double is less than 2 ** 52 tenths of the last digit, at most one number with
+one more digit rounds to that double. So the double is halfway exactly when it equals the double
+nearest to the halfway number, and otherwise it is on the same side as its digits. A double of 2 **
+54 or more times the last digit has no digit left to drop.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _EASY = 2.0**51 / 10
 _FULL = 2.0**54
 
 MOST_DIGITS = 20
-"""Doubles are rounded to that many digits: powers of ten are exact doubles up to the 22nd."""
+"""The most digits to which doubles are rounded: powers of ten are exact doubles up to the 22nd."""
 
 
 def round_double(value: pl.Series, digits: int, *, half_even: bool = False) -> pl.Series:
-    """A column of doubles, or of floats up to 12 decimals, rounded half up or half to even."""
+    """Round a column of doubles, or of floats up to 12 decimals, half up or half to even."""
     size = value.cast(pl.Float64).abs()
     full = size < _limit(_FULL, digits)
     rounded = _moved(_easy_units(size, digits, half_even=half_even), -digits)
@@ -44,7 +44,7 @@ def round_double(value: pl.Series, digits: int, *, half_even: bool = False) -> p
 
 
 def double_to_decimal(value: pl.Series, target: Decimal) -> pl.Series:
-    """A column of doubles or floats as decimals, rounded half up, null where they do not fit.
+    """Convert doubles or floats to decimals, rounded half up, null where they do not fit.
 
     Java 17 and 18 print some doubles past 2 ** 53 with a digit too many, which Spark then casts.
     """
@@ -61,7 +61,8 @@ def double_to_decimal(value: pl.Series, target: Decimal) -> pl.Series:
 
 
 def _easy_units(size: pl.Series, digits: int, *, half_even: bool = False) -> pl.Series:
-    """How many of the last place, as whole doubles; right for doubles with few of them."""
+    """Return the count of units of the last digit, as whole doubles; exact for doubles with few
+    units."""
     units = _moved(size, digits).cast(pl.Int64, strict=False).cast(pl.Float64)
     halfway = _moved(units * 10.0 + 5.0, -digits - 1)
     up = size >= halfway
@@ -71,50 +72,50 @@ def _easy_units(size: pl.Series, digits: int, *, half_even: bool = False) -> pl.
 
 
 def _printed(size: pl.Series, where: pl.Series) -> pl.Series:
-    """The shortest digits of some of the doubles."""
+    """Return the shortest digits of some of the doubles."""
     return pl.select(pl.when(where).then(size).cast(pl.String)).to_series()
 
 
 def _double(units: pl.Series, digits: int) -> pl.Series:
-    """The doubles nearest to so many of the last place."""
+    """Return the doubles nearest to these numbers of units of the last digit."""
     if digits < 0:
         return (units * pl.Series([10**-digits], dtype=pl.Int128)).cast(pl.Float64)
     return units.reinterpret(dtype=pl.Decimal(MAX_DIGITS, digits)).cast(pl.Float64)
 
 
 def _moved(value: pl.Series, digits: int) -> pl.Series:
-    """The value with its point moved to the right; a single exactly rounded operation."""
+    """Shift the decimal point to the right, by a single exactly rounded operation."""
     return value * 10.0**digits if digits >= 0 else over(value, 10.0**-digits)
 
 
 def _limit(units: float, digits: int) -> float:
-    """So many of the last place, as a number."""
+    """Convert a number of units of the last digit to a number."""
     return units / 10.0**digits if digits >= 0 else units * 10.0**-digits
 
 
 def of_decimal(source: Decimal, digits: int, result: Decimal, *, half_even: bool) -> Form:
-    """A decimal rounded at that digit, which may stand before the point."""
-    kept = min(source.scale, digits)
-    cut = source.scale - kept
-    return lambda value: _placed(halved(unscaled(value), cut, half_even=half_even), kept, result)
+    """Return the form that rounds a decimal at this digit, which may be before the point."""
+    scale = min(source.scale, digits)
+    cut = source.scale - scale
+    return lambda value: _placed(halved(unscaled(value), cut, half_even=half_even), scale, result)
 
 
 def stepper(source: Decimal, digits: int, result: Decimal, *, up: bool) -> Form:
-    """The nearest decimal of so many digits that is not below, or not above."""
-    kept = min(source.scale, digits)
-    cut = source.scale - kept
-    return lambda value: _placed(stepped(unscaled(value), cut, up=up), kept, result)
+    """Return the form that rounds a decimal up, or down, to this many digits."""
+    scale = min(source.scale, digits)
+    cut = source.scale - scale
+    return lambda value: _placed(stepped(unscaled(value), cut, up=up), scale, result)
 
 
-def _placed(number: pl.Expr, kept: int, result: Decimal) -> pl.Expr:
-    """So many of the last place kept, as a decimal; null where it has too few digits."""
-    if -kept > MAX_DIGITS:
+def _placed(number: pl.Expr, scale: int, result: Decimal) -> pl.Expr:
+    """Convert units of the last digit to a decimal; null where it has too few digits."""
+    if -scale > MAX_DIGITS:
         return as_decimal(pl.when(number == 0).then(number), result)
-    return as_decimal(scaled_up(number, max(-kept, 0)), result)
+    return as_decimal(scaled_up(number, max(-scale, 0)), result)
 
 
 def of_integer(digits: int, type: pl.DataType, *, half_even: bool) -> Form:
-    """An integer rounded at a digit before the point; what does not fit any more wraps."""
+    """Return the form that rounds an integer at a digit before the point; overflow wraps."""
     if digits >= 0:
         return lambda value: value
     if -digits > MOST_DIGITS:

@@ -1,12 +1,13 @@
-"""A signature as people read it, and what typing makes of it.
+"""Signatures of functions as users read them, and the binding of arguments to them.
 
     substring(text: string, start: int, [length: int]) -> string
 
-A type stands for itself; `T` and `U` stand for any type, `C` for one whose values have an order,
+A type stands for itself; `T` and `U` stand for any type, `C` for a type whose values have an order,
 `N` for a number, `I` for an integer, `F` for float or double, `D` for a decimal, `S` for a struct.
-The same letter is the same type wherever it occurs: unlike arguments are widened to their common
-type. `[x: int]` may be left out, `x: T...` may be repeated, `x: constant string` must be known
-before anything runs, `x: exact date` takes a date as it is, and no timestamp or text in its place.
+The same letter is the same type wherever it occurs: arguments of different types are widened to
+their common type. `[x: int]` is optional, `x: T...` may be repeated, `x: constant string` must be
+known before anything runs, `x: exact date` takes a date only, and no timestamp or text in its
+place.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class ListOf:
 
 Pattern = Type | Letter | ListOf
 
-# What a letter stands for, in words and as a test.
+# The meaning of each letter, as text and as a predicate.
 LETTERS: dict[str, tuple[str, Callable[[Type], bool]]] = {
     "T": ("any type", lambda type: True),
     "U": ("any type", lambda type: True),
@@ -65,14 +66,13 @@ LETTERS: dict[str, tuple[str, Callable[[Type], bool]]] = {
     "S": ("a struct", lambda type: isinstance(type, Struct)),
 }
 
-
-# What a letter stands for when nothing but NULL stands in its places.
+# The type of a letter when all its arguments are NULL.
 _DEFAULTS: dict[str, Type] = {"N": DOUBLE, "I": INT, "F": DOUBLE, "D": Decimal(38, 18)}
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One place in a signature."""
+    """One parameter of a signature."""
 
     name: str
     pattern: Pattern
@@ -84,7 +84,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters, the result, and the text that both were read from."""
+    """The parameters and the result of a function, with the text from which both were parsed."""
 
     text: str
     name: str
@@ -92,7 +92,7 @@ class Signature:
     result: Pattern
 
     def parameter(self, index: int) -> Parameter | None:
-        """The parameter that takes the argument of that number, from 0."""
+        """Return the parameter that takes the argument at this index, from 0."""
         if index < len(self.parameters):
             return self.parameters[index]
         last = self.parameters[-1] if self.parameters else None
@@ -100,7 +100,7 @@ class Signature:
 
     @property
     def least(self) -> int:
-        """How many arguments there must be."""
+        """The smallest number of arguments."""
         return sum(not parameter.optional for parameter in self.parameters)
 
 
@@ -112,10 +112,12 @@ _PARAMETER = re.compile(
 
 
 def parse_signature(text: str) -> Signature:
-    """Read a signature; a wrong one is a defect of the table, found when it is imported.
+    """Parse a signature.
 
-    >>> parse_signature("left(text: string, count: int) -> string").least
-    2
+    A malformed signature is a bug in the table, found when the table is imported.
+
+    >>> parse_signature("left(text: string, count: int) -> string").name
+    'left'
     """
     match = _SIGNATURE.fullmatch(text)
     assert match, text
@@ -130,7 +132,7 @@ def parse_signature(text: str) -> Signature:
 
 
 def legend(signatures: Iterable[Signature]) -> str:
-    """What the letters of the signatures mean, to be said behind them."""
+    """Return the meaning of the letters in the signatures, to append to their texts."""
     used = {name for signature in signatures for name in re.findall(r"\b[A-Z]\b", signature.text)}
     words = [f"{name} is {LETTERS[name][0]}" for name in sorted(used & LETTERS.keys())]
     return f"; {', '.join(words)}" if words else ""
@@ -168,18 +170,21 @@ class Bound:
 
     @property
     def types(self) -> tuple[Type, ...]:
-        """The arguments' types, after widening."""
+        """The types of the arguments after widening."""
         return tuple(argument.type for argument in self.arguments)
 
     @property
     def columns(self) -> tuple[Typed, ...]:
-        """The arguments that are computed per row: all but the constant ones."""
+        """The arguments that are computed per row: all but the constants."""
         return tuple(a for i, a in enumerate(self.arguments) if i not in self.constants)
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why a signature does not take the arguments: `index` is None when their number is wrong."""
+    """The reason why a signature does not take the arguments.
+
+    `index` is None when the number of arguments is wrong.
+    """
 
     index: int | None
     wanted: str
@@ -187,7 +192,7 @@ class Mismatch:
 
 
 def bind(signature: Signature, arguments: tuple[Typed, ...]) -> Bound | Mismatch:
-    """The arguments as the signature takes them, or the first reason why it does not."""
+    """Bind the arguments to the signature, or return the first mismatch."""
     parameters = [signature.parameter(index) for index in range(len(arguments))]
     if len(arguments) < signature.least or None in parameters:
         return Mismatch(None, _count(signature))
@@ -205,7 +210,7 @@ def bind(signature: Signature, arguments: tuple[Typed, ...]) -> Bound | Mismatch
             return Mismatch(index, str(target), _hint(argument, target))
         if parameter.constant:
             if columns(taken):
-                return Mismatch(index, f"a constant {target}", "a column cannot stand here")
+                return Mismatch(index, f"a constant {target}", "a column is not allowed here")
             taken = _evaluate(taken)
             constants[index] = taken.value
         bound.append(taken)
@@ -213,7 +218,7 @@ def bind(signature: Signature, arguments: tuple[Typed, ...]) -> Bound | Mismatch
 
 
 def _letters(pairs: list[tuple[Parameter, Typed]]) -> dict[str, Type] | Mismatch:
-    """What each letter stands for: the common type of the arguments in its places."""
+    """Resolve each letter to the common type of the arguments that it stands for."""
     seen: dict[str, list[Typed]] = {}
     for index, (parameter, argument) in enumerate(pairs):
         for letter, part in _parts(parameter.pattern, argument):
@@ -224,7 +229,7 @@ def _letters(pairs: list[tuple[Parameter, Typed]]) -> dict[str, Type] | Mismatch
             common = common_type_of(seen[letter])
             if common is None:
                 first = seen[letter][0].type
-                return Mismatch(index, f"a type that goes with {first}")
+                return Mismatch(index, f"a type compatible with {first}")
             if common != NULL and not test(common):
                 return Mismatch(index, wanted, _hint(argument, None))
     found = {letter: common_type_of(arguments) or NULL for letter, arguments in seen.items()}
@@ -232,7 +237,7 @@ def _letters(pairs: list[tuple[Parameter, Typed]]) -> dict[str, Type] | Mismatch
 
 
 def _parts(pattern: Pattern, argument: Typed) -> Iterator[tuple[str, Typed | None]]:
-    """The letters of a pattern, each with the (part of the) argument that stands in its place."""
+    """Yield the letters of a pattern, each with its argument, or with the element of an array."""
     match pattern:
         case Letter(name):
             yield name, argument
@@ -256,7 +261,7 @@ def _instantiate(pattern: Pattern, letters: dict[str, Type]) -> Type:
 
 
 def _evaluate(typed: Typed) -> Constant:
-    """The value of an expression that reads no column."""
+    """Evaluate an expression that reads no column."""
     import polars as pl
 
     if isinstance(typed, Constant):
@@ -275,7 +280,7 @@ def _hint(argument: Typed, target: Type | None) -> str:
     if target is None:
         return ""
     if target == STRING and argument.type in FLOATS:
-        return "cast(cast(... as decimal(18,6)) as string) gives it so many digits"
+        return "cast(cast(... as decimal(18,6)) as string) fixes the number of digits"
     if target in (DATE, TIMESTAMP) and argument.type == STRING:
         return f"to_{target}(...) reads text"
     if target == BOOLEAN:

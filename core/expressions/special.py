@@ -1,6 +1,6 @@
-"""The forms of Spark SQL that look like no other: `case`, typed text, intervals, trailing clauses.
+"""The irregular forms of Spark SQL: `case`, typed text, intervals, trailing clauses.
 
-Each function reads from the parser that is handed in.
+Each function reads from the parser that it is given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def form(parser: Parser) -> Node | None:
-    """The special form that starts at the current word, or None where a plain one stands."""
+    """Parse the special form that starts at the current token, or return None."""
     word, ahead = parser.current.text.lower(), parser.ahead
     if ahead.text == "(" and word in CALLS:
         start = parser.take()
@@ -63,7 +63,9 @@ def _typed_text(parser: Parser) -> Node:
     try:
         return Literal(span, bytes.fromhex(digits), BINARY)
     except ValueError:
-        raise ExpressionError(f"{text.text} is not made of hexadecimal digits", span) from None
+        raise ExpressionError(
+            f"{text.text} has characters that are not hexadecimal digits", span
+        ) from None
 
 
 def _interval(parser: Parser) -> Node:
@@ -97,7 +99,8 @@ def _interval_part(parser: Parser) -> tuple[Type, int]:
 
 
 def nulls_clause(parser: Parser) -> tuple[Node, ...]:
-    """`ignore nulls` behind or inside a call: one more argument, true; `respect nulls` is none."""
+    """Parse `ignore nulls`, after or inside a call, to one more argument, true; `respect nulls`
+    adds none."""
     if not (parser.at("ignore", "respect") and parser.ahead.text.lower() == "nulls"):
         return ()
     word = parser.take()
@@ -106,7 +109,7 @@ def nulls_clause(parser: Parser) -> tuple[Node, ...]:
 
 
 def filter_clause(parser: Parser) -> Node | None:
-    """The condition of `filter (where condition)` behind a call, if there is one."""
+    """Parse the condition of `filter (where condition)` after a call, if there is one."""
     if not (parser.at("filter") and parser.ahead.text == "("):
         return None
     parser.take()

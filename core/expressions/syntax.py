@@ -1,7 +1,7 @@
-"""The syntax tree of an expression: what was written, before any name or type is known.
+"""The syntax tree of an expression, before any name or type is known.
 
-Every node knows its characters in the text. Operators are calls whose name is their symbol, so that
-the typing has one way to treat both; `a between b and c` and its like are spelt out by the parser.
+Every node has its span in the text. Operators are calls whose name is their symbol, so that typing
+treats both alike; `a between b and c` and similar forms are rewritten to calls by the parser.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from headrace.core.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of an expression; the subclasses below are all there are."""
+    """A part of an expression; the subclasses below are the only ones."""
 
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Literal(Node):
-    """A value written out; `lost` is an escape in its text that stands for nothing, like `\\d`."""
+    r"""A literal value; `lost` is an escape in its text that has no meaning, like `\d`."""
 
     value: Value
     type: Type
@@ -31,7 +31,7 @@ class Literal(Node):
 
 @dataclass(frozen=True, slots=True)
 class TypedText(Node):
-    """`date '2026-01-31'` and its like: text to be read as that type when typed."""
+    """`date '2026-01-31'` and similar: text to be parsed as that type."""
 
     text: str
     type: Type
@@ -60,7 +60,7 @@ class Star(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """A function or operator applied; `name` is in lower case, `name_span` is where it stands."""
+    """A function or operator applied; `name` is in lower case, `name_span` is its position."""
 
     name: str
     name_span: Span
@@ -80,14 +80,14 @@ class Cast(Node):
 
 @dataclass(frozen=True, slots=True)
 class Lambda(Node):
-    """`x -> body`, which stands only as an argument."""
+    """`x -> body`, allowed only as an argument."""
 
     parameters: tuple[str, ...]
     body: Node
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below."""
+    """Return the nodes directly below."""
     match node:
         case Call():
             return (*node.arguments, *((node.filter,) if node.filter else ()))
@@ -97,14 +97,14 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it, from the left."""
+    """Yield the node and all nodes below it, from the left."""
     yield node
     for child in children(node):
         yield from walk(child)
 
 
 def depth(node: Node) -> int:
-    """How many nodes are inside each other at most; counted without recursion."""
+    """Return the depth of the tree, computed without recursion."""
     deepest, pending = 0, [(node, 1)]
     while pending:
         current, level = pending.pop()

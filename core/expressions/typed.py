@@ -1,9 +1,9 @@
-"""An expression whose names are resolved and whose types are known; it compiles to Polars.
+"""Typed expressions: names are resolved, types are known, and the tree compiles to Polars.
 
 There are four kinds of node: a column, a constant, a function applied to arguments, and the
-processing time of the batch. Whatever a function needs beyond its arguments (a compiled pattern, a
-result scale) is inside its `form`, so that compiling is one walk without a case per function.
-Implicit casts are nodes like any other: what is typed here is exactly what will run.
+processing time of the batch. All that a function needs besides its arguments (a compiled pattern, a
+result scale) is inside its `form`, so compiling is one walk without a case per function. Implicit
+casts are ordinary nodes: the typed tree is exactly what runs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Value: TypeAlias = bool | int | float | PythonDecimal | str | bytes | date | dat
 Form: TypeAlias = "Callable[..., pl.Expr]"
 
 AS_WRITTEN, OURS = "", "ours"
-"""What Spark runs of a function: what was written; or nothing, for it would give something else."""
+"""The Spark form of a function: its text as written; or none, since Spark's result would differ."""
 
 PROCESSING_TIME = "__now"
-"""The hidden column in which an executor hands a batch its processing time, when one is needed."""
+"""The hidden column in which the executor provides the processing time of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Span:
     end: int
 
     def to(self, other: Span) -> Span:
-        """From the start of this to the end of the other."""
+        """Return the span from the start of this one to the end of the other."""
         return Span(self.start, other.end)
 
 
 class ExpressionError(Exception):
-    """An expression is wrong: what, at which characters of its text, and what would be right."""
+    """An error in an expression: message, span of the text, and a hint how to correct it."""
 
     def __init__(self, message: str, span: Span, hint: str = "") -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class ExpressionError(Exception):
 
 
 class ExpressionErrors(Exception):
-    """All that is wrong with one expression, from the left."""
+    """All errors of one expression, from left to right."""
 
     def __init__(self, errors: Iterable[ExpressionError]) -> None:
         self.errors = tuple(sorted(errors, key=lambda error: error.span.start))
@@ -62,7 +62,7 @@ class ExpressionErrors(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A typed expression; the subclasses below are all there are."""
+    """A typed expression; the subclasses below are the only ones."""
 
     type: Type
     nullable: bool
@@ -78,7 +78,10 @@ class Column(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Typed):
-    """A value known now; `lost` is an escape in its text that stands for nothing, like `\\d`."""
+    r"""A value known when the expression is typed.
+
+    `lost` is an escape in its text that has no meaning, like `\d`.
+    """
 
     value: Value
     lost: str = field(default="", compare=False)
@@ -88,8 +91,8 @@ class Constant(Typed):
 class Apply(Typed):
     """A function of columns: `form(*compiled arguments)` is its Polars expression.
 
-    `spark` is what Spark runs: `AS_WRITTEN`, `OURS`, or a text in which `{0}`, `{1}` stand for the
-    arguments as they were written.
+    `spark` is the expression for Spark: `AS_WRITTEN`, `OURS`, or a text in which `{0}`, `{1}` are
+    the arguments as written.
     """
 
     function: str
@@ -100,11 +103,11 @@ class Apply(Typed):
 
 @dataclass(frozen=True, slots=True)
 class ProcessingTime(Typed):
-    """The time at which a batch is processed: one value a batch, given by the executor."""
+    """The time at which a batch is processed: one value a batch, provided by the executor."""
 
 
 def to_expr(typed: Typed) -> pl.Expr:
-    """The Polars expression of exactly this meaning, over the input's columns by name."""
+    """Compile to the equivalent Polars expression over the input columns by name."""
     import polars as pl
 
     match typed:
@@ -120,7 +123,7 @@ def to_expr(typed: Typed) -> pl.Expr:
 
 
 def walk(typed: Typed) -> Iterator[Typed]:
-    """The node and all below it."""
+    """Yield the node and all nodes below it."""
     yield typed
     if isinstance(typed, Apply):
         for argument in typed.arguments:
@@ -128,19 +131,19 @@ def walk(typed: Typed) -> Iterator[Typed]:
 
 
 def ours_within(*inside: Typed) -> str:
-    """What Spark runs of a function whose form has these inside it, and not as arguments."""
+    """Return the Spark form of a function that embeds these expressions in its form."""
     nodes = (node for typed in inside for node in walk(typed))
     ours = any(isinstance(node, Apply) and node.spark == OURS for node in nodes)
     return OURS if ours else AS_WRITTEN
 
 
 def columns(typed: Typed) -> frozenset[str]:
-    """The names of the input columns it reads."""
+    """Return the names of the input columns that the expression reads."""
     return frozenset(node.name for node in walk(typed) if isinstance(node, Column))
 
 
 def substituted(typed: Typed, columns: Mapping[str, Typed]) -> Typed:
-    """The expression with every column replaced by what it stands for."""
+    """Replace every column by its expression in the mapping."""
     match typed:
         case Column():
             return columns[typed.name]

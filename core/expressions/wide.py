@@ -1,8 +1,9 @@
-"""Decimal arithmetic that needs more than 128 bits on the way, or several steps.
+"""Decimal arithmetic that needs more than 128 bits for intermediate results, or several steps.
 
-A column whose numbers are small enough after all takes the short way. Else a sum is computed apart
-in wholes and rests; the factors of a product are taken apart into three limbs of thirteen digits,
-which are multiplied as on paper; and a quotient is a long division, so many digits at a time.
+A column whose numbers are all small takes the short way. Otherwise the integer parts and the
+remainders of a sum are computed separately; the factors of a product are split into three limbs of
+thirteen digits and multiplied by long multiplication; and a quotient is a long division, several
+digits a step.
 """
 
 from __future__ import annotations
@@ -41,20 +42,20 @@ def _is_small(frame: pl.DataFrame, estimate: pl.Expr) -> bool:
 def added(
     frame: pl.DataFrame, left: Decimal, right: Decimal, result: Decimal, *, minus: bool
 ) -> pl.Series:
-    """The sum a0 + a1, or the difference, where the result has no room for all the decimals."""
+    """Return the sum a0 + a1, or the difference, where some decimals are dropped."""
     estimate = sum_estimate(_A, _B, left, right, minus=minus)
     dropped = max(left.scale, right.scale) - result.scale
     if _is_small(frame, estimate):
         x, y = levelled(_A, _B, left, right)
         number = as_decimal(halved(x - y if minus else x + y, dropped), result)
     else:
-        apart = _added_apart(left, right, result, minus=minus)
-        number = guarded(apart, estimate / 10.0**dropped, result)
+        wide = _added_apart(left, right, result, minus=minus)
+        number = guarded(wide, estimate / 10.0**dropped, result)
     return frame.select(number).to_series()
 
 
 def _added_apart(left: Decimal, right: Decimal, result: Decimal, *, minus: bool) -> pl.Expr:
-    """The sum in the unit of the result, of which the rests are tenths, hundredths, ..."""
+    """Return the sum in the unit of the result; remainders are decimal fractions of the unit."""
     scale = max(left.scale, right.scale)
     unit = whole(10 ** (scale - result.scale))
     (head_a, tail_a), (head_b, tail_b) = _apart(_A, left, result), _apart(_B, right, result)
@@ -67,36 +68,36 @@ def _added_apart(left: Decimal, right: Decimal, result: Decimal, *, minus: bool)
 
 
 def _apart(value: pl.Expr, type: Decimal, result: Decimal) -> tuple[pl.Expr, pl.Expr]:
-    """The whole units of the result in a number, and its rest in its own unit."""
+    """Split a number into whole units of the result, and the remainder in its own unit."""
     number, cut = unscaled(value), max(type.scale - result.scale, 0)
     head = number.truncdiv(whole(10**cut))
     return scaled_up(head, max(result.scale - type.scale, 0)), number - head * whole(10**cut)
 
 
 def multiplied(frame: pl.DataFrame, dropped: int, result: Decimal) -> pl.Series:
-    """The product a0 * a1, of whose decimals so many are dropped; null where it does not fit."""
+    """Return the product a0 * a1 without `dropped` decimals; null where it does not fit."""
     if _is_small(frame, floating(_A) * floating(_B)):
         number = halved(unscaled(_A) * unscaled(_B), dropped)
         return frame.select(as_decimal(number, result)).to_series()
     a, b = unscaled(_A), unscaled(_B)
     columns = {"minus": (a < 0) != (b < 0)}
     for name, number in (("a", a.abs()), ("b", b.abs())):
-        for place in range(3):
-            columns[f"{name}{place}"] = number // whole(_BASE**place) % whole(_BASE)
+        for limb in range(3):
+            columns[f"{name}{limb}"] = number // whole(_BASE**limb) % whole(_BASE)
     return _without(_carried(frame.select(**columns)), dropped, result)
 
 
 def _carried(frame: pl.DataFrame) -> pl.DataFrame:
-    """The product's digits beyond the 38th as `high`, the last 38 as `low`."""
+    """Carry the limbs: return the last 38 digits of the product as `low`, the others as `high`."""
     sums = {}
-    for place in range(5):
-        pairs = [(i, place - i) for i in range(3) if 0 <= place - i < 3]
-        sums[f"c{place}"] = reduce(add, [pl.col(f"a{i}") * pl.col(f"b{j}") for i, j in pairs])
+    for limb in range(5):
+        pairs = [(i, limb - i) for i in range(3) if 0 <= limb - i < 3]
+        sums[f"c{limb}"] = reduce(add, [pl.col(f"a{i}") * pl.col(f"b{j}") for i, j in pairs])
     frame = frame.select("minus", **sums)
-    for place in range(1, 5):
-        carry = pl.col(f"c{place - 1}") // whole(_BASE)
-        frame = frame.with_columns((pl.col(f"c{place}") + carry).alias(f"c{place}"))
-    digits = [pl.col(f"c{place}") % whole(_BASE) for place in range(4)]
+    for limb in range(1, 5):
+        carry = pl.col(f"c{limb - 1}") // whole(_BASE)
+        frame = frame.with_columns((pl.col(f"c{limb}") + carry).alias(f"c{limb}"))
+    digits = [pl.col(f"c{limb}") % whole(_BASE) for limb in range(4)]
     split = whole(10 ** (MAX_DIGITS - 2 * _LIMB))
     return frame.select(
         "minus",
@@ -106,7 +107,7 @@ def _carried(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without(frame: pl.DataFrame, dropped: int, result: Decimal) -> pl.Series:
-    """The product without its last digits, rounded half up; null past 38 digits."""
+    """Drop the last digits of the product, rounded half up; null past 38 digits."""
     high, low = pl.col("high"), pl.col("low")
     if dropped > MAX_DIGITS:
         size = halved(high, dropped - MAX_DIGITS)
@@ -118,7 +119,7 @@ def _without(frame: pl.DataFrame, dropped: int, result: Decimal) -> pl.Series:
 
 
 def divided(frame: pl.DataFrame, left: Decimal, right: Decimal, result: Decimal) -> pl.Series:
-    """The quotient a0 / a1, null where a1 is zero."""
+    """Return the quotient a0 / a1, null where a1 is zero."""
     shift = result.scale - left.scale + right.scale
     first = min(max(shift, 0), MAX_DIGITS - left.precision)
     frame = frame.select(
@@ -142,5 +143,5 @@ def divided(frame: pl.DataFrame, left: Decimal, right: Decimal, result: Decimal)
 
 
 def _steps(missing: int, room: int) -> list[int]:
-    """How many digits each further step of a long division brings."""
+    """Return how many digits each further step of a long division computes."""
     return [min(room, missing - done) for done in range(0, missing, room)] if missing else []

@@ -1,4 +1,4 @@
-"""Aggregation as it really happens: rows in pieces, states merged in whatever order they come."""
+"""Aggregation as in a job: rows in batches, states merged in any order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAMILIES = sorted(path.stem for path in (SPARK / "cases").glob("aggregates*.json
 
 
 def cases(family: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """A file of cases, and Spark's answers by expression."""
+    """Load a file of cases, and Spark's answers by expression."""
     answers = json.loads((SPARK / "answers" / f"{family}.json").read_text())["results"]
     return json.loads((SPARK / "cases" / f"{family}.json").read_text()), {
         answer["expr"]: answer for answer in answers
@@ -37,7 +37,7 @@ def cases(family: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 
 def input_of(case: dict[str, Any]) -> tuple[pl.DataFrame, Schema]:
-    """The rows of a file of cases, numbered by the order key."""
+    """Return the rows of a file of cases, numbered by the order key."""
     fields = tuple(Field(name, *parse_type(ddl)) for name, ddl in case["columns"].items())
     columns = [series(f, [row[i] for row in case["rows"]]) for i, f in enumerate(fields)]
     frame = pl.DataFrame(columns)
@@ -45,7 +45,7 @@ def input_of(case: dict[str, Any]) -> tuple[pl.DataFrame, Schema]:
 
 
 def typed(text: str, schema: Schema, keys: Sequence[str] = ()) -> AggregateExpression:
-    """An aggregate expression over rows of that schema, by these of its columns."""
+    """Type an aggregate expression over rows of that schema, grouped by these columns."""
     grouped = Schema(tuple(field for field in schema if field.name in keys))
     return type_aggregate_text(text, schema, grouped)
 
@@ -53,7 +53,7 @@ def typed(text: str, schema: Schema, keys: Sequence[str] = ()) -> AggregateExpre
 def at_once(
     rows: pl.DataFrame, expressions: Mapping[str, AggregateExpression], keys: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """The results from one state a group."""
+    """Return the results from one state a group."""
     calls = distinct_calls(expressions.values())
     return results(partial_states(rows, keys, calls), keys, calls, expressions)
 
@@ -65,7 +65,7 @@ def in_pieces(
     keys: Sequence[str] = (),
     order: Type = BIGINT,
 ) -> pl.DataFrame:
-    """The results from states of random pieces of the rows, merged in random order."""
+    """Return the results from states of random batches of the rows, merged in random order."""
     calls = distinct_calls(expressions.values())
     states = [partial_states(piece, keys, calls) for piece in cut(rows, luck)]
     wanted = {name: to_polars(t) for call in calls for name, t in call.state(order).items()}
@@ -80,14 +80,14 @@ def in_pieces(
 
 
 def cut(rows: pl.DataFrame, luck: random.Random) -> list[pl.DataFrame]:
-    """Pieces of the rows in random order; some may be empty, one at least there is."""
+    """Split the rows into batches in random order, at least one; some may be empty."""
     shuffled = rows[luck.sample(range(rows.height), rows.height)]
     ends = sorted(luck.randint(0, rows.height) for _ in range(luck.randint(0, 4)))
     return [shuffled[a:b] for a, b in zip([0, *ends], [*ends, rows.height], strict=True)]
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two coded values are one; doubles but for the rounding of another order."""
+    """Whether two coded values are equal; doubles up to the rounding of another order."""
     if isinstance(a, float) and isinstance(b, float | int):
         return a == b or math.isclose(a, b, rel_tol=1e-9)
     if isinstance(a, list) and isinstance(b, list):

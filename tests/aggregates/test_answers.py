@@ -1,4 +1,4 @@
-"""Every aggregate means what Spark answered, whole or in pieces, in whatever order these come."""
+"""Every aggregate has the value that Spark computed, in one batch or several in any order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.spark.coding import encode
 
 @cache
 def answered(family: str) -> tuple[pl.DataFrame, dict[str, AggregateExpression], dict[str, Any]]:
-    """The rows, the expressions that both we and Spark compute, and Spark's values."""
+    """Return the rows, the expressions that headrace and Spark both compute, and Spark's values."""
     case, answers = cases(family)
     rows, schema = input_of(case)
     refused = case["refused"]
@@ -34,7 +34,7 @@ def answered(family: str) -> tuple[pl.DataFrame, dict[str, AggregateExpression],
 def wrong(
     result: pl.DataFrame, expressions: dict[str, AggregateExpression], values: dict[str, Any]
 ) -> list[str]:
-    """The expressions whose value is not Spark's."""
+    """Return the expressions whose value differs from Spark's."""
     found = []
     for text, expression in expressions.items():
         column = result[text]

@@ -1,4 +1,4 @@
-"""The aggregates, orders and groups that the semantics were measured with mean the same here."""
+"""The aggregates, orders and groups of the measured semantics have the same results here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VALUES: dict[str, tuple[str, list[Any]]] = {
     "bools": ("boolean", [True, False]),
     "kv": ("int", [1, 2]),
 }
-"""The rows that were measured, by their names in the cases."""
+"""The measured rows, by their names in the cases."""
 NOT_BUILT = {"median", "percentile", "percentile_approx", "approx_count_distinct"}
 
 

@@ -1,4 +1,4 @@
-"""Rows cut anywhere, states merged anyhow, groups of any kind: the results do not notice."""
+"""The results are independent of how rows are split, states are merged and rows are grouped."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ ROW = st.fixed_dictionaries(
 
 
 def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Rows with an order key."""
+    """Add an order key to the rows."""
     return pl.DataFrame(rows, schema=TYPES).with_columns(pl.int_range(pl.len()).alias(ORDER))
 
 
 def by_key(result: pl.DataFrame) -> dict[Any, list[Any]]:
-    """The results of each group."""
+    """Return the results of each group."""
     assert not result["k"].is_duplicated().any()
     return {row["k"]: list(row.values()) for row in result.to_dicts()}
 
@@ -128,7 +128,7 @@ def test_a_group_does_not_notice_the_others(rows: list[Any], seed: int) -> None:
 
 
 def same_values(ours: list[Any], theirs: list[Any]) -> bool:
-    """Equal but for rounding; NaN is itself."""
+    """Whether values are equal up to rounding; NaN equals NaN."""
     return same(
         [["NaN"] if isinstance(v, float) and math.isnan(v) else plain(v) for v in ours],
         [["NaN"] if isinstance(v, float) and math.isnan(v) else plain(v) for v in theirs],
@@ -192,7 +192,7 @@ def test_states_are_written_and_read_as_arrow() -> None:
 
 
 def value(text: str, rows: list[dict[str, Any]]) -> Any:
-    """The value of an aggregate over rows, whole and in single rows alike."""
+    """Return the value of an aggregate over rows, equal for one batch and for single rows."""
     expression = {"r": typed(text, SCHEMA)}
     whole = at_once(frame(rows), expression)["r"][0]
     calls = expression["r"].calls

@@ -1,4 +1,4 @@
-"""What the tests of every family say of a refusal: its words, its characters, its hint."""
+"""Assertions on a refused expression: its message, its span, its hint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.core.types import Schema
 
 
 def assert_refused(text: str, schema: Schema, message: str, at: str, hint: str) -> ExpressionError:
-    """One error, with these words, under just those characters of the text; the error itself."""
+    """Assert that there is one error, with this message and span, and return it."""
     with pytest.raises(ExpressionErrors) as caught:
         type_expression(text, schema)
     (error,) = caught.value.errors

@@ -1,6 +1,6 @@
-"""Casts: what is refused and how, what is null by decision, and the shapes frames come in.
+"""Casts: refused casts, nulls by decision, and frames of different shapes.
 
-Values are held against Spark's in tests/spark/cases/casts.json, casts_text.json, casts_times.json.
+Values are compared with Spark's in tests/spark/cases/casts.json, casts_text.json, casts_times.json.
 """
 
 from __future__ import annotations

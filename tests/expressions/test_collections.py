@@ -1,6 +1,6 @@
-"""Arrays and structs: what is refused and how, and names that Spark's own text would not quote.
+"""Arrays and structs: refusals, and names that Spark's own text does not quote.
 
-Values are held against Spark's in tests/spark/cases/collections.json.
+Values are compared with Spark's in tests/spark/cases/collections.json.
 """
 
 from __future__ import annotations
@@ -31,11 +31,16 @@ EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHE
 @pytest.mark.parametrize(
     ("text", "message", "at", "hint"),
     [
-        ("a['x']", "the index of an array is an integer, got string", "'x'", "cast(... as int)"),
+        (
+            "a['x']",
+            "the index of an array must be an integer, got string",
+            "'x'",
+            "cast(... as int)",
+        ),
         ("a[1.5]", "an integer, got decimal(2,1)", "1.5", "cast(... as int)"),
         ("a[true]", "an integer, got boolean", "true", ""),
         ("s[0]", "[ ] wants an array or a struct, got string", "s", "substring"),
-        ("v[0]", "a field is named: wanted text in quotes", "0", ""),
+        ("v[0]", "wanted the name of a field in quotes", "0", ""),
         ("v.y", 'unknown field "y"', "y", "the fields are x, a b"),
         ("v['a  b']", 'unknown field "a  b"', "'a  b'", 'did you mean "a b"?'),
         ("v['X']", 'unknown field "X"', "'X'", 'did you mean "x"?'),
@@ -47,16 +52,16 @@ EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHE
         ("element_at(a, 1L)", "element_at wants an int position, got bigint", "1L", "cast"),
         ("element_at(i, 1)", "element_at wants an array, got int", "i", ""),
         ("get(i, 1)", "get wants an array, got int", "i", ""),
-        ("get(a)", "get takes 2 arguments, got 1", "get(a)", "it is get(array, index)"),
+        ("get(a)", "get takes 2 arguments, got 1", "get(a)", "write get(array, index)"),
         ("size(s)", "size wants an array, got string", "s", ""),
         ("array_contains(a, 'x')", "cannot look for string in array<int>", "'x'", "cast"),
         ("array_contains(a, null)", "cannot look for a bare NULL", "null", "cast(null as ...)"),
-        ("array(1, 'x')", "array cannot give both int and string", "'x'", "cast(... as int)"),
-        ("named_struct('x')", "names and values in turn, got 1", "named_struct('x')", "'a', 1"),
-        ("named_struct(s, 1)", "the name of a field is text in quotes", "s", ""),
+        ("array(1, 'x')", "array cannot return both int and string", "'x'", "cast(... as int)"),
+        ("named_struct('x')", "pairs of a name and a value, got 1", "named_struct('x')", "'a', 1"),
+        ("named_struct(s, 1)", "the name of a field must be text in quotes", "s", ""),
         ("named_struct('x', 1, 'x', 2)", 'two fields named "x"', "2", ""),
         ("struct()", "struct takes at least 1 argument, got 0", "struct()", ""),
-        ("struct(i, i)", 'two fields named "i"', "i", "named_struct('name', value) names them"),
+        ("struct(i, i)", 'two fields named "i"', "i", "named_struct('name', value) sets the names"),
     ],
 )
 def test_what_does_not_fit_is_refused_where_it_stands(

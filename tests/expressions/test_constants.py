@@ -1,6 +1,6 @@
-"""Constants beside columns: Polars computes them early, and must not take them for something else.
+"""Constants with columns: Polars computes constants early, and must not change their meaning.
 
-All of these were found by random expressions (tests/spark/random_expressions.py).
+All cases were found by random expressions (tests/spark/random_expressions.py).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FRAME = pl.DataFrame(
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        # A float has the digits of a float, whatever divides by it.
+        # A float has the digits of a float, also as a divisor.
         ("x / 0.1F", [29.999999552965171, 0.0, None]),
-        # The sign of a zero that is computed counts like that of one that is written.
+        # The sign of a computed zero counts like that of a literal one.
         ("bigint(double('NaN')) - f", [-1.0, 0.0, None]),
         ("try_subtract(bigint(double('NaN')), x)", [-3.0, 0.0, None]),
         ("try_add(x, 0.0D) / 1", [3.0, 0.0, None]),
-        # Nothing behind a constant counts, but for the number of rows.
+        # Arguments after a constant only determine the number of rows.
         ("1 >= nvl(2, i)", [False, False, False]),
         ("length(coalesce('ab', string(i))) + 1", [3, 3, 3]),
         ("get(cast(null as array<int>), i) is null", [True, True, True]),

@@ -1,4 +1,4 @@
-"""Decimal arithmetic against Python's, whose decimals have as many digits as one likes."""
+"""Decimal arithmetic compared with Python's, whose decimals have any number of digits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def types(draw: st.DrawFn) -> Decimal:
 
 
 def numbers(type: Decimal) -> st.SearchStrategy[D | None]:
-    """Decimals of the type: many with few digits, many near its limits, some null."""
+    """Draw decimals of the type: many with few digits, many near its limits, some null."""
     most = 10**type.precision - 1
     whole = st.one_of(
         st.integers(-most, most),
@@ -37,7 +37,7 @@ def numbers(type: Decimal) -> st.SearchStrategy[D | None]:
 
 
 def exact(operator: str, a: D, b: D) -> D | None:
-    """The true result, as far as two hundred digits go; quotients are cut off there."""
+    """Return the exact result, to two hundred digits; quotients are truncated there."""
     if operator == "+":
         return MANY.add(a, b)
     if operator == "-":
@@ -55,7 +55,7 @@ def exact(operator: str, a: D, b: D) -> D | None:
 
 
 def fitted(value: D | None, type: Decimal, rounding: str = ROUND_HALF_UP) -> D | None:
-    """The value in the type, null where it has too many digits."""
+    """Return the value in the type, null where it has too many digits."""
     if value is None:
         return None
     unit = D(1).scaleb(-type.scale, context=MANY)

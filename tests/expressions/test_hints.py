@@ -1,6 +1,6 @@
-"""A mistake that habits from elsewhere lead to is met with what to write here, at its place."""
+"""Hints for the syntax of other languages: what to write instead, at the right position."""
 
-# ruff: noqa: RUF001 - the look-alikes of plain signs are what this is about
+# ruff: noqa: RUF001 - look-alikes of plain signs are the subject of these tests
 from __future__ import annotations
 
 import pytest
@@ -23,22 +23,32 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         # Names.
         ("md5(s)", 'function "md5" is not built yet', "md5", ""),
         ("hours(at)", 'function "hours" is not built yet', "hours", 'did you mean "hour"?'),
-        ("o.id", 'unknown column "o"', "o", "write id: names have no table before"),
+        ("o.id", 'unknown column "o"', "o", "write id: names have no table prefix"),
         ("s.length", 'no field "length": string has no fields', "length", "write length(s)"),
-        # What would be NULL for every row.
+        # Expressions that are NULL for every row.
         ("s = null", "= with null is null", "null", 'write "is null"'),
         ("null == n", "= with null is null", "null", 'write "is null"'),
         ("s != null", "<> with null is null", "null", 'write "is not null"'),
         ("x < (null)", "< with null is null", "(null)", 'write "is null"'),
         ("case n when null then 1 end", "= with null is null", "null", 'write "is null"'),
-        ("date_trunc('FORTNIGHT', at)", "'FORTNIGHT' is no unit", "'FORTNIGHT'", "MONTH, QUARTER"),
-        ("trunc(day, 'hour')", "'hour' is no unit", "'hour'", "WEEK, MONTH, QUARTER, YEAR"),
-        ("next_day(day, 'foo')", "'foo' is no day of the week", "'foo'", "MONDAY"),
-        # What a literal says to Spark alone.
-        ("cast('epoch' as timestamp)", "'epoch' is no timestamp", "'epoch'", "date '1970-01-01'"),
-        ("' Today '::date", "' Today ' is no date", "' Today '", "current_date()"),
-        ("at < 'now'", "'now' is no timestamp", "'now'", "current_timestamp()"),
-        ("to_date('epoch')", "'epoch' is no date", "'epoch'", "date '1970-01-01'"),
+        (
+            "date_trunc('FORTNIGHT', at)",
+            "'FORTNIGHT' is not a unit",
+            "'FORTNIGHT'",
+            "MONTH, QUARTER",
+        ),
+        ("trunc(day, 'hour')", "'hour' is not a unit", "'hour'", "WEEK, MONTH, QUARTER, YEAR"),
+        ("next_day(day, 'foo')", "'foo' is not a day of the week", "'foo'", "MONDAY"),
+        # Literals that only Spark accepts.
+        (
+            "cast('epoch' as timestamp)",
+            "'epoch' is not a timestamp",
+            "'epoch'",
+            "date '1970-01-01'",
+        ),
+        ("' Today '::date", "' Today ' is not a date", "' Today '", "current_date()"),
+        ("at < 'now'", "'now' is not a timestamp", "'now'", "current_timestamp()"),
+        ("to_date('epoch')", "'epoch' is not a date", "'epoch'", "date '1970-01-01'"),
         # Backslashes that a string loses.
         (r"s rlike '\d+'", r"loses the backslash of \d", r"'\d+'", r"r'\d+'"),
         (r"split(s, '\.')", r"loses the backslash of \.", r"'\.'", "r'...'"),
@@ -49,9 +59,9 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("date_add(day, s)", "date_add wants an integer", "s", "I is an integer"),
         ("abs()", "abs takes 1 argument", "abs()", "-> N; N is a number"),
         # Words and signs of other languages.
-        ("(select max(id) from t)", "a query has no place", "select", "a step of its own"),
-        ("id in (select id from t)", "a query has no place", "select", "a step of its own"),
-        ("select * from t", "starts without select", "select", "behind it"),
+        ("(select max(id) from t)", "a query is not allowed", "select", "a step of its own"),
+        ("id in (select id from t)", "a query is not allowed", "select", "a step of its own"),
+        ("select * from t", "starts without select", "select", "follows select"),
         ("id;", '";" means nothing here', ";", "an expression ends without it"),
         ("s = ‘a’", '"‘" means nothing here', "‘", "plain quotes"),
         ("s = “a”", '"“" means nothing here', "“", "plain quotes"),
@@ -70,17 +80,17 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("s.upper()", "a value has no methods", "s.upper(", "write upper(s)"),
         ("s.left(2)", "a value has no methods", "s.left(", "write left(s, ...)"),
         ("distinct id", "only inside an aggregate", "distinct", "count(distinct id)"),
-        ("o.*", "* is no value", "o.*", "each column by its name"),
-        ("*", "* is no value", "*", "each column by its name"),
+        ("o.*", "* is not a value", "o.*", "each column by its name"),
+        ("*", "* is not a value", "*", "each column by its name"),
         ("n + {{ id }}", '"{{ id }}" means nothing', "{{ id }}", "its plain name: id"),
         ("${id} + 1", '"${id}" means nothing', "${id}", "its plain name: id"),
         ("@id", '"@id" means nothing', "@id", "its plain name: id"),
         ("id is not None", 'got "None"', "None", "no value is null"),
         ("s in ['a']", 'wanted "(", got "["', "[", "in ('a', 'b')"),
         ("s contains 'a'", 'got "contains"', "contains", "write contains(text, part)"),
-        ("n++", "wanted a value, got the end", "+", "no value is changed in place"),
-        ("n += 1", 'wanted a value, got "="', "=", "no value is changed in place"),
-        ("n := 1", 'got ":"', ":", "no value is changed in place"),
+        ("n++", "wanted a value, got the end", "+", "values are not changed in place"),
+        ("n += 1", 'wanted a value, got "="', "=", "values are not changed in place"),
+        ("n := 1", 'got ":"', ":", "values are not changed in place"),
         ("s like %a%", 'wanted a value, got "%"', "%", "in quotes: '%a%'"),
         ("(s not like a%)", 'wanted a value, got ")"', ")", "in quotes: 'a%'"),
         ("s rlike /^a/", 'wanted a value, got "/"', "/", "in quotes: '^a'"),
@@ -98,14 +108,14 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
             "n = 1 or 2",
             "or wants boolean, got int",
             "2",
-            "both sides of or what is compared, or wr",
+            "full comparison on both sides of or, or wr",
         ),
         ("n = 1 or 2 or 3", "or wants boolean", "2", "or write n in (..., ...)"),
         ("a or n = 1 or 2", "or wants boolean", "2", "or write n in (..., ...)"),
         ("s = 'x' or 'y'", "or wants boolean, got string", "'y'", "or write s in (..., ...)"),
         ("1 or n = 2", "or wants boolean, got int", "1", "or write n in (..., ...)"),
-        ("n > 1 and 5", "and wants boolean, got int", "5", "both sides of and what is compared"),
-        ("s like 'x%' or 'y%'", "or wants boolean", "'y%'", "both sides of or what is compared"),
+        ("n > 1 and 5", "and wants boolean, got int", "5", "full comparison on both sides of and"),
+        ("s like 'x%' or 'y%'", "or wants boolean", "'y%'", "full comparison on both sides of or"),
         ("a or n", "or wants boolean, got int", "n", "compare it: ... <> 0"),
         ("a and s", "and wants boolean, got string", "s", "compare it"),
         ("not n", "not wants boolean, got int", "n", "compare it: ... <> 0"),

@@ -1,6 +1,6 @@
-"""Intervals: their literals, what is refused, and results that no interval or time can hold.
+"""Intervals: literals, refusals, and results out of the range of intervals and times.
 
-Values are held against Spark's in tests/spark/cases/intervals.json.
+Values are compared with Spark's in tests/spark/cases/intervals.json.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ A_DAY = 24 * HOUR
 
 
 def value(text: str) -> object:
-    """The value of an expression that reads no column."""
+    """Evaluate an expression that reads no column."""
     typed = type_expression(text, SCHEMA)
     return pl.select(to_expr(typed).alias("r"))["r"].to_physical()[0]
 
@@ -80,13 +80,13 @@ def test_a_literal_is_a_count_of_microseconds_or_months(text: str, type: Type, c
 @pytest.mark.parametrize(
     ("text", "message", "at"),
     [
-        ("interval 1 month 1 day", "of months or of days and time, not of both", None),
+        ("interval 1 month 1 day", "has months, or days and time, but not both", None),
         ("interval 1.5 hours", "only seconds have fractions, got 1.5 hours", "1.5 hours"),
         ("interval 'x' day", 'wanted a number of days, got "x"', "'x' day"),
         ("interval 1 fortnight", 'wanted a unit such as year, month', "1 fortnight"),
         ("interval '1'", 'wanted numbers and units such as "1 day 2 hours"', "'1'"),
-        ("interval '1 24' day to hour", "hours go up to 23 here, got 24", None),
-        ("interval '1-12' year to month", "months go up to 11 here, got 12", None),
+        ("interval '1 24' day to hour", "hours must be at most 23 here, got 24", None),
+        ("interval '1-12' year to month", "months must be at most 11 here, got 12", None),
         ("interval '1' day to second", 'wanted text such as "1 02:03:04.5"', None),
         ("interval '1 2' hour to day", "there is no interval of hour to day", None),
         ("interval 2147483648 months", "the interval is too long", "2147483648 months"),
@@ -108,8 +108,8 @@ def test_a_literal_that_is_none_is_refused(text: str, message: str, at: str | No
         ("t + 1", "+ does not take timestamp and int"),
         ("t - n", "- does not take timestamp and int"),
         ("1 - d", "- does not take int and date"),
-        ("d + b", "days are counted by an int, got bigint"),
-        ("d - 1L", "days are counted by an int, got bigint"),
+        ("d + b", "a number of days must be an int, got bigint"),
+        ("d - 1L", "a number of days must be an int, got bigint"),
         ("d + 1.5", "+ does not take date and decimal(2,1)"),
         ("d + s", "+ wants"),
         ("d - '2024-01-01'", "- wants"),

@@ -1,6 +1,6 @@
-"""Patterns of Java's letters: which are refused and why, and that fast ways give what slow ones do.
+"""Java's date and time patterns: refusals, and the equivalence of fast and slow paths.
 
-Texts are held against Spark's in tests/spark/cases/java_times.json.
+Texts are compared with Spark's in tests/spark/cases/java_times.json.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from headrace.core.types import TIMESTAMP, to_polars
 
 
 def read(pattern: str, texts: Sequence[str | None]) -> list[int | None]:
-    """What the texts say, in microseconds."""
+    """Parse the texts to microseconds."""
     frame = pl.DataFrame({"s": texts}, schema={"s": pl.String})
     return frame.select(reader(pattern)(pl.col("s")).to_physical())["s"].to_list()
 
 
 def written(pattern: str, micros: Sequence[int | None]) -> list[str | None]:
-    """The times as text."""
+    """Format the times."""
     times = pl.Series("t", micros, dtype=pl.Int64).cast(to_polars(TIMESTAMP))
     return pl.DataFrame([times]).select(writer(pattern)(pl.col("t")).alias("r"))["r"].to_list()
 
@@ -34,10 +34,10 @@ def written(pattern: str, micros: Sequence[int | None]) -> list[str | None]:
         ("YYYY", "Y counts weeks, which Spark refuses: use weekofyear(...)"),
         ("MMMMM", "MMMMM is too long: Spark has no narrow names"),
         ("yyyyyyy", "yyyyyyy is too long"),
-        ("hhh", "hhh is not a field here: h goes up to 2"),
-        ("V", "V is not a field here: there is VV"),
-        ("G", "G is not a field that can be written or read exactly"),
-        ("b", "b is not a field that can be written or read exactly"),
+        ("hhh", "hhh is not supported: h occurs at most 2 times"),
+        ("V", "V is not supported: use VV"),
+        ("G", "G is not a field that can be formatted or parsed exactly"),
+        ("b", "b is not a field that can be formatted or parsed exactly"),
         ("'open", "a quote is not closed"),
         ("yyyy]", "] closes no ["),
         ("{yyyy}", "{ is reserved: write '{' in quotes"),
@@ -54,16 +54,16 @@ def test_a_pattern_that_is_none_is_refused(pattern: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("EEE d", "E is written, but Spark does not read it"),
-        ("yyyy z", "z is written, but not read: use X to XXX, xx, xxx or Z"),
-        ("yyyy-MM-dd x", "x is written, but not read"),
-        ("'text'", "a pattern that is read needs a field outside of brackets"),
-        ("[yyyy]", "a pattern that is read needs a field outside of brackets"),
-        ("XXX", "a pattern that is read needs a field outside of brackets"),
-        ("yyyy yyyy", "the year is there twice"),
-        ("MM MMM", "MM and MMM do not go together"),
-        ("HH a", "a and H do not go together"),
-        ("DDD MM", "MM and D do not go together"),
+        ("EEE d", "E can be formatted, but Spark does not parse it"),
+        ("yyyy z", "z can be formatted, but not parsed: use X to XXX, xx, xxx or Z"),
+        ("yyyy-MM-dd x", "x can be formatted, but not parsed"),
+        ("'text'", "a pattern for parsing needs a field outside of brackets"),
+        ("[yyyy]", "a pattern for parsing needs a field outside of brackets"),
+        ("XXX", "a pattern for parsing needs a field outside of brackets"),
+        ("yyyy yyyy", "the year occurs twice"),
+        ("MM MMM", "MM and MMM cannot be combined"),
+        ("HH a", "a and H cannot be combined"),
+        ("DDD MM", "MM and D cannot be combined"),
         ("Hm", "a number without a fixed width cannot stand before more digits"),
         ("H[mm]", "a number without a fixed width cannot stand before more digits"),
         ("yyyyMMddHHmmssSSS", "a number without a fixed width cannot stand before more digits"),

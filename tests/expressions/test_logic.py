@@ -1,6 +1,6 @@
-"""Comparisons, conditions and choices: what is refused and how, and the shapes frames come in.
+"""Comparisons, conditions and choices: refusals, and frames of different shapes.
 
-Values are held against Spark's in tests/spark/cases/logic.json.
+Values are compared with Spark's in tests/spark/cases/logic.json.
 """
 
 from __future__ import annotations
@@ -51,12 +51,17 @@ EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHE
     [
         ("s = 1", "= cannot compare string with int", "s = 1", "cast(... as int) converts"),
         ("s between 1 and 2", ">= cannot compare string with int", "s between 1 and 2", "as int"),
-        ("p > 0", "> cannot compare boolean with int", "p > 0", "cast(... as int) makes 1"),
+        (
+            "p > 0",
+            "> cannot compare boolean with int",
+            "p > 0",
+            "cast(... as int) converts true to 1",
+        ),
         ("x <= '1'", "<= cannot compare double with string", "x <= '1'", "cast(... as double)"),
         ("dt = s", "= cannot compare date with string", "dt = s", "to_date(...) reads text"),
         ("dt = 'soon'", "wanted a date here, got 'soon'", "'soon'", "'2026-01-31'"),
         ("w = d", "= cannot compare decimal(38,0) with decimal(10,2)", "w = d", "38 digits"),
-        ("a < array(1)", "< wants values with an order, got array<int>", "a < array(1)", ""),
+        ("a < array(1)", "< wants ordered values, got array<int>", "a < array(1)", ""),
         ("i in (1, s)", "in cannot compare int with string", "s", "cast(... as int)"),
         ("dt in ('2024-2-1')", "wanted a date as Spark writes it", "'2024-2-1'", "'2024-02-01'"),
         (
@@ -75,21 +80,21 @@ EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHE
         ("case when null then 1 end", "case wants a boolean condition, got void", "null", "cast"),
         (
             "case when p then 1 when q then 'x' end",
-            "case cannot give both int and string",
+            "case cannot return both int and string",
             "'x'",
             "cast(... as int)",
         ),
         (
             "coalesce(dt, '2024-01-01')",
-            "coalesce cannot give both date and string",
+            "coalesce cannot return both date and string",
             "'2024-01-01'",
             "write date '2024-01-01'",
         ),
-        ("if(p, 1)", "if takes 3 arguments, got 2", "if(p, 1)", "it is if(condition, then, else)"),
-        ("nvl(i)", "nvl takes 2 arguments, got 1", "nvl(i)", "it is nvl(value, if_null)"),
+        ("if(p, 1)", "if takes 3 arguments, got 2", "if(p, 1)", "write if(condition, then, else)"),
+        ("nvl(i)", "nvl takes 2 arguments, got 1", "nvl(i)", "write nvl(value, if_null)"),
         ("coalesce()", "coalesce takes at least 1 argument, got 0", "coalesce()", ""),
         ("least(i)", "least takes at least 2 arguments, got 1", "least(i)", "least(first"),
-        ("greatest(a, a)", "greatest wants values with an order", "greatest(a, a)", ""),
+        ("greatest(a, a)", "greatest wants ordered values", "greatest(a, a)", ""),
         ("nullif(s, 1)", "nullif cannot compare string with int", "nullif(s, 1)", "cast"),
         ("p and i", "and wants boolean, got int", "i", ""),
         ("not s", "not wants boolean, got string", "s", ""),

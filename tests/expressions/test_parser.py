@@ -1,4 +1,4 @@
-"""Expressions are read by Spark's grammar; what does not fit is told with its place."""
+"""Parsing of expressions by Spark's grammar; errors have their position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.core.expressions.typed import ExpressionError
 
 
 def shape(node: syntax.Node) -> str:
-    """The tree as nested parentheses, operator first."""
+    """Format the tree as nested parentheses, operator first."""
     match node:
         case syntax.Literal():
             return f"{node.value!r}:{node.type}"
@@ -68,7 +68,7 @@ def shape(node: syntax.Node) -> str:
         ("a is unknown", "(isnull a)"),
         ("a is distinct from b", "(not (<=> a b))"),
         ("a is not distinct from b", "(<=> a b)"),
-        # Calls and forms that look like no other.
+        # Calls and irregular forms.
         ("case when a then b when c then d else e end", "(case a b c d e)"),
         ("case a when b then c end", "(case subject a b c)"),
         ("cast(a as decimal(10, 2))", "(cast a decimal(10,2))"),
@@ -90,7 +90,7 @@ def shape(node: syntax.Node) -> str:
         ("date_add(a, b)", "(date_add a b)"),
         ("aggregate(a, b, (x, y) -> x + y)", "(aggregate a b (x y -> (+ x y)))"),
         ("transform(a, x -> x + b)", "(transform a (x -> (+ x b)))"),
-        # Names are what they are, also when they look like keywords.
+        # Names that look like keywords stay names.
         ("`a b`.c", "a b.c"),
         ("interval + date", "(+ interval date)"),
         ("left(left, 1)", "(left left 1:int)"),
@@ -171,9 +171,9 @@ def test_a_literal_has_the_type_that_spark_gives_it(text: str, literal: str) -> 
         ("128Y", "128 does not fit into tinyint", "128Y", ""),
         ("1e400", "1e400 does not fit into double", "1e400", ""),
         ("1.5L", "1.5 is not a whole number", "1.5L", ""),
-        ("X'1G'", "'1G' is not made of hex", "X'1G'", ""),
-        ("interval 1 day 1 month", "an interval is of months or", "interval 1 day 1 month", ""),
-        ("(a, b)", "a list in parentheses stands only after in", ",", ""),
+        ("X'1G'", "'1G' has characters that are not hex", "X'1G'", ""),
+        ("interval 1 day 1 month", "an interval has months, or", "interval 1 day 1 month", ""),
+        ("(a, b)", "a list in parentheses is allowed only after in", ",", ""),
         (r"'\ud800'", "this string holds half a surrogate pair", r"'\ud800'", ""),
     ],
 )

@@ -1,4 +1,4 @@
-"""Functions of text: what is refused and with which words, and how they stand in frames."""
+"""Functions of text: the messages of refusals, and their use in frames."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def refused(text: str) -> ExpressionError:
         ("s || v", "v", "from double to string"),
         ("concat(s, v)", "v", "from double to string"),
         ("concat_ws(',', v)", "v", "from double to string"),
-        ("s || bytes", "bytes", "|| makes no text of binary"),
-        ("concat(s, record)", "record", "concat makes no text of struct<a:int>"),
-        ("concat(s, interval 1 hour)", "interval 1 hour", "concat makes no text of interval"),
+        ("s || bytes", "bytes", "|| cannot convert binary to text"),
+        ("concat(s, record)", "record", "concat cannot convert struct<a:int> to text"),
+        ("concat(s, interval 1 hour)", "interval 1 hour", "concat cannot convert interval"),
         ("concat(list, s)", "s", "concat joins arrays here, got string"),
         ("concat(list, numbers)", "numbers", "wants arrays of one type, got array<string> and"),
         ("concat_ws(1, s)", "1", "concat_ws wants a text as separator, got int"),
         ("concat_ws()", "concat_ws()", "wants a separator and texts, got nothing"),
-        ("concat_ws(',', numbers)", "numbers", "concat_ws makes no text of array<int>"),
+        ("concat_ws(',', numbers)", "numbers", "concat_ws cannot convert array<int> to text"),
         ("split_part(s, '.', 0)", "0", "parts are numbered from 1"),
         ("split_part(s, '.', n)", "n", "split_part wants a constant int"),
         ("translate(s, s, 'x')", "s", "translate wants a constant string"),

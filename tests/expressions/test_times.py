@@ -1,6 +1,6 @@
-"""Dates and times: what is refused and how, the ends of their ranges, and the clock.
+"""Dates and times: refusals, the ends of their ranges, and the clock.
 
-Values are held against Spark's in tests/spark/cases/times.json; where Spark fails a whole job
+Values are compared with Spark's in tests/spark/cases/times.json; where Spark fails a whole job
 because one result is out of range, the value here is NULL.
 """
 
@@ -48,7 +48,7 @@ BIGINTS = (0, 1, -1, 2**63 - 1, -(2**63), 8_210_266_876_800_000_000, 10**15, -(1
 
 
 def frame(**columns: list[object]) -> pl.DataFrame:
-    """A frame of some columns of the schema."""
+    """Build a frame of some columns of the schema."""
     physical: dict[Type, type[pl.DataType]] = {DATE: pl.Int32, TIMESTAMP: pl.Int64}
     made = []
     for name, values in columns.items():
@@ -61,13 +61,13 @@ def frame(**columns: list[object]) -> pl.DataFrame:
 
 
 def values(text: str, rows: pl.DataFrame) -> list[object]:
-    """The values of an expression; dates and timestamps as the numbers that they are."""
+    """Evaluate an expression; dates and timestamps are returned as numbers."""
     result = rows.with_columns(to_expr(type_expression(text, SCHEMA)).alias("r"))["r"]
     return result.to_physical().to_list()
 
 
 def value(text: str) -> object:
-    """The value of an expression that reads no column."""
+    """Evaluate an expression that reads no column."""
     (result,) = values(text, pl.DataFrame({"k": [1]}))
     return result
 
@@ -77,11 +77,11 @@ def value(text: str) -> object:
     [
         ("year(s)", "year wants date, got string", "s", "to_date(...) reads text"),
         ("hour(n)", "hour wants timestamp, got int", "n", "cast(... as timestamp)"),
-        ("date_add(d, b)", "days are counted by an int, got bigint", "b", "cast(... as int)"),
+        ("date_add(d, b)", "a number of days must be an int, got bigint", "b", "cast(... as int)"),
         ("date_add(d, 1.0)", "date_add wants an integer, got decimal(2,1)", "1.0", "date_add("),
         ("unix_date(t)", "unix_date wants date, got timestamp", "t", "cast(... as date)"),
         ("unix_seconds(d)", "unix_seconds wants timestamp, got date", "d", "cast(... as"),
-        ("trunc(d, s)", "trunc wants a constant string", "s", "a column cannot stand here"),
+        ("trunc(d, s)", "trunc wants a constant string", "s", "a column is not allowed here"),
         ("date_trunc(s, t)", "date_trunc wants a constant string", "s", "a column"),
         ("date_format(t, s)", "date_format wants a constant string", "s", "a column"),
         ("to_timestamp(s, s)", "to_timestamp wants a constant string", "s", "a column"),
@@ -100,7 +100,12 @@ def value(text: str) -> object:
         ("date_part('year')", "date_part takes 2 arguments, got 1", None, "date_part(field"),
         ("extract(day from t - t)", "got interval day to second", "t - t", "timestampdiff"),
         ("timestampdiff('DAY', t, t)", "wanted a unit such as day", "'DAY'", ""),
-        ("timestampdiff(DAYOFYEAR, t, t)", "DAYOFYEAR is no unit here", "DAYOFYEAR", "units are"),
+        (
+            "timestampdiff(DAYOFYEAR, t, t)",
+            "DAYOFYEAR is not a unit here",
+            "DAYOFYEAR",
+            "units are",
+        ),
         ("timestampadd(DAY, 1.5, t)", "timestampadd wants bigint", "1.5", "cast(... as bigint)"),
         ("months_between(t, t, p)", "wants a constant boolean", "p", ""),
         ("now(1)", "now takes 0 arguments, got 1", "now(1)", ""),

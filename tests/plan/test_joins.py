@@ -204,7 +204,7 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
             f"from: orders, join: {{{ON}}}",
             '"from" does not go with "join" [the step reads the',
         ),
-        (f"join: {{{ON}}}, where: name = 'x'", "stands in both orders and payments [write orders."),
+        (f"join: {{{ON}}}, where: name = 'x'", "is a column of orders and payments [write orders."),
         (f"join: {{{ON}}}, select: [orders.name, payments.name]", 'would be called "name"'),
         (f"join: {{{ON}}}, select: [orders.nam]", 'unknown column "nam" of orders [did you mean'),
         ("join: {left: orders, right: payments}", 'join: missing key "on"'),
@@ -261,11 +261,12 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         ),
         (
             "join: {left: orders, right: payments, on: id = order, type: semi}, select: [paid]",
-            'unknown column "paid" [did you mean "id"? (semi and anti have left rows alone)]',
+            'unknown column "paid" [did you mean "id"?'
+            " (semi and anti joins keep only the left columns)]",
         ),
         (
             f"join: {{{ON}, type: anti}}, select: [payments.paid]",
-            "no column of payments comes out: semi and anti have left rows alone",
+            "no columns of payments are left: semi and anti joins keep only the left columns",
         ),
         (
             "join: {left: {from: orders, as: a}, right: {from: orders, as: b}, on: a.tags=b.tags}",

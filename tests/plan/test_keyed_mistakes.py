@@ -44,7 +44,7 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ("aggregate: {n: count(*)}, having: n", "wanted a condition (boolean), got bigint"),
         ("aggregate: {n: count(*)}, having: id > 1", 'unknown column "id"'),
         ("aggregate: {n: count(*)}, having: now() is null", "cannot be used in having"),
-        ("where: count(*) > 1", "count is an aggregate [it stands under aggregate: of a step]"),
+        ("where: count(*) > 1", "count is an aggregate [write it under aggregate: of a step]"),
         ("top: {n: 1, by: tags}", "wanted a value that has an order, got array<string>"),
         ("top: {n: 1, by: 'id desc, name'}", "several are a list: [price desc, id]"),
         ("top: {n: 1, by: id desc nulls}", 'wanted "nulls first", "nulls last" or nothing'),

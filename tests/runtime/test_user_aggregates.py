@@ -102,19 +102,19 @@ class TestMistakesOfUsers:
             ({"FINISH": "return 1 / 0"}, "own.py:11: ZeroDivisionError: division by zero (in"),
             ({"PARTIAL": "return 1"}, "own.py:Own: partial must return a dict of n, got int"),
             ({"PARTIAL": "return {}"}, "partial must return a dict of n, got an empty one"),
-            ({"PARTIAL": "return {'n': 'x'}"}, 'partial returned a "n" that is no bigint: '),
-            ({"FINISH": "return 'x'"}, "finish returned a value that is no bigint: TypeError"),
+            ({"PARTIAL": "return {'n': 'x'}"}, 'partial returned a "n" that is not a bigint: '),
+            ({"FINISH": "return 'x'"}, "finish returned a value that is not a bigint: TypeError"),
             (
                 {"FINISH": "from decimal import Decimal; return Decimal('NaN')"},
-                "finish returned a value that is no bigint: ",
+                "finish returned a value that is not a bigint: ",
             ),
             (
                 {"STATE": "", "PARTIAL": "return {1, 2}"},
-                "partial returned what is no JSON: TypeError: Object of type set is not JSON",
+                "partial returned a value that is not JSON: TypeError: Object of type set is not",
             ),
             (
                 {"STATE": '"n": "bigint not null"', "PARTIAL": "return {'n': None}"},
-                'partial returned a "n" of none, which is declared not null',
+                'partial returned a "n" of None, but it is declared not null',
             ),
         ],
     )

@@ -1,7 +1,7 @@
-"""`cast(x as type)`: which casts there are, and the Polars form of each.
+"""`cast(x as type)`: the supported casts, and the Polars form of each.
 
-Spark's casts with ANSI off: what cannot be done is null, integers wrap, doubles saturate. With
-`try_cast` that what does not fit is null too. A cast of arrays or structs casts what is inside.
+Spark's casts with ANSI off: an impossible conversion is null, integers wrap, doubles saturate. With
+`try_cast` a value that does not fit is null too. A cast of arrays or structs casts their contents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.core.types import DATE, NULL, TIMESTAMP, Type
 
 
 def cast(typed: Typed, target: Type, span: Span, *, try_: bool = False) -> Typed:
-    """The expression cast to another type, or an ExpressionError where there is no such cast."""
+    """Return the expression cast to another type; ExpressionError where there is no such cast."""
     if typed.type == target:
         return typed
     if typed.type == NULL:
@@ -38,7 +38,7 @@ def cast(typed: Typed, target: Type, span: Span, *, try_: bool = False) -> Typed
 
 
 def cast_form(source: Type, target: Type, *, try_: bool = False) -> Form:
-    """How Polars casts from one type to another exactly as Spark does."""
+    """Return the Polars form of a cast, with exactly the result of Spark."""
     from headrace.core.expressions.casts.forms import form
 
     return form(source, target, try_=try_)
@@ -54,9 +54,9 @@ _SPECIAL = {
 
 
 def _check_not_special(typed: Typed, target: Type) -> None:
-    """Refuses 'epoch', 'now' and their like: to Spark they are times in a literal, and only there;
-    in a column they are NULL."""
+    """Refuse 'epoch', 'now' and similar: Spark reads them as times in a literal, and only there; in
+    a column they are NULL."""
     text = typed.value if isinstance(typed, Constant) and target in (DATE, TIMESTAMP) else None
     if isinstance(text, str) and (instead := _SPECIAL.get(text.strip().lower())):
-        message = f"'{text}' is no {target} here, though Spark takes it in a literal"
+        message = f"'{text}' is not a {target} here, although Spark accepts it in a literal"
         raise ExpressionError(message, typed.span, f"write {instead}")

@@ -1,4 +1,4 @@
-"""The Polars form of each cast that `rules` lets pass."""
+"""The Polars form of each cast that `rules` allows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from headrace.core.types import (
 
 
 def form(source: Type, target: Type, *, try_: bool) -> Form:
-    """How Polars casts from one type to another exactly as Spark does."""
+    """Return the Polars form of a cast, with exactly the result of Spark."""
     if source in (target, NULL) or (source, target) == (DAY, DAY_TIME):
         return lambda value: value.cast(to_polars(target))
     match source, target:
@@ -87,7 +87,7 @@ def _array(element: Form) -> Form:
 
 
 def _struct(source: tuple[Field, ...], target: tuple[Field, ...], *, try_: bool) -> Form:
-    """Field by field, in order; the target's names hold."""
+    """Cast field by field, in order; the names are those of the target."""
     forms = [form(a.type, b.type, try_=try_) for a, b in zip(source, target, strict=True)]
 
     def recast(value: pl.Series) -> pl.Series:

@@ -22,12 +22,13 @@ from headrace.core.types import (
 
 
 def to_boolean(value: pl.Expr) -> pl.Expr:
-    """True for all but zero; NaN is not zero."""
+    """Return true for all numbers but zero; NaN is not zero."""
     return value.cast(pl.Boolean)
 
 
 def to_integer(source: Type, target: Type, *, try_: bool) -> Form:
-    """Integers wrap, doubles saturate (through int, where the target is narrower still)."""
+    """Return the form of a cast to an integer: integers wrap, doubles saturate (through int, where
+    the target is narrower still)."""
     type = to_polars(target)
     if isinstance(source, Decimal):
         unit = whole(10**source.scale)
@@ -46,7 +47,8 @@ def _fitted(value: pl.Expr, type: pl.DataType, *, try_: bool) -> pl.Expr:
 
 
 def _try_floating(target: Type) -> Form:
-    """What does not fit is null, but for 2 ** 63, the double that the greatest bigint rounds to."""
+    """Return null where the number does not fit, except for 2 ** 63, the double that the greatest
+    bigint rounds to."""
     if target != BIGINT:
         return lambda value: value.cast(to_polars(target), strict=False)
     return once(
@@ -60,7 +62,8 @@ def _try_floating(target: Type) -> Form:
 
 
 def to_decimal(source: Type, target: Decimal) -> Form:
-    """Rounded half up, null where it has more digits than the target takes."""
+    """Return the form of a cast to a decimal: rounded half up, null where the target has too few
+    digits."""
     type = to_polars(target)
     if source in FLOATS:
         return per_column(lambda value: double_to_decimal(value, target), target)
@@ -80,5 +83,5 @@ def to_decimal(source: Type, target: Decimal) -> Form:
 
 
 def to_floating(target: Type) -> Form:
-    """The nearest one."""
+    """Return the form of a cast to the nearest float or double."""
     return lambda value: value.cast(to_polars(target))

@@ -1,8 +1,8 @@
-"""Text read as dates and timestamps, as Spark's `cast` reads it.
+"""Text parsed to dates and timestamps, as Spark's `cast` parses it.
 
     2024   2024-1   2024-01-02   2024-01-02 3:4   2024-01-02T03:04:05.123456+02:00
 
-Fields may be short, years may be long and negative, digits past microseconds are cut off, and a
+Fields may be short, years may be long and negative, digits past microseconds are truncated, and a
 time zone is an offset, Z or UTC. By decision, text with the name of another zone and text with only
 a time of day are null.
 """
@@ -24,7 +24,7 @@ _TIMESTAMP = (
     + _CLOCK.replace("{zone}", _ZONE)
     + r")?)?)?$"
 )
-# What most text looks like, and Polars reads as Spark does.
+# The usual form, which Polars parses as Spark does.
 _PLAIN = r"(?-u)^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _PLAIN_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?Z?$"
 _PLAIN_TIMESTAMP = _PLAIN + "[ T]" + _PLAIN_CLOCK
@@ -32,7 +32,7 @@ _NUMBERS = ("year", "month", "day", "hour", "minute", "second")
 
 
 def date(text: pl.Series) -> pl.Series:
-    """What follows a whole date after a blank or a T is passed over."""
+    """Parse dates; text after a whole date and a blank or a T is ignored."""
     plain = pl.when(text.str.contains(_PLAIN + "(?:[ T]|$)")).then(text).str.head(10)
     read = plain.str.to_date("%Y-%m-%d", strict=False).to_physical()
     days = read_rest(text, pl.select(read).to_series(), _any_date)
@@ -40,7 +40,7 @@ def date(text: pl.Series) -> pl.Series:
 
 
 def timestamp(text: pl.Series) -> pl.Series:
-    """What has no zone is UTC."""
+    """Parse timestamps; text without a time zone is UTC."""
     plain = pl.when(text.str.contains(_PLAIN_TIMESTAMP)).then(text)
     blank = plain.str.strip_suffix("Z").str.replace("T", " ", literal=True)
     read = blank.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
@@ -49,14 +49,14 @@ def timestamp(text: pl.Series) -> pl.Series:
 
 
 def _any_date(text: pl.Series) -> pl.Series:
-    """Days since the epoch."""
+    """Parse any date to days since the epoch."""
     fields = _fields(text, _DATE, ["year", "month", "day"])
     days = pl.when(_is_day()).then(_days()).cast(pl.Int32, strict=False)
     return fields.select(days).to_series()
 
 
 def _any_timestamp(text: pl.Series) -> pl.Series:
-    """Microseconds since the epoch."""
+    """Parse any timestamp to microseconds since the epoch."""
     fields = _fields(text, _TIMESTAMP, [*_NUMBERS, "fraction", "zone"])
     offset = _offset(fields["zone"])
     fields = fields.with_columns(offset.alias("offset"))
@@ -70,7 +70,7 @@ def _any_timestamp(text: pl.Series) -> pl.Series:
 
 
 def _fields(text: pl.Series, pattern: str, names: list[str]) -> pl.DataFrame:
-    """The parts of the text, numbers as numbers; a month or day that is not there is the first."""
+    """Split text into its fields, numbers as integers; a missing month or day is the first."""
     fields = text.str.strip_chars(SPACE).str.extract_groups(pattern).struct.unnest()
     fields.columns = names
     first = {"month": 1, "day": 1}
@@ -91,7 +91,8 @@ def _is_day() -> pl.Expr:
 
 
 def _days() -> pl.Expr:
-    """Days since the epoch in the Gregorian calendar, whose years are counted from March."""
+    """Return the days since the epoch in the Gregorian calendar, whose years are counted from
+    March."""
     year, month, day = map(pl.col, ("year", "month", "day"))
     year = year - (month <= 2).cast(pl.Int64)
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
@@ -99,12 +100,12 @@ def _days() -> pl.Expr:
 
 
 def _offset(zone: pl.Series) -> pl.Series:
-    """Seconds east of UTC; null past 18 hours, 0 where there is no zone."""
+    """Return the seconds east of UTC; null past 18 hours, 0 where there is no zone."""
     none = pl.Series([0], dtype=pl.Int64).new_from_index(0, len(zone))
     written = zone.str.contains(r"[0-9]").fill_null(False)
     if not written.any():
         return none
-    # +1:5 is +01:05, and then the colons go.
+    # +1:5 becomes +01:05, and then the colons are removed.
     digits = zone.str.replace(r"([+-])([0-9])(:|$)", "${1}0${2}${3}")
     digits = digits.str.replace(r"([+-][0-9]{2}):([0-9])$", "${1}0${2}").str.replace_all(":", "")
     parts = digits.str.extract_groups(r"([+-])([0-9]{2})([0-9]{2})?([0-9]{2})?$").struct.unnest()

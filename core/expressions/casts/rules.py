@@ -1,4 +1,5 @@
-"""Which casts there are: Spark's, minus what has no exact form here, and what to write then."""
+"""The supported casts: Spark's, without those that have no exact form here, and the hints for the
+others."""
 
 from __future__ import annotations
 
@@ -31,14 +32,14 @@ _DIGITS: dict[Type, int] = {BOOLEAN: 1, **{type: n for type, n in INTEGER_DIGITS
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a type is not cast to another, and what to write instead."""
+    """The reason why a type cannot be cast to another, and an alternative."""
 
     message: str
     hint: str = ""
 
 
 def refusal(source: Type, target: Type, *, try_: bool) -> Refusal | None:
-    """Why there is no such cast, or None where there is one."""
+    """Return the reason why a cast is not supported, or None where it is."""
     if source in (target, NULL) or (source, target) == (DAY, DAY_TIME):
         return None
     match source, target:
@@ -60,7 +61,7 @@ def refusal(source: Type, target: Type, *, try_: bool) -> Refusal | None:
 
 
 def _there_is(source: Type, target: Type) -> bool:
-    """Whether `cast` goes from one single value to another."""
+    """Whether `cast` converts one single value to another."""
     simple = is_numeric(source) or source in (BOOLEAN, STRING, DATE, TIMESTAMP)
     if target == STRING:
         return (simple and source not in FLOATS) or source == BINARY
@@ -74,7 +75,7 @@ def _there_is(source: Type, target: Type) -> bool:
 
 
 def _tried_otherwise(source: Type, target: Type) -> bool:
-    """Whether `try_cast` refuses what `cast` does, or does it so that we cannot follow."""
+    """Whether `try_cast` refuses what `cast` converts, or converts in a way without a form here."""
     if target == BINARY:
         return source != STRING
     if {source, target} == {BOOLEAN, TIMESTAMP}:
@@ -83,18 +84,18 @@ def _tried_otherwise(source: Type, target: Type) -> bool:
 
 
 def _goes_by_double(source: Type, target: Type) -> bool:
-    """Spark tries a wide decimal as an int by way of a double, on some paths and not on others."""
+    """Whether Spark may try a wide decimal as an int through a double, on some paths only."""
     narrow = target in INTEGERS[:3]
     return narrow and isinstance(source, Decimal) and source.precision > 15
 
 
 def _hint(source: Type, target: Type, try_: bool) -> str:
     if source in FLOATS and target == STRING:
-        return "cast(cast(... as decimal(18,6)) as string) writes it with that many decimals"
+        return "cast(cast(... as decimal(18,6)) as string) fixes the number of decimals"
     if source == DATE and is_numeric(target):
         return "datediff(..., date '1970-01-01') counts days; unix_timestamp(...) counts seconds"
     if is_numeric(source) and target == DATE:
-        return "date_add(date '1970-01-01', ...) takes days; timestamp_seconds(...) seconds"
+        return "date_add(date '1970-01-01', ...) takes days; timestamp_seconds(...) takes seconds"
     if source == DATE and target == BOOLEAN:
         return "compare it: ... is not null"
     if try_ and _goes_by_double(source, target):
@@ -102,7 +103,7 @@ def _hint(source: Type, target: Type, try_: bool) -> str:
     if try_ and _there_is(source, target):
         return "cast does it, and never fails"
     if source in INTERVALS or target in INTERVALS:
-        return "extract(hour from ...) and the like take an interval apart"
+        return "extract(hour from ...) and similar return the parts of an interval"
     if source == BINARY:
         return "cast(... as string) reads it as UTF-8"
     return ""
@@ -122,11 +123,11 @@ def may_be_null(source: Type, target: Type) -> bool:
 
 
 def same_in_spark(source: Type, target: Type) -> bool:
-    """Whether Spark casts all values to the same.
+    """Whether Spark casts all values to the same result.
 
-    A midnight out of range fails its job; it reads times with the name of a zone, or without a day;
-    of bytes it makes texts that are no UTF-8. Of doubles it takes the digits that Java shows, which
-    differ by its version, and of wide seconds no more than 34.
+    Spark's job fails at a midnight out of range; it parses times with the name of a zone, or
+    without a day; from bytes it makes texts that are not UTF-8. From doubles it takes the digits
+    that Java prints, which depend on its version, and from wide seconds at most 34 digits.
     """
     match source, target:
         case Array(a), Array(b):
@@ -142,5 +143,5 @@ def same_in_spark(source: Type, target: Type) -> bool:
 
 
 JAVA_DIGITS = 34
-"""So many digits Java keeps of a decimal number that it computes with."""
+"""The digits that Java keeps of a decimal number in a computation."""
 _OTHERWISE = ((DATE, TIMESTAMP), (STRING, TIMESTAMP), (BINARY, STRING))

@@ -26,7 +26,7 @@ _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
 
 
 def to_text(source: Type, *, plain: bool) -> Form:
-    """How Spark shows a value; `plain` decimals have no exponent, however small."""
+    """Return the form of Spark's text of a value; `plain` decimals never have an exponent."""
     match source:
         case Decimal(_, scale) if scale > 6 and not plain:
             return per_column(lambda value: _small_decimal(value, scale), STRING)
@@ -44,7 +44,7 @@ def to_text(source: Type, *, plain: bool) -> Form:
 
 
 def _decoded(value: pl.Series) -> pl.Series:
-    """UTF-8, with the replacement character where bytes are none, as Java shows it."""
+    """Decode UTF-8, with the replacement character for invalid bytes, as Java does."""
     try:
         return value.cast(pl.String)
     except pl.exceptions.ComputeError:
@@ -53,7 +53,7 @@ def _decoded(value: pl.Series) -> pl.Series:
 
 
 def _small_decimal(value: pl.Series, scale: int) -> pl.Series:
-    """Java shows a decimal below a millionth with an exponent: 0E-18, 1.2E-7."""
+    """Format decimals as Java does: below a millionth with an exponent, as in 0E-18, 1.2E-7."""
     digits = value.reinterpret(dtype=pl.Int128).abs().cast(pl.String)
     small = digits.str.len_bytes().cast(pl.Int64) - scale < -5
     text = value.cast(pl.String)
@@ -73,7 +73,7 @@ def _date(value: pl.Series) -> pl.Series:
 
 
 def _timestamp(value: pl.Series) -> pl.Series:
-    """Without trailing zeros; the point goes with the last of them."""
+    """Format timestamps without trailing zeros, and without a point if no digit follows it."""
     micros = value.to_physical()
     days = micros // 86_400_000_000
     if _printable(days):
@@ -89,12 +89,12 @@ def _printable(days: pl.Series) -> bool:
 
 
 def _cycled(days: pl.Series) -> pl.Series:
-    """The same day of the calendar in a year that Polars knows."""
+    """Return the same day of the calendar in a year that Polars supports."""
     return (days % _CYCLE_DAYS).cast(pl.Int32).cast(pl.Date)
 
 
 def _wild_year(days: pl.Series) -> pl.Series:
-    """A year of at least four digits, with its sign where it is not one of 0 to 9999."""
+    """Return a year of at least four digits, with a sign if it is not one of 0 to 9999."""
     year = _cycled(days).dt.year().cast(pl.Int64) + days // _CYCLE_DAYS * _CYCLE_YEARS
     digits = year.abs().cast(pl.String).str.zfill(4)
     sign = pl.when(year < 0).then(pl.lit("-")).when(year > 9999).then(pl.lit("+"))
@@ -102,13 +102,13 @@ def _wild_year(days: pl.Series) -> pl.Series:
 
 
 def _array(element: Form) -> Form:
-    """[1, 2, null]"""
+    """Return the form of the text of an array: [1, 2, null]."""
     body = element(pl.element()).fill_null("null")
     return lambda value: pl.lit("[") + value.list.eval(body).list.join(", ") + pl.lit("]")
 
 
 def _struct(fields: list[Form]) -> Form:
-    """{1, null}"""
+    """Return the form of the text of a struct: {1, null}."""
 
     def show(value: pl.Series) -> pl.Series:
         inside = value.struct.unnest()
@@ -123,14 +123,15 @@ def _struct(fields: list[Form]) -> Form:
 
 
 def to_binary(source: Type) -> Form:
-    """Text as UTF-8; an integer as the bytes of its type, the highest first."""
+    """Return the form of a cast to binary: text as UTF-8, an integer as its bytes, the highest
+    first."""
     if source == STRING:
         return lambda value: value.cast(pl.Binary)
-    places = [1 << 8 * place for place in reversed(range(_BYTES[source]))]
+    units = [1 << 8 * index for index in reversed(range(_BYTES[source]))]
 
     def packed(value: pl.Series) -> pl.Series:
         wide = value.cast(pl.Int64).fill_null(0)
-        octets = [(wide // place % 256).cast(pl.UInt8) for place in places]
+        octets = [(wide // unit % 256).cast(pl.UInt8) for unit in units]
         listed = pl.select(pl.concat_list(octets).cast(pl.Binary)).to_series()
         return pl.select(pl.when(value.is_not_null()).then(listed)).to_series()
 

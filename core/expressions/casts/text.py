@@ -1,9 +1,9 @@
-"""Text read as numbers and booleans, as Spark's `cast` reads it.
+"""Text parsed to numbers and booleans, as Spark's `cast` parses it.
 
-What Spark takes is wide: white space around, `+5`, `.5`, `5.`, `1e3`, `1d`, `inf`, fractions for an
-integer (cut off), any digits of Unicode for a decimal. Polars reads the plain forms fast, so every
-reader tries Polars first and looks again at what is left. Text that is no number is null. So is a
-hexadecimal floating number (`0x1p3`), by decision.
+Spark accepts much: white space around the text, `+5`, `.5`, `5.`, `1e3`, `1d`, `inf`, fractions for
+an integer (truncated), any digits of Unicode for a decimal. Polars parses the plain forms fast, so
+every parser tries Polars first and parses the remaining texts itself. Text that is not a number is
+null. So is a hexadecimal floating-point number (`0x1p3`), by decision.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.core.expressions.casts.numbers import to_decimal
 from headrace.core.expressions.digits import unscaled_of
 from headrace.core.types import Decimal, Type, to_polars
 
-# What Spark's own readers trim, and what Java's `trim` does, which the others use.
+# The characters that Spark's own parsers trim, and those of Java's `trim`, which the others use.
 SPACE = "".join(map(chr, range(0x21))) + "\x7f"
 JAVA_SPACE = SPACE[:-1]
 
@@ -29,13 +29,13 @@ _TRUTH = {
 
 
 def boolean(text: pl.Expr) -> pl.Expr:
-    """Spark's words for true and false, in any case."""
+    """Parse Spark's words for true and false, in any case."""
     word = text.str.strip_chars(SPACE).str.to_lowercase()
     return word.replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean)
 
 
 def integer(text: pl.Series, target: Type, *, fraction: bool) -> pl.Series:
-    """Whole numbers that fit; with `fraction`, what stands behind the point is checked and cut."""
+    """Parse integers that fit; with `fraction`, digits after the point are truncated."""
     type = to_polars(target)
 
     def slowly(text: pl.Series) -> pl.Series:
@@ -49,7 +49,7 @@ def integer(text: pl.Series, target: Type, *, fraction: bool) -> pl.Series:
 
 
 def floating(text: pl.Series, target: Type) -> pl.Series:
-    """Floats and doubles, as Java reads them; then `inf`, `infinity` and `nan` in any case."""
+    """Parse floats and doubles as Java does, then `inf`, `infinity` and `nan` in any case."""
     type = to_polars(target)
 
     def slowly(text: pl.Series) -> pl.Series:
@@ -66,7 +66,7 @@ _READ = Decimal(38, 18)
 
 
 def decimal(text: pl.Series, target: Decimal) -> pl.Series:
-    """Decimals, of any number of digits and with any exponent, rounded half up."""
+    """Parse decimals of any number of digits and with any exponent, rounded half up."""
     plain = text.str.contains(_PLAIN)
     rounded = to_decimal(_READ, target)
     read = pl.when(plain).then(text).cast(to_polars(_READ), strict=False)
@@ -86,6 +86,6 @@ def _any_decimal(text: pl.Series, target: Decimal) -> pl.Series:
 
 @cache
 def _digits() -> dict[str, str]:
-    """The decimal digits of the world's scripts, as far as one `char` of Java holds them."""
+    """Return the decimal digits of all scripts, as far as one `char` of Java holds them."""
     beyond = (chr(code) for code in range(0x80, 0x10000))
     return {c: str(unicodedata.digit(c)) for c in beyond if unicodedata.category(c) == "Nd"}

@@ -1,4 +1,4 @@
-"""Casts between numbers, dates and timestamps. A number beside a timestamp is of seconds."""
+"""Casts between numbers, dates and timestamps. A number stands for seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _RANGE = (-(2**63), 2**63 - 1)
 
 
 def number_to_timestamp(source: Type, *, try_: bool) -> Form:
-    """What is past the range of timestamps stops at its end, but for decimals, which wrap."""
+    """Return the form of a cast to a timestamp: out of range it is the first or the last timestamp,
+    but a decimal wraps."""
     micros = _micros(source, try_=try_)
     return lambda value: micros(value).cast(to_polars(TIMESTAMP))
 
@@ -49,7 +50,8 @@ def _micros(source: Type, *, try_: bool) -> Form:
 
 
 def _floating_micros(*, try_: bool) -> Form:
-    """NaN and infinity are null; with `try_cast` so is what would stop at the end of the range."""
+    """Return the form in microseconds: NaN and infinity are null; with `try_cast` also values out
+    of range."""
     low, high = -(2.0**63), 2.0**63
 
     def form(value: pl.Expr) -> pl.Expr:
@@ -61,7 +63,8 @@ def _floating_micros(*, try_: bool) -> Form:
 
 
 def timestamp_to_number(target: Type) -> Form:
-    """Whole seconds are those passed, so before 1970 too; null where they do not fit."""
+    """Return the form of the seconds of a timestamp, rounded down also before 1970; null where they
+    do not fit."""
     if target == BOOLEAN:
         return lambda value: value.to_physical() != 0
     if target in INTEGERS:
@@ -78,11 +81,11 @@ def _floating_seconds(value: pl.Series, target: Type) -> pl.Series:
 
 
 def date_to_timestamp(value: pl.Expr) -> pl.Expr:
-    """Midnight; null for a date that no timestamp reaches."""
+    """Return midnight; null for a date beyond the range of timestamps."""
     micros = value.to_physical().cast(pl.Int128) * whole(_DAY)
     return micros.cast(pl.Int64, strict=False).cast(to_polars(TIMESTAMP))
 
 
 def timestamp_to_date(value: pl.Expr) -> pl.Expr:
-    """The day that it is in."""
+    """Return the day of the timestamp."""
     return value.cast(pl.Date)

@@ -1,4 +1,4 @@
-"""The one table of functions and operators: what an expression may call, and what it means."""
+"""The table of functions and operators that an expression may call."""
 
 from headrace.core.expressions.function import Function
 from headrace.core.expressions.functions.bits import BITS
@@ -40,4 +40,4 @@ FAMILIES: tuple[tuple[Function, ...], ...] = (
 TABLE: dict[str, Function] = {
     name: row for family in FAMILIES for row in family for name in (row.name, *row.aliases)
 }
-"""Every row by its lower-case name and by each alias."""
+"""Every function by its lower-case name and by each alias."""

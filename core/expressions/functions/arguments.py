@@ -1,4 +1,4 @@
-"""What the forms of several families ask of their arguments."""
+"""Functions of arguments, shared by the forms of several families."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def repeating(form: Form) -> Callable[[Bound], Form]:
-    """Builds a form that mentions an argument more than once; none of them is a constant."""
+    """Return the builder of a form that mentions an argument more than once; none of them is a
+    constant."""
 
     def build(bound: Bound) -> Form:
         from headrace.core.expressions.batches import once
@@ -28,32 +29,32 @@ def repeating(form: Form) -> Callable[[Bound], Form]:
 
 
 def signed_in_spark(bound: Bound) -> str:
-    """What Spark runs to change a sign: it fails where a decimal of more digits than Java keeps is
-    rounded up to one more."""
+    """Return the Spark form of a change of sign: Spark fails where a decimal of more digits than
+    Java keeps is rounded up to one digit more."""
     type = bound.types[0]
     wide = isinstance(type, Decimal) and type.precision > JAVA_DIGITS
     return OURS if wide else AS_WRITTEN
 
 
 def literal_text(typed: Typed) -> str | None:
-    """The text written there, if it is a literal."""
+    """Return the text of a literal, or None."""
     value = typed.value if isinstance(typed, Constant) else None
     return value if isinstance(value, str) else None
 
 
 def literal_int(typed: Typed) -> int | None:
-    """The whole number written there, if it is a literal."""
+    """Return the integer of a literal, or None."""
     value = typed.value if isinstance(typed, Constant) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def natural(count: pl.Expr) -> pl.Expr:
-    """The count, or 0 where it is negative."""
+    """Return the count, or 0 where it is negative."""
     return count.clip(0)
 
 
 def characters(text: pl.Expr) -> pl.Expr:
-    """How many characters it has, as a type that holds sums of such numbers."""
+    """Return the number of characters, as a type that holds sums of such numbers."""
     import polars as pl
 
     return text.str.len_chars().cast(pl.Int64)
@@ -63,10 +64,11 @@ _CASES = ("lower", "lcase", "upper", "ucase")
 
 
 def of_any_case(overload: Overload) -> Callable[[Call], Typed]:
-    """Resolves a call whose first argument may be made small or capital: Spark leaves that out.
+    """Return the resolver of a call that may drop a change of case in its first argument, as Spark
+    does.
 
-    To its optimizer the `lower` in `upper(lower(x))` has no effect, although it has one: a dotless
-    small i becomes a capital I, and that becomes an i with a dot.
+    Spark's optimizer regards the `lower` in `upper(lower(x))` as redundant, although it is not: a
+    dotless small i becomes a capital I, and that becomes an i with a dot.
     """
 
     def resolve(call: Call) -> Typed:
@@ -79,7 +81,7 @@ def of_any_case(overload: Overload) -> Callable[[Call], Typed]:
         _, bound = choose(call, [overload.signature])
         typed = overload.apply(call, bound)
         if isinstance(typed, Apply) and call.arguments != written:
-            return replace(typed, spark=OURS)  # it is told not to do so, for the sake of steps
+            return replace(typed, spark=OURS)  # `spark.settings` turns that optimizer rule off
         return typed
 
     return resolve

@@ -1,4 +1,4 @@
-"""Operators on the bits of integers, which are two's complement as in Java."""
+"""Bitwise operators on integers, which are two's complement as in Java."""
 
 from __future__ import annotations
 
@@ -30,13 +30,17 @@ def _shift(operator: str) -> Callable[[Bound], Form]:
 def _row(operator: str, alias: str, doc: str, *examples: tuple[str, str]) -> Function:
     first, *more = examples
     return function(
-        *(operator, _FAMILY, f"{doc}; the count goes by its lowest 5 bits, 6 for a bigint."),
+        *(
+            operator,
+            _FAMILY,
+            f"{doc}; only the lowest 5 bits of the count are used, 6 for a bigint.",
+        ),
         overload(
             f"{operator}(value: I, count: int) -> I",
             build=_shift(operator),
             returns=_shifted,
             nulls="strict",
-            spark=f"{alias}({{0}}, {{1}})",  # behind `array`, Spark takes ">>" for two brackets
+            spark=f"{alias}({{0}}, {{1}})",  # after `array`, Spark takes ">>" for two brackets
         ),
         example=first,
         more=tuple(more),
@@ -46,35 +50,39 @@ def _row(operator: str, alias: str, doc: str, *examples: tuple[str, str]) -> Fun
 
 BITS = (
     function(
-        *("&", _FAMILY, "The bits that both integers have."),
+        *("&", _FAMILY, "The bitwise and: the bits that are set in both integers."),
         overload("&(left: I, right: I) -> I", lambda a, b: a & b, nulls="strict"),
         example=("6 & 3", "2"),
     ),
     function(
-        *("|", _FAMILY, "The bits that one integer or the other has."),
+        *("|", _FAMILY, "The bitwise or: the bits that are set in one integer or the other."),
         overload("|(left: I, right: I) -> I", lambda a, b: a | b, nulls="strict"),
         example=("6 | 3", "7"),
     ),
     function(
-        *("^", _FAMILY, "The bits that just one of the integers has; it is not a power."),
+        *(
+            "^",
+            _FAMILY,
+            "The bitwise exclusive or, not a power: the bits that are set in exactly one integer.",
+        ),
         overload("^(left: I, right: I) -> I", lambda a, b: a ^ b, nulls="strict"),
         example=("6 ^ 3", "5"),
     ),
     function(
-        *("~", _FAMILY, "The bits that the integer has not."),
+        *("~", _FAMILY, "The bitwise complement: the bits that are not set in the integer."),
         overload("~(value: I) -> I", lambda value: ~value, nulls="strict"),
         example=("~ 5", "-6"),
     ),
     _row(
-        *("<<", "shiftleft", "The bits moved to the left"),
+        *("<<", "shiftleft", "The bits shifted to the left"),
         *(("1 << 4", "16"), ("1 << 33", "2")),
     ),
     _row(
-        *(">>", "shiftright", "The bits moved to the right, the sign kept"),
+        *(">>", "shiftright", "The bits shifted to the right, keeping the sign"),
         *(("-8 >> 1", "-4"), ("shiftright(16, 2)", "4")),
     ),
     _row(
-        *(">>>", "shiftrightunsigned", "The bits moved to the right, zeros put in"),
+        *(">>>", "shiftrightunsigned", "The bits shifted to the right, filled with zeros"),
         *(("-8 >>> 1", "2147483644"), ("8 >>> 1", "4")),
     ),
 )

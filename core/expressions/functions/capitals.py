@@ -1,7 +1,7 @@
 """`initcap`: words with a capital first letter, by Unicode's rules for titles.
 
-The first letter of a title is not always the capital one: `ﬁ` becomes `Fi` and not `FI`. Those
-letters are listed; Python knows what becomes of each.
+The title case of a letter is not always its upper case: `ﬁ` becomes `Fi` and not `FI`. Those
+letters are listed; Python has the title case of each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-# Letters whose form in titles is another than their capital: both ends of each range are in.
+# Letters whose title case differs from their upper case: both ends of each range are included.
 _OTHERWISE = (
     "ßß ևև \u01c4\u01cc \u01f1\u01f3 \u10d0\u10fa \u10fd\u10ff \u1f80\u1faf \u1fb2\u1fb4"
     " \u1fb7\u1fb7 \u1fbc\u1fbc \u1fc2\u1fc4 \u1fc7\u1fc7 \u1fcc\u1fcc \u1ff2\u1ff4"
@@ -27,7 +27,7 @@ def _titles() -> dict[str, str]:
 
 
 def initcap(text: pl.Expr) -> pl.Expr:
-    """Each word (between spaces, and spaces only) as a title has it, the rest of it small."""
+    """Capitalize each word (only spaces separate words), and convert the rest to lower case."""
     import polars as pl
 
     word = pl.element()
@@ -35,6 +35,6 @@ def initcap(text: pl.Expr) -> pl.Expr:
     capital = first.replace_strict(
         _titles(), default=first.str.to_uppercase(), return_dtype=pl.String
     )
-    # A small letter depends on what is before it, and the first may become two.
+    # Lower case depends on the letter before, and the first letter may become two.
     rest = word.str.to_lowercase().str.slice(first.str.to_lowercase().str.len_chars())
     return text.str.split(" ").list.eval(pl.concat_str([capital, rest])).list.join(" ")

@@ -1,8 +1,8 @@
-"""Arrays and structs: making them, and taking them apart.
+"""Arrays and structs: making them, and accessing their contents.
 
-`a[i]` and `get` count from 0, `element_at` from 1 or, negative, from the end. What is not there is
+`a[i]` and `get` count from 0, `element_at` from 1 or, negative, from the end. A missing element is
 NULL, never an error. An index wraps to int as in Spark, where only the lowest 32 bits of a bigint
-count. A field taken from an array of structs is the array of that field.
+count. A field of an array of structs is the array of that field.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _arguments(call: Call, count: int, text: str) -> tuple[Typed, ...]:
     came = len(call.arguments)
     if came != count:
         message = f"{call.name} takes {count} arguments, got {came}"
-        raise ExpressionError(message, call.span, f"it is {text}")
+        raise ExpressionError(message, call.span, f"write {text}")
     return call.arguments
 
 
@@ -63,7 +63,7 @@ def _array(call: Call, value: Typed) -> Array:
 
 
 def _subscript(call: Call) -> Typed:
-    """`base[index]`: an element of an array, or a field of a struct by its name in quotes."""
+    """Resolve `base[index]`: an element of an array, or a field of a struct by its name."""
     base, index = call.arguments
     named = isinstance(index, Constant) and index.type == STRING
     if named and _struct_in(base.type) is not None:
@@ -71,8 +71,8 @@ def _subscript(call: Call) -> Typed:
     if isinstance(base.type, Array):
         return _element(call)
     if isinstance(base.type, Struct):
-        raise ExpressionError("a field is named: wanted text in quotes", index.span)
-    hint = "substring(text, start, length) takes part of a text" if base.type == STRING else ""
+        raise ExpressionError("wanted the name of a field in quotes", index.span)
+    hint = "substring(text, start, length) returns part of a text" if base.type == STRING else ""
     raise ExpressionError(f"[ ] wants an array or a struct, got {base.type}", base.span, hint)
 
 
@@ -85,8 +85,8 @@ def _element(call: Call) -> Typed:
     array, index = call.arguments
     element = _array(call, array).element
     if not is_integer(index.type) and index.type != NULL:
-        message = f"the index of an array is an integer, got {index.type}"
-        hint = "" if index.type == BOOLEAN else "cast(... as int) makes it one"
+        message = f"the index of an array must be an integer, got {index.type}"
+        hint = "" if index.type == BOOLEAN else "cast(... as int) converts it"
         raise ExpressionError(message, index.span, hint)
     if isinstance(index, Constant):
         form = at_constant(_wrapped(index.value), to_polars(element))
@@ -97,18 +97,18 @@ def _element(call: Call) -> Typed:
 
 
 def _wrapped(value: object) -> int | None:
-    """The lowest 32 bits, as Java makes an int of a long."""
+    """Return the lowest 32 bits, as Java converts a long to an int."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31) if isinstance(value, int) else None
 
 
 def _struct_in(type: Type) -> Struct | None:
-    """The struct whose fields can be taken: the type itself, or that of an array's elements."""
+    """Return the struct with the fields: the type itself, or the type of an array's elements."""
     inner = type.element if isinstance(type, Array) else type
     return inner if isinstance(inner, Struct) else None
 
 
 def _field(call: Call) -> Typed:
-    """`base.name`: a field, or of an array of structs the array of that field."""
+    """Resolve `base.name`: a field, or of an array of structs the array of that field."""
     base, name = call.arguments
     struct = _struct_in(base.type)
     assert isinstance(name, Constant), "the parser gives a name"
@@ -141,7 +141,7 @@ def _not_zero(bound: Bound) -> None:
 _AT = function(
     "element_at",
     "collections",
-    "The element at a position: 1 is the first, -1 the last; NULL when there is none.",
+    "The element at a position: 1 is the first, -1 the last; NULL if there is none.",
     overload(
         "element_at(array: array<T>, position: constant int) -> T",
         from_one,
@@ -153,16 +153,18 @@ _AT = function(
 
 
 def _element_at(call: Call) -> Typed:
-    """Positions that are computed are refused: Spark fails on a 0 among them."""
+    """Resolve `element_at`; a computed position is refused: Spark fails on a 0 among them."""
     array, position = _arguments(call, 2, "element_at(array, position)")
     if columns(position) and isinstance(array.type, Array):
         message = (
             "element_at wants a constant position: a computed one may be 0, which has no value"
         )
-        raise ExpressionError(message, position.span, "array[position - 1] takes a computed one")
+        raise ExpressionError(
+            message, position.span, "array[position - 1] takes a computed position"
+        )
     if position.type in (BIGINT, NULL):
         message = f"element_at wants an int position, got {position.type}"
-        raise ExpressionError(message, position.span, "cast(... as int) makes it one")
+        raise ExpressionError(message, position.span, "cast(... as int) converts it")
     return _AT.resolve(call)
 
 
@@ -170,7 +172,7 @@ def _array_contains(call: Call) -> Typed:
     array, value = _arguments(call, 2, "array_contains(array, value)")
     element = _array(call, array).element
     if value.type == NULL:
-        hint = "cast(null as ...) gives it a type"
+        hint = "cast(null as ...) gives the NULL a type"
         raise ExpressionError("array_contains cannot look for a bare NULL", value.span, hint)
     common = common_type(element, value.type)
     if common is None:
@@ -190,12 +192,12 @@ def _named_struct(call: Call) -> Typed:
     names, values = call.arguments[::2], call.arguments[1::2]
     if not values or len(names) != len(values):
         message = (
-            f"named_struct takes names and values in turn, got {len(call.arguments)} arguments"
+            f"named_struct takes pairs of a name and a value, got {len(call.arguments)} arguments"
         )
-        raise ExpressionError(message, call.span, "it is named_struct('a', 1, 'b', 2)")
+        raise ExpressionError(message, call.span, "as in named_struct('a', 1, 'b', 2)")
     for name in names:
         if not isinstance(name, Constant) or name.type != STRING:
-            raise ExpressionError("the name of a field is text in quotes", name.span)
+            raise ExpressionError("the name of a field must be text in quotes", name.span)
     texts = [str(name.value) for name in names if isinstance(name, Constant)]
     return _struct_of(call, texts, values)
 
@@ -208,7 +210,7 @@ def _struct(call: Call) -> Typed:
 
 
 def _name_of(value: Typed) -> str:
-    """The name that a value brings along: a column's, or a field's."""
+    """Return the name that a value has of its own: that of a column or a field."""
     match value:
         case Column(name=name):
             return name
@@ -221,7 +223,9 @@ def _struct_of(call: Call, names: Sequence[str], values: Sequence[Typed]) -> Typ
     twice = next((i for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         message = f'two fields named "{names[twice]}"'
-        raise ExpressionError(message, values[twice].span, "named_struct('name', value) names them")
+        raise ExpressionError(
+            message, values[twice].span, "named_struct('name', value) sets the names"
+        )
     fields = zip(names, values, strict=True)
     type = Struct(tuple(Field(name, value.type) for name, value in fields))
     return Apply(type, False, call.span, call.name, tuple(values), make_struct(names))
@@ -232,7 +236,7 @@ COLLECTIONS: tuple[Function, ...] = (
         "[]",
         "collections",
         "An element of an array, counted from 0, or a field of a struct by its name in quotes;"
-        " NULL where there is none.",
+        " NULL if there is no such element.",
         example=("array('a', 'b')[0]", "a"),
         more=(("array('a', 'b')[2]", "NULL"),),
         resolve=_subscript,
@@ -244,7 +248,8 @@ COLLECTIONS: tuple[Function, ...] = (
     function(
         ".",
         "collections",
-        "A field of a struct, NULL when the struct is; of an array of structs the array of it.",
+        "A field of a struct, NULL if the struct is NULL; of an array of structs, the array of this"
+        " field.",
         example=("named_struct('a', 1).a", "1"),
         resolve=_field,
         signatures=("struct.field -> T", "array.field -> array<T>"),
@@ -252,7 +257,7 @@ COLLECTIONS: tuple[Function, ...] = (
     function(
         "size",
         "collections",
-        "How many elements an array has, NULLs counted; -1 for a NULL array.",
+        "The number of elements of an array, NULLs included; -1 for a NULL array.",
         overload(
             "size(array: array<T>) -> int",
             lambda array: array.list.len().cast(to_polars(INT)).fill_null(-1),
@@ -266,7 +271,7 @@ COLLECTIONS: tuple[Function, ...] = (
     function(
         "get",
         "collections",
-        "The element at an index from 0; NULL for one that is negative or too high.",
+        "The element at an index, counted from 0; NULL if the index is negative or too high.",
         example=("get(array('a', 'b'), 1)", "b"),
         resolve=_get,
         signatures=("get(array: array<T>, index: I) -> T",),
@@ -274,7 +279,8 @@ COLLECTIONS: tuple[Function, ...] = (
     function(
         "array_contains",
         "collections",
-        "Whether the value is an element; NULL when either is NULL, or not found beside a NULL.",
+        "Whether the array contains the value; NULL if either is NULL, or if the value is not found"
+        " and the array contains a NULL.",
         example=("array_contains(array(1, 2), 2)", "true"),
         more=(("array_contains(array(1, null), 2)", "NULL"),),
         resolve=_array_contains,
@@ -283,7 +289,7 @@ COLLECTIONS: tuple[Function, ...] = (
     function(
         "array",
         "collections",
-        "An array of these values, widened to one type.",
+        "An array of the values, widened to one type.",
         example=("array(1, 2, 3)", "[1, 2, 3]"),
         resolve=_make_array,
         signatures=("array(value: T...) -> array<T>",),
@@ -299,10 +305,10 @@ COLLECTIONS: tuple[Function, ...] = (
     function(
         "struct",
         "collections",
-        "A struct of these values; a field has the name of its column, or col1, col2, ...",
+        "A struct of the values; a field is named after its column, or col1, col2, ...",
         example=("struct(1, 'x')", "{1, x}"),
         resolve=_struct,
         signatures=("struct(value: T...) -> struct<...>",),
     ),
 )
-"""What makes arrays and structs, and takes them apart."""
+"""The functions of arrays and structs."""

@@ -1,8 +1,9 @@
 """Comparisons: Spark's order of values, which is Polars' total order.
 
-NaN equals itself and is above all numbers, -0.0 equals 0.0, text and binary go by their bytes, and
-false is below true. Unlike numbers meet in their common type, a date beside a timestamp is its
-midnight. Arrays and structs are equal when all inside is, NULLs included; they have no order here.
+NaN equals itself and is above all numbers, -0.0 equals 0.0, text and binary are compared by their
+bytes, and false is below true. Different numbers are compared in their common type, a date and a
+timestamp as timestamps. Arrays and structs are equal when all their contents are, NULLs included;
+they have no order here.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CHAINED = "compare twice: low < value and value < high"
 
 
 def pair(call: Call, *, ordered: bool = False) -> tuple[Typed, Typed]:
-    """Both sides of a comparison as their common type; two bare NULLs compare as booleans."""
+    """Return both operands in their common type; two bare NULLs are compared as booleans."""
     left, right = call.arguments
     common = common_type_of(call.arguments)
     if common is None:
@@ -35,7 +36,7 @@ def pair(call: Call, *, ordered: bool = False) -> tuple[Typed, Typed]:
         hint = _CHAINED if chained else how_to_meet(left.type, right.type, call.arguments)
         raise ExpressionError(message, call.span, hint)
     if ordered and not is_ordered(common):
-        raise ExpressionError(f"{call.name} wants values with an order, got {common}", call.span)
+        raise ExpressionError(f"{call.name} wants ordered values, got {common}", call.span)
     target = BOOLEAN if common == NULL else common
     return to_type(left, target), to_type(right, target)
 
@@ -67,7 +68,7 @@ def _comparison(
 
 
 def _no_null(call: Call) -> None:
-    """Refuses a NULL written beside the operator: Spark answers NULL for every row."""
+    """Refuse a literal NULL as operand: Spark returns NULL for every row."""
     for side in call.arguments:
         if isinstance(side, Constant) and side.type == NULL:
             instead = "is not null" if call.name == "<>" else "is null"
@@ -76,15 +77,15 @@ def _no_null(call: Call) -> None:
 
 
 def _extreme(name: str, build: Callable[[Type], Form]) -> Callable[[Call], Typed]:
-    """The typing of `greatest` and `least`: two or more values of one ordered type."""
+    """Return the resolver of `greatest` or `least`: two or more values of one ordered type."""
 
     def resolve(call: Call) -> Typed:
         if len(call.arguments) < 2:
             message = f"{name} takes at least 2 arguments, got {len(call.arguments)}"
-            raise ExpressionError(message, call.span, f"it is {name}(first, second, ...)")
+            raise ExpressionError(message, call.span, f"write {name}(first, second, ...)")
         values, common = meet(call, call.arguments)
         if not is_ordered(common):
-            raise ExpressionError(f"{name} wants values with an order, got {common}", call.span)
+            raise ExpressionError(f"{name} wants ordered values, got {common}", call.span)
         nullable = all(value.nullable for value in values)
         return Apply(common, nullable, call.span, name, values, build(common))
 
@@ -107,7 +108,7 @@ def _greatest(type: Type) -> Form:
 
 
 def _least(type: Type) -> Form:
-    # Of 0.0 and -0.0 Spark takes the first, Polars the last: so the other way round.
+    # Of 0.0 and -0.0 Spark takes the first, Polars the last: so the values are reversed.
     import polars as pl
 
     return lambda *values: pl.min_horizontal(values[::-1])
@@ -116,7 +117,7 @@ def _least(type: Type) -> Form:
 COMPARISONS: tuple[Function, ...] = (
     _comparison(
         "=",
-        "Whether both are the same value; NULL when one of them is NULL. == is the same.",
+        "Whether both values are equal; NULL if one of them is NULL. == is the same.",
         lambda a, b: a == b,
         ("1 = 1.0", "true"),
         ("date '2024-01-02' = '2024-1-2'", "true"),
@@ -124,14 +125,14 @@ COMPARISONS: tuple[Function, ...] = (
     ),
     _comparison(
         "<>",
-        "Whether they are different values; NULL when one of them is NULL. != is the same.",
+        "Whether the values are different; NULL if one of them is NULL. != is the same.",
         lambda a, b: a != b,
         ("'a' <> 'A'", "true"),
         letter="T",
     ),
     _comparison(
         "<=>",
-        "Whether both are the same value or both NULL; never NULL itself.",
+        "Whether both values are equal, or both are NULL; never NULL itself.",
         lambda a, b: a.eq_missing(b),
         ("null <=> null", "true"),
         ("1 <=> null", "false"),
@@ -140,32 +141,34 @@ COMPARISONS: tuple[Function, ...] = (
     ),
     _comparison(
         "<",
-        "Whether the left is below the right; NULL when one of them is NULL.",
+        "Whether the left value is less than the right; NULL if one of them is NULL.",
         lambda a, b: a < b,
         ("'Z' < 'a'", "true"),
     ),
     _comparison(
         "<=",
-        "Whether the left is at most the right; NULL when one of them is NULL.",
+        "Whether the left value is at most the right; NULL if one of them is NULL.",
         lambda a, b: a <= b,
         ("2 <= 2.0", "true"),
     ),
     _comparison(
         ">",
-        "Whether the left is above the right; NULL when one of them is NULL; NaN is above all.",
+        "Whether the left value is greater than the right; NULL if one of them is NULL. NaN is"
+        " above all numbers.",
         lambda a, b: a > b,
         ("cast('NaN' as double) > 1e300", "true"),
     ),
     _comparison(
         ">=",
-        "Whether the left is at least the right; NULL when one of them is NULL.",
+        "Whether the left value is at least the right; NULL if one of them is NULL.",
         lambda a, b: a >= b,
         ("date '2024-01-02' >= timestamp '2024-01-02 00:00:00'", "true"),
     ),
     function(
         "greatest",
         "logic",
-        "The greatest of two or more values, NULLs left out; NULL when all are. NaN is above all.",
+        "The greatest of two or more values, ignoring NULLs; NULL if all are NULL. NaN is above all"
+        " numbers.",
         example=("greatest(1, 2.5, null)", "2.5"),
         resolve=_extreme("greatest", _greatest),
         signatures=("greatest(value: C, other: C...) -> C",),
@@ -173,7 +176,7 @@ COMPARISONS: tuple[Function, ...] = (
     function(
         "least",
         "logic",
-        "The least of two or more values, NULLs left out; NULL when all are.",
+        "The least of two or more values, ignoring NULLs; NULL if all are NULL.",
         example=("least(3, 2, null)", "2"),
         resolve=_extreme("least", _least),
         signatures=("least(value: C, other: C...) -> C",),

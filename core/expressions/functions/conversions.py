@@ -1,4 +1,4 @@
-"""A type's name as a function: `double(x)` is `cast(x as double)`."""
+"""Names of types as functions: `double(x)` is `cast(x as double)`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _conversion(name: str, target: Type, written: str, shown: str) -> Function:
     def resolve(call: Call) -> Typed:
         if len(call.arguments) != 1:
             message = f"{name} takes 1 argument, got {len(call.arguments)}"
-            raise ExpressionError(message, call.span, f"it is {name}(value) or cast(value as ...)")
+            raise ExpressionError(message, call.span, f"write {name}(value) or cast(value as ...)")
         return cast(call.arguments[0], target, call.span)
 
     return function(

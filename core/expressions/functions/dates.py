@@ -1,7 +1,7 @@
-"""Dates: their parts, their arithmetic, and making them of numbers.
+"""Functions of dates: their parts, their arithmetic, and making them from numbers.
 
-A timestamp stands for its day where a date is wanted, and the text of a literal for the date it
-says. Dates count on beyond the year 9999, and wrap around where the days of an int end.
+Where a date is wanted, a timestamp stands for its day, and a text literal for the date that it
+denotes. Dates continue past the year 9999, and wrap around at the end of an int of days.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAMILY = "dates"
 def _part(
     name: str, doc: str, form: Form, example: str, *, aliases: tuple[str, ...] = ()
 ) -> Function:
-    """A row for a part of a date, as an int; only the year names the date twice."""
+    """Define the function of a part of a date, as an int; only the year mentions the date twice."""
     signature, call = f"{name}(date: date) -> int", f"{name}(date '2024-05-06')"
     build = repeating(form) if name == "year" else lambda bound: form
     row = overload(signature, build=build, nulls="strict")
@@ -33,25 +33,25 @@ def _part(
 
 
 def no_bigint(bound: Bound) -> None:
-    """Refuses a bigint in the place of days: Spark, too, takes nothing wider than an int."""
+    """Refuse a bigint as number of days: Spark, too, takes nothing wider than an int."""
     days = next(a for a in bound.arguments if a.type == bound.letters["I"])
     if days.type == BIGINT:
         hint = "cast(... as int) converts explicitly"
-        raise ExpressionError("days are counted by an int, got bigint", days.span, hint)
+        raise ExpressionError("a number of days must be an int, got bigint", days.span, hint)
 
 
 def plus_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
-    """The date so many days later."""
+    """Return the date this many days later."""
     return calendar.to_date(calendar.days(date) + calendar.to_int(days))
 
 
 def minus_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
-    """The date so many days earlier."""
+    """Return the date this many days earlier."""
     return calendar.to_date(calendar.days(date) - calendar.to_int(days))
 
 
 def add_months(bound: Bound) -> Form:
-    """The form of a date plus months, which are the second argument."""
+    """Return the form of a date plus months, which are the second argument."""
     from headrace.core.expressions.batches import once
 
     months = literal_int(bound.arguments[1])
@@ -76,7 +76,7 @@ def _known_day(bound: Bound) -> None:
     name = bound.constants[1]
     if isinstance(name, str) and name.upper() not in _WEEKDAYS:
         hint = "the days are MO or MON or MONDAY, and so on"
-        raise ExpressionError(f"'{name}' is no day of the week", bound.arguments[1].span, hint)
+        raise ExpressionError(f"'{name}' is not a day of the week", bound.arguments[1].span, hint)
 
 
 def _next_day(bound: Bound) -> Form:
@@ -87,8 +87,8 @@ def _next_day(bound: Bound) -> Form:
 def _known_unit(bound: Bound) -> None:
     unit = bound.constants[1]
     if isinstance(unit, str) and not first_day(unit):
-        hint = "the units are WEEK, MONTH, QUARTER, YEAR; date_trunc takes shorter ones"
-        raise ExpressionError(f"'{unit}' is no unit here", bound.arguments[1].span, hint)
+        hint = "the units are WEEK, MONTH, QUARTER, YEAR; date_trunc takes shorter units"
+        raise ExpressionError(f"'{unit}' is not a unit here", bound.arguments[1].span, hint)
 
 
 def _trunc(bound: Bound) -> Form:
@@ -114,7 +114,7 @@ def _make_date_form(bound: Bound) -> Form:
 
 
 DATES: tuple[Function, ...] = (
-    _part("year", "The year; before the year 1 come 0 and -1.", calendar.year, "2024"),
+    _part("year", "The year; the years before 1 are 0, -1 and so on.", calendar.year, "2024"),
     _part(
         "quarter",
         "The quarter of the year, from 1 to 4.",
@@ -154,14 +154,14 @@ DATES: tuple[Function, ...] = (
     ),
     _part(
         "weekofyear",
-        "The ISO week: weeks begin on Monday, the first is the one with the year's first Thursday.",
+        "The ISO week: weeks start on Monday, and the first has the first Thursday of the year.",
         lambda date: calendar.to_int(calendar.folded(date).dt.week()),
         "19",
     ),
     function(
         "date_add",
         FAMILY,
-        "The date so many days later, or earlier where they are negative.",
+        "The date a number of days later, or earlier if the number is negative.",
         overload(
             "date_add(start: date, days: I) -> date", plus_days, check=no_bigint, nulls="strict"
         ),
@@ -171,7 +171,7 @@ DATES: tuple[Function, ...] = (
     function(
         "date_sub",
         FAMILY,
-        "The date so many days earlier, or later where they are negative.",
+        "The date a number of days earlier, or later if the number is negative.",
         overload(
             "date_sub(start: date, days: I) -> date", minus_days, check=no_bigint, nulls="strict"
         ),
@@ -180,7 +180,7 @@ DATES: tuple[Function, ...] = (
     function(
         "datediff",
         FAMILY,
-        "The days from the second date to the first; of timestamps only the days count.",
+        "The days from the second date to the first; the time of day of timestamps is ignored.",
         overload(
             "datediff(end: date, start: date) -> int",
             lambda end, start: calendar.days(end) - calendar.days(start),
@@ -192,7 +192,7 @@ DATES: tuple[Function, ...] = (
     function(
         "add_months",
         FAMILY,
-        "The same day so many months later, or the last of its month; NULL out of all range.",
+        "The same day some months later, or the last day of that month; NULL if out of range.",
         overload("add_months(start: date, months: int) -> date", build=add_months, spark=OURS),
         example=("add_months(date '2024-01-31', 1)", "2024-02-29"),
     ),
@@ -206,7 +206,7 @@ DATES: tuple[Function, ...] = (
     function(
         "next_day",
         FAMILY,
-        "The first day after the date of that name, as 'MO', 'Mon' or 'monday'.",
+        "The first day after the date that is the given weekday, as 'MO', 'Mon' or 'monday'.",
         overload(
             "next_day(start: date, day: constant string) -> date", build=_next_day, check=_known_day
         ),
@@ -215,7 +215,7 @@ DATES: tuple[Function, ...] = (
     function(
         "trunc",
         FAMILY,
-        "The first day of the date's year, quarter, month or week.",
+        "The first day of the year, quarter, month or week of the date.",
         overload(
             "trunc(date: date, unit: constant string) -> date", build=_trunc, check=_known_unit
         ),
@@ -224,7 +224,7 @@ DATES: tuple[Function, ...] = (
     function(
         "make_date",
         FAMILY,
-        "The date of a year, a month and a day; NULL where there is none.",
+        "The date of a year, a month and a day; NULL if there is no such date.",
         overload(
             "make_date(year: int, month: int, day: int) -> date",
             build=_make_date_form,
@@ -236,16 +236,16 @@ DATES: tuple[Function, ...] = (
     function(
         "unix_date",
         FAMILY,
-        "The days since 1970-01-01, negative before.",
+        "The days since 1970-01-01, negative before it.",
         overload("unix_date(date: exact date) -> int", calendar.days, nulls="strict"),
         example=("unix_date(date '1970-01-02')", "1"),
     ),
     function(
         "date_from_unix_date",
         FAMILY,
-        "The date so many days after 1970-01-01.",
+        "The date this many days after 1970-01-01.",
         overload("date_from_unix_date(days: int) -> date", calendar.to_date, nulls="strict"),
         example=("date_from_unix_date(1)", "1970-01-02"),
     ),
 )
-"""Functions of dates."""
+"""The functions of dates."""

@@ -1,6 +1,7 @@
-"""The ends of a text: what is trimmed from them, and what fills them up to a length.
+"""Functions of the ends of a text: trimming, and padding to a length.
 
-Only spaces are trimmed unless other characters are given, as SQL has it: a tab or a line end stays.
+Only spaces are trimmed unless other characters are given, as SQL defines it: a tab or a line end
+stays.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _strip(text: pl.Expr, side: Side, unwanted: pl.Expr | str) -> pl.Expr:
 
 
 def _trimming(side: Side, unwanted_at: int) -> Callable[[Bound], Form]:
-    """The form where the unwanted characters are given, and stand before or behind the text."""
+    """Return the builder of the form with given characters, which come before or after the text."""
 
     def build(bound: Bound) -> Form:
         from headrace.core.expressions.batches import once
@@ -47,7 +48,7 @@ def _trimming(side: Side, unwanted_at: int) -> Callable[[Bound], Form]:
             import polars as pl
 
             unwanted, text = both[unwanted_at], both[1 - unwanted_at]
-            # Polars takes NULL for no unwanted characters.
+            # Polars takes NULL as no unwanted characters.
             return pl.when(unwanted.is_not_null()).then(_strip(text, side, unwanted))
 
         return once(form, bound.result)
@@ -87,7 +88,7 @@ def _pad(bound: Bound, side: Side) -> Form:
 
 
 def _filled(text: pl.Expr, width: pl.Expr, fill: pl.Expr, *, side: Side) -> pl.Expr:
-    """The text cut to the width, with so much of the repeated filling as it lacks."""
+    """Cut the text to the width, or pad it with the repeated filling."""
     import polars as pl
 
     to = natural(width.cast(pl.Int64))
@@ -103,7 +104,7 @@ EDGES: tuple[Function, ...] = (
     function(
         "trim",
         "strings",
-        "The text without the spaces, or the unwanted characters, at both ends.",
+        "The text without spaces, or the unwanted characters, at both ends.",
         *_trim("trim", "both"),
         example=("trim('  a b ')", "a b"),
         more=(("trim(both 'x' from 'xxaxx')", "a"),),
@@ -111,7 +112,7 @@ EDGES: tuple[Function, ...] = (
     function(
         "btrim",
         "strings",
-        "As trim, with the unwanted characters behind the text.",
+        "The same as trim, but the unwanted characters are the second argument.",
         overload(
             "btrim(text: string) -> string", lambda text: _strip(text, "both", " "), nulls="strict"
         ),
@@ -125,22 +126,22 @@ EDGES: tuple[Function, ...] = (
     function(
         "ltrim",
         "strings",
-        "The text without the spaces, or the unwanted characters, at its start.",
+        "The text without spaces, or the unwanted characters, at its start.",
         *_trim("ltrim", "start"),
         example=("ltrim('0', '0070')", "70"),
     ),
     function(
         "rtrim",
         "strings",
-        "The text without the spaces, or the unwanted characters, at its end.",
+        "The text without spaces, or the unwanted characters, at its end.",
         *_trim("rtrim", "end"),
         example=("rtrim('.', 'end...')", "end"),
     ),
     function(
         "lpad",
         "strings",
-        "The text filled up at its start to a length, with spaces or another text; a longer one"
-        " is cut.",
+        "The text padded at its start to a length, with spaces or another text; a longer text is"
+        " truncated.",
         overload(
             "lpad(text: string, length: int, [filling: string]) -> string",
             build=lambda bound: _pad(bound, "start"),
@@ -152,8 +153,8 @@ EDGES: tuple[Function, ...] = (
     function(
         "rpad",
         "strings",
-        "The text filled up at its end to a length, with spaces or another text; a longer one is"
-        " cut.",
+        "The text padded at its end to a length, with spaces or another text; a longer text is"
+        " truncated.",
         overload(
             "rpad(text: string, length: int, [filling: string]) -> string",
             build=lambda bound: _pad(bound, "end"),
@@ -162,4 +163,4 @@ EDGES: tuple[Function, ...] = (
         example=("rpad('7', 4, 'ab')", "7aba"),
     ),
 )
-"""What changes the ends of a text."""
+"""The functions of the ends of a text."""

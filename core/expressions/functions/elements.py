@@ -1,4 +1,4 @@
-"""The Polars forms of `collections`: elements of arrays, fields of structs, and their making."""
+"""The Polars forms of `collections`: array elements, struct fields, and building both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def at_constant(index: int | None, element: pl.DataType) -> Form:
-    """The element at an index from 0; a negative one has none."""
+    """Return the form of the element at an index from 0; a negative index has no element."""
     import polars as pl
 
     if index is None or index < 0:
@@ -23,7 +23,8 @@ def at_constant(index: int | None, element: pl.DataType) -> Form:
 
 
 def at_column(index: Type, element: Type) -> Form:
-    """The element at a computed index; a bigint counts by its lowest 32 bits."""
+    """Return the form of the element at a computed index; only the lowest 32 bits of a bigint
+    count."""
     import polars as pl
 
     from headrace.core.expressions.batches import once
@@ -40,12 +41,12 @@ def at_column(index: Type, element: Type) -> Form:
 
 
 def from_one(array: pl.Expr, position: int) -> pl.Expr:
-    """The element at a position from 1, or a negative one from the end."""
+    """Return the element at a position from 1, or a negative position from the end."""
     return array.list.get(position - 1 if position > 0 else position, null_on_oob=True)
 
 
 def contains() -> Form:
-    """True when found; NULL when a NULL element might have been it; NULL for NULLs."""
+    """Return the form: true if found; NULL for NULLs, or if a NULL element might be the value."""
     import polars as pl
 
     from headrace.core.expressions.batches import once
@@ -58,7 +59,7 @@ def contains() -> Form:
 
 
 def element_field(name: str) -> Form:
-    """The array of one field of an array of structs."""
+    """Return the form of the array of one field of an array of structs."""
     import polars as pl
 
     inner = pl.element().struct.field(name)
@@ -66,7 +67,8 @@ def element_field(name: str) -> Form:
 
 
 def make_array(element: pl.DataType, *, nested: bool) -> Form:
-    """An array of values; Polars would join arrays in place of nesting them, so they are boxed."""
+    """Return the form of an array of values; Polars would join arrays instead of nesting them, so
+    they are boxed."""
     import polars as pl
 
     def form(*values: pl.Expr) -> pl.Expr:
@@ -81,7 +83,7 @@ def make_array(element: pl.DataType, *, nested: bool) -> Form:
 
 
 def make_struct(names: Sequence[str]) -> Form:
-    """A struct of values under these names."""
+    """Return the form of a struct of values under these names."""
     import polars as pl
 
     def form(*values: pl.Expr) -> pl.Expr:

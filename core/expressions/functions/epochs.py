@@ -1,4 +1,7 @@
-"""Timestamps as numbers since 1970 and back. What no timestamp can hold is NULL."""
+"""Timestamps as numbers since 1970, and the reverse.
+
+A number out of the range of timestamps is NULL.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ FAMILY = "times"
 
 
 def _since(name: str, doc: str, unit: int, example: str) -> Function:
-    """A row that counts whole units since 1970, those passed, so before it too."""
+    """Define a function that counts whole units since 1970, rounded down also before 1970."""
     row = overload(
         f"{name}(time: exact timestamp) -> bigint",
         lambda time: calendar.micros(time) // unit,
@@ -29,12 +32,13 @@ def _since(name: str, doc: str, unit: int, example: str) -> Function:
 
 
 def _times(unit: int) -> Form:
-    """A whole number of units as a timestamp."""
+    """Return the form of a whole number of units as a timestamp."""
     return lambda number: calendar.to_timestamp(calendar.wide(number) * unit)
 
 
 def _decimal_seconds(bound: Bound) -> Form:
-    """Digits behind the microsecond have no place in a timestamp, so that they make it NULL."""
+    """Return the form; digits past the microsecond cannot be stored in a timestamp, so the result
+    is NULL."""
     type = bound.types[0]
     assert isinstance(type, Decimal)
     return repeating(lambda seconds: _exact_micros(seconds, type.scale))(bound)
@@ -53,7 +57,7 @@ def _exact_micros(seconds: pl.Expr, scale: int) -> pl.Expr:
 
 
 def _floating_seconds(seconds: pl.Expr) -> pl.Expr:
-    """Cut off behind the microsecond, and at the ends of the range."""
+    """Truncate to the microsecond, and to the ends of the range."""
     import polars as pl
 
     micros = pl.when(seconds.is_finite()).then(seconds * float(calendar.SECOND_US))
@@ -68,14 +72,14 @@ def _timestamp_of(name: str, unit: int) -> Overload:
 
 
 EPOCHS: tuple[Function, ...] = (
-    _since("unix_seconds", "Whole seconds since 1970 began.", calendar.SECOND_US, "1"),
-    _since("unix_millis", "Whole milliseconds since 1970 began.", 1000, "1500"),
-    _since("unix_micros", "Microseconds since 1970 began.", 1, "1500000"),
+    _since("unix_seconds", "The whole seconds since 1970-01-01 00:00:00.", calendar.SECOND_US, "1"),
+    _since("unix_millis", "The whole milliseconds since 1970-01-01 00:00:00.", 1000, "1500"),
+    _since("unix_micros", "The microseconds since 1970-01-01 00:00:00.", 1, "1500000"),
     function(
         "timestamp_seconds",
         FAMILY,
-        "The timestamp so many seconds after 1970 began; a decimal with more than six decimals"
-        " is NULL, a double is cut off.",
+        "The timestamp this many seconds after 1970-01-01 00:00:00; NULL for a decimal with digits"
+        " past the microsecond, a double is truncated.",
         _timestamp_of("timestamp_seconds", calendar.SECOND_US),
         overload("timestamp_seconds(number: D) -> timestamp", build=_decimal_seconds, spark=OURS),
         overload(
@@ -88,16 +92,16 @@ EPOCHS: tuple[Function, ...] = (
     function(
         "timestamp_millis",
         FAMILY,
-        "The timestamp so many milliseconds after 1970 began.",
+        "The timestamp this many milliseconds after 1970-01-01 00:00:00.",
         _timestamp_of("timestamp_millis", 1000),
         example=("timestamp_millis(1500)", "1970-01-01 00:00:01.5"),
     ),
     function(
         "timestamp_micros",
         FAMILY,
-        "The timestamp so many microseconds after 1970 began.",
+        "The timestamp this many microseconds after 1970-01-01 00:00:00.",
         _timestamp_of("timestamp_micros", 1),
         example=("timestamp_micros(1500000)", "1970-01-01 00:00:01.5"),
     ),
 )
-"""Functions between timestamps and numbers."""
+"""The functions between timestamps and numbers."""

@@ -1,8 +1,8 @@
-"""Arithmetic with intervals: the overloads of `+ - * /` and of the signs that numbers have not.
+"""Arithmetic with intervals: the overloads of `+ - * /` and of the signs for intervals.
 
 A date plus days is a date, plus any other interval of days and time a timestamp. Months clamp to
-the month's end. Intervals are computed with room to spare: where Spark fails because a result is
-out of range, it is NULL here.
+the end of the month. Intervals are computed with room to spare: where Spark fails because a result
+is out of range, it is NULL here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.core.types import DOUBLE, FLOATS, YEAR_MONTH, Decimal, Type
 if TYPE_CHECKING:
     import polars as pl
 
-# What fails where the plain operators do is null.
+# Null where the plain operators fail.
 _TRY_ADD, _TRY_SUBTRACT = "try_add({0}, {1})", "try_subtract({0}, {1})"
 _DAY, _TIME, _MONTHS = "interval day", "interval day to second", "interval year to month"
 
@@ -34,12 +34,8 @@ def _difference(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     return calendar.wide(calendar.micros(a)) - calendar.wide(calendar.micros(b))
 
 
-def _day_count(interval: pl.Expr) -> pl.Expr:
-    return calendar.micros(interval) // calendar.DAY_US
-
-
 def _days(interval: pl.Expr) -> pl.Expr:
-    """How many days an interval of days has."""
+    """Return the number of days of an interval."""
     return calendar.micros(interval) // calendar.DAY_US
 
 
@@ -48,7 +44,8 @@ def _plain(form: Form) -> Callable[[Bound], Form]:
 
 
 def _months_later(sign: int, move: Callable[..., pl.Expr]) -> Callable[[Bound], Form]:
-    """A date or timestamp plus or minus months, which are the second argument."""
+    """Return the builder of a date or timestamp plus or minus months, which are the second
+    argument."""
 
     def build(bound: Bound) -> Form:
         from headrace.core.expressions.batches import once
@@ -67,7 +64,7 @@ def _months_later(sign: int, move: Callable[..., pl.Expr]) -> Callable[[Bound], 
 def _both_ways(
     time: str, interval: str, result: str, build: Callable[[Bound], Form], spark: str = _TRY_ADD
 ) -> tuple[Overload, Overload]:
-    """A sum, and the same with its sides changed."""
+    """Return the overloads of a sum in both orders of its operands."""
     check = no_bigint if interval == "I" else None
 
     def swapped(bound: Bound) -> Form:
@@ -103,7 +100,7 @@ def _minus(
 
 
 def _to_midnight(form: Form) -> Form:
-    """A form of timestamps whose first argument is a date."""
+    """Adapt a form of timestamps to a first argument that is a date."""
     return lambda date, other: form(calendar.midnight(date), other)
 
 
@@ -124,8 +121,8 @@ def _days_between(end: pl.Expr, start: pl.Expr) -> pl.Expr:
     return calendar.to_interval(days * calendar.DAY_US)
 
 
-# The order decides what a bare NULL is taken for, and is Spark's: beside an interval for one of the
-# same, beside a date for an interval in a sum and for a date in a difference.
+# The order decides the type of a bare NULL, and is Spark's: with an interval the same interval,
+# with a date an interval in a sum and a date in a difference.
 PLUS_OVERLOADS: tuple[Overload, ...] = (
     *(
         overload(
@@ -190,16 +187,16 @@ _MOST_DIGITS = 18
 
 
 def _short(bound: Bound) -> None:
-    """Refuses decimals whose product with an interval may have more digits than we compute with."""
+    """Refuse decimals whose product with an interval may have more digits than are computed."""
     for argument in bound.arguments:
         if isinstance(argument.type, Decimal) and argument.type.precision > _MOST_DIGITS:
-            most = f"an interval goes with decimals of up to {_MOST_DIGITS} digits"
+            most = f"an interval can be combined with decimals of up to {_MOST_DIGITS} digits"
             message = f"{most}, got {argument.type}"
-            raise ExpressionError(message, argument.span, "cast(... as double) makes it a double")
+            raise ExpressionError(message, argument.span, "convert it with cast(... as double)")
 
 
 def _scaled(bound: Bound, form: Callable[[Type], Form]) -> Form:
-    """The form for the type of the number, with the interval as a count and its result as one."""
+    """Return the form for the type of the number, with the interval and its result as integers."""
     months = bound.result == YEAR_MONTH
     number = next(
         argument.type for argument in bound.arguments if argument.type in bound.letters.values()
@@ -235,9 +232,9 @@ def _quotient(type: Type) -> Form:
     from headrace.core.expressions.floating import divided
 
     if type in FLOATS:
-        divide = staged(divided, DOUBLE)
+        quotient = staged(divided, DOUBLE)
         return lambda count, number: _rounded(
-            divide(count.cast(pl.Float64), number.cast(pl.Float64))
+            quotient(count.cast(pl.Float64), number.cast(pl.Float64))
         )
     if isinstance(type, Decimal):
         unit = pl.lit(10**type.scale, dtype=pl.Int128)
@@ -252,7 +249,7 @@ def _rounded(number: pl.Expr) -> pl.Expr:
 
 
 def _divided(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    """Half of the divisor goes on top, away from zero; null where it is zero."""
+    """Divide, rounding half away from zero; null where the divisor is zero."""
     size = (a.abs() * 2 + b.abs()).truncdiv(b.abs() * 2)
     return size * a.sign() * b.sign()
 

@@ -1,7 +1,7 @@
-"""Texts put together, repeated, and with parts of them replaced by others.
+"""Functions that concatenate and repeat texts, and replace parts of them.
 
-`||`, `concat` and `concat_ws` make text of all but doubles and what has no text; `concat` joins
-arrays as well.
+`||`, `concat` and `concat_ws` convert their arguments to text, except doubles and types without a
+text; `concat` joins arrays as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _concat(call: Call) -> Typed:
-    """`||` and `concat`: arrays with arrays, binaries with binaries, all else as text."""
+    """Resolve `||` and `concat`: arrays with arrays, binaries with binaries, all else as text."""
     import polars as pl
 
     types = {argument.type for argument in call.arguments}
@@ -33,7 +33,7 @@ def _concat(call: Call) -> Typed:
     if not call.arguments:
         return Constant(STRING, False, call.span, "")
     if call.name == "||" and types == {BOOLEAN}:
-        hint = 'write "or"; concat(...) puts them together as text'
+        hint = 'write "or"; concat(...) joins them as text'
         raise ExpressionError("|| joins texts, got two booleans", call.span, hint)
     texts = tuple(_as_text(call, argument) for argument in call.arguments)
     return _apply(call, texts, lambda *parts: pl.concat_str(parts))
@@ -51,7 +51,7 @@ def _concat_arrays(call: Call) -> Typed:
     for argument in arrays:
         if not isinstance(argument.type, Array):
             message = f"{call.name} joins arrays here, got {argument.type}"
-            raise ExpressionError(message, argument.span, "array(...) makes one of a value")
+            raise ExpressionError(message, argument.span, "array(...) makes an array of a value")
     common = arrays[0].type
     for argument in arrays[1:]:
         wider = common_type(common, argument.type)
@@ -66,22 +66,22 @@ def _concat_arrays(call: Call) -> Typed:
 def _as_text(call: Call, argument: Typed) -> Typed:
     refused = isinstance(argument.type, Array | Struct) or argument.type in (BINARY, *INTERVALS)
     if refused:
-        message = f"{call.name} makes no text of {argument.type}"
-        raise ExpressionError(message, argument.span, "single values and texts can be joined")
+        message = f"{call.name} cannot convert {argument.type} to text"
+        raise ExpressionError(message, argument.span, "only texts and scalar values can be joined")
     return cast(argument, STRING, argument.span)
 
 
 def _concat_ws(call: Call) -> Typed:
-    """A separator, then texts and arrays of texts; NULLs are left out."""
+    """Resolve a separator, then texts and arrays of texts; NULLs are skipped."""
     from headrace.core.expressions.batches import once
 
     if not call.arguments:
         raise ExpressionError(f"{call.name} wants a separator and texts, got nothing", call.span)
     separator = coerce(call.arguments[0], STRING)
     if separator is None:
-        wrong = call.arguments[0]
-        message = f"{call.name} wants a text as separator, got {wrong.type}"
-        raise ExpressionError(message, wrong.span, "the separator stands first")
+        first = call.arguments[0]
+        message = f"{call.name} wants a text as separator, got {first.type}"
+        raise ExpressionError(message, first.span, "the separator is the first argument")
     parts = tuple(_joinable(call, part) for part in call.arguments[1:])
     plain = literal_text(separator)
     if plain is not None and parts and not any(isinstance(p.type, Array) for p in parts):
@@ -105,7 +105,7 @@ def _joined_by(separator: str) -> Form:
 
 
 def _joined(arrays: list[bool]) -> Form:
-    """The form over a separator per row; an array without elements leaves no trace."""
+    """Return the form over a separator per row; an array without elements adds nothing."""
 
     def form(separator: pl.Expr, *parts: pl.Expr) -> pl.Expr:
         import polars as pl
@@ -130,21 +130,22 @@ def _elements(array: pl.Expr, separator: pl.Expr) -> pl.Expr:
 
 
 def _along(column: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """The value in every row that has the column: Polars joins a constant list only once."""
+    """Repeat the value in every row of the column: Polars joins a constant list only once."""
     import polars as pl
 
     return pl.when(column.is_not_null()).then(value)
 
 
 def _repeat(text: pl.Expr, times: pl.Expr) -> pl.Expr:
-    """A NULL is repeated as a value by Polars, and would be left out when joined."""
+    """Repeat the text; Polars would repeat a NULL as a value, and skip it when joining."""
     import polars as pl
 
     return pl.when(text.is_not_null()).then(text.repeat_by(natural(times)).list.join(""))
 
 
 def _replace(bound: Bound) -> Form:
-    """With literals one Polars call; else by splitting, since Polars wants the search constant."""
+    """Return the form: one Polars call for literals, otherwise a split and a join, since Polars
+    wants a constant search text."""
     search, by = (*map(literal_text, bound.arguments[1:]), "")[:2]
     if search is None or by is None:
         return repeating(_replaced)(bound)
@@ -159,7 +160,7 @@ def _replaced(text: pl.Expr, search: pl.Expr, by: pl.Expr | None = None) -> pl.E
     other = pl.lit("") if by is None else by
     whole = _along(other, text)
     joined = whole.str.split(search).list.join(other)
-    # The empty text is found nowhere.
+    # The empty text is never found.
     return pl.when(search == "").then(whole).otherwise(joined)
 
 
@@ -178,7 +179,7 @@ JOINING: tuple[Function, ...] = (
     function(
         "||",
         "strings",
-        "Two values put together as text, or two arrays joined; NULL makes all NULL.",
+        "Two values joined as text, or two arrays joined; NULL if one of them is NULL.",
         example=("'a' || 1", "a1"),
         more=(("'a' || null", "NULL"), ("array(1) || array(2)", "[1, 2]")),
         resolve=_concat,
@@ -187,7 +188,7 @@ JOINING: tuple[Function, ...] = (
     function(
         "concat",
         "strings",
-        "Values put together as text, or arrays joined; a NULL makes the whole NULL.",
+        "Values joined as text, or arrays joined; NULL if one of them is NULL.",
         example=("concat('a', 1, true)", "a1true"),
         more=(("concat('a', null)", "NULL"),),
         resolve=_concat,
@@ -196,8 +197,8 @@ JOINING: tuple[Function, ...] = (
     function(
         "concat_ws",
         "strings",
-        "Values, and the elements of arrays of texts, with a separator between them; NULLs are"
-        " left out.",
+        "Values, and the elements of arrays of texts, joined with a separator between them; NULLs"
+        " are skipped.",
         example=("concat_ws(',', 'a', null, 'b')", "a,b"),
         more=(("concat_ws('-', array('a', 'b'), 'c')", "a-b-c"),),
         resolve=_concat_ws,
@@ -206,7 +207,7 @@ JOINING: tuple[Function, ...] = (
     function(
         "repeat",
         "strings",
-        "The text so many times; empty where the number is not above 0.",
+        "The text repeated a number of times; empty if the number is 0 or negative.",
         overload(
             "repeat(text: string, times: int) -> string", build=repeating(_repeat), nulls="strict"
         ),
@@ -215,7 +216,7 @@ JOINING: tuple[Function, ...] = (
     function(
         "replace",
         "strings",
-        "The text with every occurrence of a part (not a pattern) replaced, or taken out.",
+        "The text with every occurrence of a part (not a pattern) replaced, or removed.",
         overload(
             "replace(text: string, part: string, [by: string]) -> string",
             build=_replace,
@@ -227,8 +228,8 @@ JOINING: tuple[Function, ...] = (
     function(
         "translate",
         "strings",
-        "The text with each character of the second argument replaced by the one at its place in"
-        " the third, or taken out where the third is shorter.",
+        "The text with each character of the second argument replaced by the one at the same"
+        " position in the third, or removed if the third is shorter.",
         overload(
             "translate(text: string, characters: constant string, by: constant string) -> string",
             build=_translate,
@@ -237,4 +238,4 @@ JOINING: tuple[Function, ...] = (
         example=("translate('abc', 'ab', 'x')", "xc"),
     ),
 )
-"""What makes one text of several."""
+"""The functions that join and replace texts."""

@@ -1,6 +1,6 @@
-"""Spark's functions by name, so that one that is not built here is told from one that is misspelt.
+"""The names of Spark's functions, to distinguish an unsupported function from a misspelt one.
 
-A name that the table has as well is built; what is left of this list is not.
+A name that the table has as well is supported; the others in this list are not.
 """
 
 LATER = frozenset(

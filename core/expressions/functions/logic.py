@@ -1,8 +1,8 @@
 """Three-valued logic, the tests for NULL, and the choice between values.
 
 `and`, `or`, `not` are Kleene's, as in Polars. Where one of several values is chosen, all of them
-are widened to one type; text beside numbers or dates is refused and wants a cast. Both sides of a
-choice are computed for every row, which is harmless because an expression never fails.
+are widened to one type; text next to numbers or dates is refused and needs a cast. Both branches of
+a choice are computed for every row, which is harmless because an expression never fails.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 def _case(call: Call) -> Typed:
-    """`case`: condition, value, condition, value, ..., and a last value if there is an else."""
+    """Resolve `case`: condition, value, condition, value, ..., and a last value if there is an
+    else."""
     parts = call.arguments
     conditions = [condition(call, part, null=False) for part in parts[: len(parts) // 2 * 2 : 2]]
     otherwise = parts[-1:] if len(parts) % 2 else ()
@@ -41,7 +42,7 @@ def _case(call: Call) -> Typed:
 
 
 def chain(*arguments: pl.Expr) -> pl.Expr:
-    """The conditions, then as many values, then perhaps one more."""
+    """Build the form of: the conditions, then a value for each, then perhaps a default."""
     import polars as pl
 
     count = len(arguments) // 2
@@ -80,7 +81,7 @@ def _coalesce(call: Call) -> Typed:
         raise ExpressionError(f"{call.name} takes at least 1 argument, got 0", call.span)
     values, common = meet(call, call.arguments)
     nullable = all(value.nullable for value in values)
-    # Nothing is read behind a constant that is not NULL, where Polars loses the number of rows.
+    # Values after a constant that is not NULL are not read: there Polars loses the number of rows.
     constants = (i for i, value in enumerate(values, 1) if not (value.nullable or columns(value)))
     read = values[: next(constants, len(values))]
     return Apply(common, nullable, call.span, call.name, read, lambda *v: pl.coalesce(*v))
@@ -98,7 +99,7 @@ def _nullif(call: Call) -> Typed:
 
     value = _exactly(call, 2, "nullif(value, unwanted)")[0]
     left, right = pair(call)
-    # The value widened as the comparison wants it, from the value that is there already.
+    # The value cast as the comparison needs, from the computed value.
     widen = left.form if isinstance(left, Apply) and left.arguments == (value,) else None
     null = pl.lit(None, dtype=to_polars(value.type))
 
@@ -106,8 +107,8 @@ def _nullif(call: Call) -> Typed:
         compared = widen(value) if widen else left[0] if left else value
         return pl.when(compared == right).then(null).otherwise(value)
 
-    apart = () if widen or left is value else (left,)
-    arguments = (value, right, *apart)
+    separate = () if widen or left is value else (left,)
+    arguments = (value, right, *separate)
     made = once(form, value.type)
     return Apply(value.type, True, call.span, call.name, arguments, made, ours_within(left))
 
@@ -116,7 +117,7 @@ def _exactly(call: Call, count: int, text: str) -> Sequence[Typed]:
     came = len(call.arguments)
     if came != count:
         message = f"{call.name} takes {count} arguments, got {came}"
-        raise ExpressionError(message, call.span, f"it is {text}")
+        raise ExpressionError(message, call.span, f"write {text}")
     return call.arguments
 
 
@@ -134,7 +135,7 @@ def _if_nan(bound: Bound) -> Form:
 _NANVL = function(
     "nanvl",
     "logic",
-    "The value, or the other where it is NaN; NULL stays NULL.",
+    "The value, or the other if the value is NaN; NULL stays NULL.",
     overload("nanvl(value: double, if_nan: double) -> double", build=_if_nan),
     overload("nanvl(value: float, if_nan: float) -> float", build=_if_nan),
     example=("nanvl(cast('NaN' as double), 0)", "0.0"),
@@ -142,7 +143,7 @@ _NANVL = function(
 
 
 def _nanvl(call: Call) -> Typed:
-    """A bare NULL beside a float is a float, so that the result is one."""
+    """Resolve `nanvl`: a bare NULL with a float is a float, so that the result is one."""
     types = [argument.type for argument in call.arguments]
     if types == [FLOAT, NULL]:
         value, other = call.arguments
@@ -167,7 +168,7 @@ def _connective(
 
 
 def _refuse_half(call: Call) -> None:
-    """Refuses `n = 1 or 2`, which says what is compared on one side only."""
+    """Refuse `n = 1 or 2`, where one side is not a comparison."""
     if len(call.arguments) != 2:
         return
     left, right = call.arguments
@@ -175,19 +176,19 @@ def _refuse_half(call: Call) -> None:
         compared = isinstance(other, Apply) and other.function in _COMPARED
         if compared and half.type not in (BOOLEAN, NULL):
             message = f"{call.name} wants boolean, got {half.type}"
-            hint = f"say on both sides of {call.name} what is compared{_or_in(call, other)}"
+            hint = f"write a full comparison on both sides of {call.name}{_or_in(call, other)}"
             raise ExpressionError(message, half.span, hint)
 
 
 def _last(typed: Typed) -> Typed:
-    """Of a chain of `and` and `or` the condition that stands last."""
+    """Return the last condition of a chain of `and` and `or`."""
     while isinstance(typed, Apply) and typed.function in ("and", "or"):
         typed = typed.arguments[-1]
     return typed
 
 
 def _or_in(call: Call, compared: Typed) -> str:
-    """The shorter way to compare a column with several values, where that is what is done."""
+    """Return the shorter form with `in`, where a column is compared with several values."""
     assert isinstance(compared, Apply)
     named = [each.name for each in compared.arguments if isinstance(each, Column)]
     if call.name == "or" and compared.function == "=" and len(named) == 1:
@@ -198,14 +199,14 @@ def _or_in(call: Call, compared: Typed) -> str:
 _CONNECTIVES: tuple[Function, ...] = (
     _connective(
         "and",
-        "True when both are; false when one is false, whatever the other; else NULL.",
+        "True if both are true; false if one is false, whatever the other is; otherwise NULL.",
         lambda a, b: a & b,
         ("null and false", "false"),
         ("null and true", "NULL"),
     ),
     _connective(
         "or",
-        "True when one is, whatever the other; false when both are false; else NULL.",
+        "True if one is true, whatever the other is; false if both are false; otherwise NULL.",
         lambda a, b: a | b,
         ("null or true", "true"),
         ("null or false", "NULL"),
@@ -213,7 +214,7 @@ _CONNECTIVES: tuple[Function, ...] = (
     function(
         "not",
         "logic",
-        "The contrary of a condition; NULL stays NULL. ! is the same.",
+        "The negation of a condition; NULL stays NULL. ! is the same.",
         overload("not(value: boolean) -> boolean", lambda a: ~a, nulls="strict"),
         example=("not 1 = 2", "true"),
     ),
@@ -223,7 +224,7 @@ _TESTS: tuple[Function, ...] = (
     function(
         "isnull",
         "logic",
-        "Whether the value is NULL, as `is null`. NaN is not NULL.",
+        "Whether the value is NULL, the same as `is null`. NaN is not NULL.",
         overload("isnull(value: T) -> boolean", lambda a: a.is_null(), nulls="never"),
         example=("isnull(1)", "false"),
         more=(("null is null", "true"),),
@@ -231,7 +232,7 @@ _TESTS: tuple[Function, ...] = (
     function(
         "isnotnull",
         "logic",
-        "Whether the value is not NULL, as `is not null`.",
+        "Whether the value is not NULL, the same as `is not null`.",
         overload("isnotnull(value: T) -> boolean", lambda a: a.is_not_null(), nulls="never"),
         example=("isnotnull(1)", "true"),
         more=(("1 is not null", "true"),),
@@ -239,7 +240,7 @@ _TESTS: tuple[Function, ...] = (
     function(
         "is true",
         "logic",
-        "Whether a condition is true, as `is true`; never NULL.",
+        "Whether a condition is true; never NULL.",
         overload("istrue(value: boolean) -> boolean", lambda a: a.fill_null(False), nulls="never"),
         example=("cast(null as boolean) is true", "false"),
         more=(("cast(null as boolean) is not true", "true"),),
@@ -248,7 +249,7 @@ _TESTS: tuple[Function, ...] = (
     function(
         "is false",
         "logic",
-        "Whether a condition is false, as `is false`; never NULL.",
+        "Whether a condition is false; never NULL.",
         overload(
             "isfalse(value: boolean) -> boolean", lambda a: (~a).fill_null(False), nulls="never"
         ),
@@ -261,7 +262,7 @@ _CHOICES: tuple[Function, ...] = (
     function(
         "case",
         "logic",
-        "The value behind the first condition that is true, else the one behind else, else NULL.",
+        "The value after the first condition that is true; otherwise that after else, or NULL.",
         example=("case when 1 > 2 then 'a' when 2 > 1 then 'b' else 'c' end", "b"),
         resolve=_case,
         signatures=("case when condition then value [when ...] [else value] end",),
@@ -269,7 +270,7 @@ _CHOICES: tuple[Function, ...] = (
     function(
         "if",
         "logic",
-        "The second argument where the condition is true, else (false or NULL) the third.",
+        "The second argument if the condition is true; the third if it is false or NULL.",
         example=("if(1 > 2, 'a', 'b')", "b"),
         more=(("if(null, 1, 2.5)", "2.5"),),
         resolve=_if,
@@ -286,7 +287,7 @@ _CHOICES: tuple[Function, ...] = (
     function(
         "nvl",
         "logic",
-        "The value, or the other where it is NULL.",
+        "The value, or the other if the value is NULL.",
         example=("nvl(null, 'none')", "none"),
         aliases=("ifnull",),
         resolve=_nvl,
@@ -295,7 +296,7 @@ _CHOICES: tuple[Function, ...] = (
     function(
         "nvl2",
         "logic",
-        "The second argument where the first is not NULL, else the third.",
+        "The second argument if the first is not NULL, otherwise the third.",
         example=("nvl2(null, 'some', 'none')", "none"),
         resolve=_nvl2,
         signatures=("nvl2(value: U, if_not_null: T, if_null: T) -> T",),
@@ -303,7 +304,7 @@ _CHOICES: tuple[Function, ...] = (
     function(
         "nullif",
         "logic",
-        "The value, or NULL where it equals the other.",
+        "The value, or NULL if it equals the other.",
         example=("nullif('', '')", "NULL"),
         more=(("nullif(1, 2.0)", "1"),),
         resolve=_nullif,
@@ -313,4 +314,4 @@ _CHOICES: tuple[Function, ...] = (
 )
 
 LOGIC: tuple[Function, ...] = (*_CONNECTIVES, *COMPARISONS, *_TESTS, *_CHOICES)
-"""Conditions and what is made of them."""
+"""The functions of conditions."""

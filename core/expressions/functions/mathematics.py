@@ -1,4 +1,4 @@
-"""Functions of doubles: roots, powers, logarithms, and what there is about NaN.
+"""Functions of doubles: roots, powers, logarithms, and the test for NaN.
 
 Square roots are exact. Exponentials, powers and logarithms come from the machine's mathematical
 library, and Spark's from Java's StrictMath: they agree to 1e-15 of the value, not to the last bit.
@@ -15,7 +15,7 @@ _FAMILY = "numbers"
 
 
 def _logarithm(name: str) -> Function:
-    """The row of a logarithm of a fixed base."""
+    """Define a logarithm of a fixed base."""
     base = {"ln": "e", "log10": "10", "log2": "2"}[name]
 
     def build(bound: Bound) -> Form:
@@ -28,7 +28,8 @@ def _logarithm(name: str) -> Function:
         *(
             name,
             _FAMILY,
-            f"The logarithm to base {base}, NULL unless above 0; within 1e-15 of Spark's.",
+            f"The logarithm to base {base}, NULL unless the value is above 0; within 1e-15 of"
+            " Spark's.",
         ),
         overload(f"{name}(value: double) -> double", build=build, spark=OURS),
         example={
@@ -63,15 +64,17 @@ def _power(bound: Bound) -> Form:
 def _type_of(call: Call) -> Typed:
     if len(call.arguments) != 1:
         message = f"typeof takes 1 argument, got {len(call.arguments)}"
-        raise ExpressionError(message, call.span, "it is typeof(value: T) -> string")
+        raise ExpressionError(message, call.span, "write typeof(value)")
     type = call.arguments[0].type
     if type in INTERVALS:
-        raise ExpressionError("typeof does not tell the units of an interval", call.span)
+        raise ExpressionError(
+            "typeof does not support intervals: their units are not known", call.span
+        )
     return Constant(STRING, False, call.span, _name_of(type))
 
 
 def _name_of(type: Type) -> str:
-    """A type as Spark names it, where nothing is said of nulls, and names of fields as they are."""
+    """Return the name of a type in Spark, without nullability, and with field names as they are."""
     match type:
         case Array(element):
             return f"array<{_name_of(element)}>"
@@ -88,7 +91,7 @@ MATHEMATICS = (
         example=("sqrt(16)", "4.0"),
     ),
     function(
-        *("exp", _FAMILY, "e to that power; within 1e-15 of Spark's."),
+        *("exp", _FAMILY, "e raised to the power of the value; within 1e-15 of Spark's."),
         overload(
             "exp(value: double) -> double", lambda value: value.exp(), nulls="strict", spark=OURS
         ),
@@ -101,7 +104,8 @@ MATHEMATICS = (
         *(
             "log",
             _FAMILY,
-            "The logarithm to a base, or e, NULL unless above 0; within 1e-15 of Spark's.",
+            "The logarithm to a base, by default e; NULL unless base and value are above 0; within"
+            " 1e-15 of Spark's.",
         ),
         overload("log(value: double) -> double", build=_natural, spark=OURS),
         overload("log(base: double, value: double) -> double", build=_to_base, spark=OURS),
@@ -112,7 +116,7 @@ MATHEMATICS = (
         *(
             "power",
             _FAMILY,
-            "The first number to the power of the second; within 1e-15 of Spark's.",
+            "The first number raised to the power of the second; within 1e-15 of Spark's.",
         ),
         overload(
             "power(base: double, exponent: double) -> double",

@@ -1,8 +1,8 @@
-"""Values of unlike types in one place: the type they share, or an error that says how to make one.
+"""Common types of values of different types, or an error with a hint how to cast them.
 
-Two rules, as Spark has them. Comparisons read a string literal beside a date or timestamp as one.
-Branches (`case`, `coalesce`, `array`) do not: Spark makes text of the date there, which nobody
-means, so the two are refused.
+Two rules, as in Spark. Comparisons parse a string literal next to a date or timestamp as one.
+Branches (`case`, `coalesce`, `array`) do not: Spark converts the date to text there, which is never
+intended, so the two are refused.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from headrace.core.types import (
 
 
 def meet(call: Call, values: Sequence[Typed]) -> tuple[tuple[Typed, ...], Type]:
-    """The branches of a call as their common type, and that type."""
+    """Widen the branches of a call to their common type; return them and the type."""
     common: Type = NULL
     for value in values:
         wider = common_type(common, value.type)
         if wider is None:
-            message = f"{call.name} cannot give both {common} and {value.type}"
+            message = f"{call.name} cannot return both {common} and {value.type}"
             raise ExpressionError(message, value.span, how_to_meet(common, value.type, values))
         common = wider
     return tuple(to_type(value, common) for value in values), common
 
 
 def to_type(value: Typed, target: Type) -> Typed:
-    """The value as a type that is known to take it."""
+    """Cast the value to a type to which it can be widened."""
     taken = coerce(value, target)
     assert taken, f"{value.type} is widened to {target}"
     return taken
 
 
 def how_to_meet(left: Type, right: Type, values: Iterable[Typed] = ()) -> str:
-    """The hint for two types that do not go together."""
+    """Return the hint for two types that are not compatible."""
     types = {left, right}
     if STRING in types:
         other = right if left == STRING else left
         return _text_and(other, values)
     if BOOLEAN in types and any(map(is_numeric, types)):
-        return "cast(... as int) makes 1 of true and 0 of false"
+        return "cast(... as int) converts true to 1 and false to 0"
     if all(map(is_numeric, types)):
         digits = any(isinstance(type, Decimal) for type in types)
-        return "more than 38 digits together: cast one to a decimal of fewer" if digits else ""
+        return "both need more than 38 digits: cast one to a decimal of fewer" if digits else ""
     if all(isinstance(type, Struct) for type in types):
-        return "structs go together when their fields have the same names, in order"
+        return "structs are compatible when their fields have the same names, in order"
     return ""
 
 
@@ -66,14 +66,14 @@ def _text_and(other: Type, values: Iterable[Typed]) -> str:
         literals = (v.value for v in values if isinstance(v, Constant))
         literal = next((value for value in literals if isinstance(value, str)), None)
         written = f"write {other} '{literal}'" if literal else f"to_{other}(...) reads text"
-        return f"{written}, or cast(... as string) makes text of the {other}"
+        return f"{written}, or convert the {other} with cast(... as string)"
     if isinstance(other, Array | Struct):
         return ""
     return f"cast(... as {other}) converts the text"
 
 
 def condition(call: Call, value: Typed, *, null: bool) -> Typed:
-    """The value as a condition: a boolean, and a bare NULL only where Spark takes one."""
+    """Return the value as a condition: a boolean, and a bare NULL only where Spark accepts one."""
     if value.type == BOOLEAN:
         return value
     if value.type == NULL and null:

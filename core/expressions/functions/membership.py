@@ -1,8 +1,8 @@
-"""`in`: values written out become one set that is looked up at once, however many they are.
+"""The `in` operator: literal values become one set with a single lookup, however many they are.
 
-NULL when the value is NULL; else true when it is found; else NULL when the list has a NULL.
-Spark compares a date with a list that has text in it as text. So a string literal stands for a date
-or timestamp here only in the very form that Spark gives it.
+NULL when the value is NULL; else true when it is found; else NULL when the list has a NULL. Spark
+compares a date with a list that contains text as text. So a string literal stands for a date or
+timestamp here only in the exact form that Spark gives it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _common(call: Call) -> Type:
 
 
 def _check_texts(call: Call, target: Type) -> None:
-    """Refuse a text that Spark would not find although it is the same day or moment."""
+    """Refuse a text that Spark would not find although it is the same day or instant."""
     texts = [a for a in call.arguments if isinstance(a, Constant) and a.type == STRING]
     types = {a.type for a in call.arguments} - {STRING, NULL}
     if texts and len(types) > 1:
@@ -76,7 +76,7 @@ def _check_texts(call: Call, target: Type) -> None:
 
 
 def _shown(value: date) -> str:
-    """A date or timestamp as Spark makes text of it."""
+    """Return the text that Spark gives a date or timestamp."""
     if not isinstance(value, datetime):
         return value.isoformat()
     text = value.replace(tzinfo=None).isoformat(" ")
@@ -84,7 +84,7 @@ def _shown(value: date) -> str:
 
 
 def _series(written: Sequence[Constant], target: Type) -> pl.Series:
-    """The values of constants, each type of them cast at once."""
+    """Return the values of constants; those of one type are cast as a batch."""
     import polars as pl
 
     parts = [pl.Series("v", [], dtype=to_polars(target))]
@@ -95,7 +95,7 @@ def _series(written: Sequence[Constant], target: Type) -> pl.Series:
         part = values.select(to_expr(cast(column, target, column.span)).alias("v"))["v"]
         if type == STRING != target and part.has_nulls():
             for constant in same:
-                coerce(constant, target)  # which says what is wrong with it
+                coerce(constant, target)  # raises its error
         parts.append(part)
     return pl.concat(parts)
 
@@ -125,7 +125,8 @@ MEMBERSHIP: tuple[Function, ...] = (
     function(
         "in",
         "logic",
-        "Whether the value is in a list; NULL when it is NULL, or not found in a list with a NULL.",
+        "Whether the value is in a list; NULL if the value is NULL, or is not found in a list with"
+        " a NULL.",
         example=("2 in (1, 2, 3)", "true"),
         more=(("2 in (1, null)", "NULL"), ("'b' not in ('a', 'c')", "true")),
         resolve=_resolve,

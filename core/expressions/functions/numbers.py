@@ -1,7 +1,8 @@
 """Arithmetic: integers wrap, a division by zero is NULL, decimals are exact.
 
-A decimal beside an integer or another decimal goes through `decimals`, where each operand counts
-with its own digits; beside a float or double it is a double. All else meets in the wider type.
+A decimal with an integer or another decimal goes through `decimal_operators`, where each operand
+counts with its own digits; with a float or double it becomes a double. Everything else is computed
+in the wider type.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def _arithmetic(
     aliases: tuple[str, ...] = (),
     operator: str = "",
 ) -> Function:
-    """A row whose decimals are typed by the operator of that name, and all else by overloads."""
+    """Define a function whose decimals are typed by the operator of that name, and the rest by
+    overloads."""
     row = function(name, FAMILY, doc, *overloads, example=example, more=more, aliases=aliases)
 
     def resolve(call: Call) -> Typed:
@@ -57,9 +59,9 @@ def _arithmetic(
         if types:
             return OPERATORS[operator or name].resolve(call, *types)
         bound = [bind(overload.signature, call.arguments) for overload in overloads]
-        fits = [not isinstance(each, Mismatch) for each in bound]
+        matches = [not isinstance(each, Mismatch) for each in bound]
         counts = [isinstance(each, Mismatch) and each.index is None for each in bound]
-        if any(fits) or all(counts):
+        if any(matches) or all(counts):
             return row.resolve(call)
         raise unfit(call)
 
@@ -78,12 +80,12 @@ def _divided(bound: Bound) -> Form:
 
 
 def _constant(typed: Typed) -> int | float | PythonDecimal | None:
-    """The number that the argument is known to be, as it stands or cast to a float or double."""
+    """Return the constant number of the argument, as it is or cast to a float or double."""
     if isinstance(typed, Apply) and typed.function == "cast" and typed.type in FLOATS:
         (typed,) = typed.arguments
     value = typed.value if isinstance(typed, Constant) else None
     if isinstance(value, float) and typed.type == FLOAT:
-        return c_float(value).value  # 0.1F is no 0.1
+        return c_float(value).value  # 0.1F is not 0.1
     return value if isinstance(value, int | float | PythonDecimal) else None
 
 
@@ -107,7 +109,7 @@ def _positive_remainder(bound: Bound) -> Form:
 
     if not is_integer(bound.result):
         return staged(floating.positive_remainder, bound.result)
-    # Java computes what is narrower than an int as an int.
+    # Java computes types narrower than int as int.
     wide = INT if bound.result in (TINYINT, SMALLINT) else bound.result
     form = integers.positive_remainder(to_polars(wide), to_polars(bound.result))
     return once(form, bound.result)
@@ -158,9 +160,9 @@ def _minus(bound: Bound) -> Form:
 
 
 def _zero(typed: Typed) -> str:
-    """Which zero the argument is, if it is a constant one, cast or not.
+    """Return which constant zero the argument is, cast or not, or "".
 
-    Polars takes a value plus or minus zero for the value itself, or its negative. That is so but
+    Polars replaces a value plus or minus zero by the value, or by its negative. That is wrong only
     for the sign of zeros: -0.0 + 0.0 is 0.0, and so are -0.0 - (-0.0) and 0.0 - 0.0.
     """
     value = _constant(typed)
@@ -170,7 +172,7 @@ def _zero(typed: Typed) -> str:
 
 
 def _folded(typed: Typed) -> bool:
-    """Whether it is a constant that Polars computes, and that may be such a zero."""
+    """Whether the argument is a constant that Polars computes, which may be such a zero."""
     return isinstance(typed, Apply) and not columns(typed) and _constant(typed) is None
 
 
@@ -184,40 +186,40 @@ TIMES = (
 ARITHMETIC = (
     _arithmetic(
         "+",
-        "The sum; a sum of integers that does not fit wraps around.",
+        "The sum; integers wrap around on overflow.",
         *PLUS,
         example=("1 + 2", "3"),
         more=(("2147483647 + 1", "-2147483648"), ("1.50 + 1", "2.50")),
     ),
     _arithmetic(
         "-",
-        "The difference; one of integers that does not fit wraps around.",
+        "The difference; integers wrap around on overflow.",
         *MINUS,
         example=("1 - 2", "-1"),
         more=(("1.5 - 0.25", "1.25"),),
     ),
     _arithmetic(
         "*",
-        "The product; one of integers that does not fit wraps around.",
+        "The product; integers wrap around on overflow.",
         *TIMES,
         example=("2 * 3", "6"),
         more=(("1.5 * 1.5", "2.25"),),
     ),
     _arithmetic(
-        *("/", "The quotient, a double or a decimal, also of integers; NULL when divided by 0."),
+        *("/", "The quotient as a double or a decimal, also of integers; NULL when divided by 0."),
         overload("/(left: double, right: double) -> double", build=_divided),
         *DIVIDE_OVERLOADS,
         example=("7 / 2", "3.5"),
         more=(("1.0 / 3", "0.333333"), ("1 / 0", "NULL")),
     ),
     _arithmetic(
-        *("div", "The quotient as a whole number, cut off; NULL when divided by 0."),
+        *("div", "The quotient truncated to a whole number; NULL when divided by 0."),
         overload("div(left: bigint, right: bigint) -> bigint", lambda a, b: a.truncdiv(b)),
         example=("7 div 2", "3"),
         more=(("-7 div 2", "-3"), ("7.5 div 2", "3")),
     ),
     _arithmetic(
-        *("%", "What a division leaves, with the sign of the first; NULL when divided by 0."),
+        *("%", "The remainder, with the sign of the first number; NULL when divided by 0."),
         overload("%(left: I, right: I) -> I", build=_integer_remainder),
         overload("%(left: float, right: float) -> float", build=_floating_remainder),
         overload("%(left: double, right: double) -> double", build=_floating_remainder),
@@ -228,7 +230,7 @@ ARITHMETIC = (
     _arithmetic(
         *(
             "pmod",
-            "What a division leaves, made positive where the second number is.",
+            "The remainder, made positive if the second number is positive.",
         ),
         overload("pmod(left: I, right: I) -> I", build=_positive_remainder),
         overload("pmod(left: float, right: float) -> float", build=_positive_remainder),
@@ -237,14 +239,14 @@ ARITHMETIC = (
         more=(("pmod(-7, -3)", "-1"),),
     ),
     _arithmetic(
-        *("negative", "The number with the other sign; the least integer stays as it is."),
+        *("negative", "The number with the opposite sign; the least integer is unchanged."),
         overload("negative(value: N) -> N", build=_negative, spark=signed_in_spark),
         *NEGATIVE_OVERLOADS,
         example=("-(1 + 2)", "-3"),
         more=(("negative(1.5)", "-1.5"),),
     ),
     _arithmetic(
-        *("positive", "The number itself."),
+        *("positive", "The number, unchanged."),
         overload("positive(value: N) -> N", lambda value: value, nulls="strict"),
         *POSITIVE_OVERLOADS,
         example=("positive(1.5)", "1.5"),
@@ -258,21 +260,21 @@ def _try(name: str, operator: str, doc: str, *overloads: Overload, example: str)
 
 TRIED = (
     _try(
-        *("try_add", "+", "The sum, or NULL where it does not fit."),
+        *("try_add", "+", "The sum, or NULL on overflow."),
         overload("try_add(left: I, right: I) -> I", build=_checked("+")),
         overload("try_add(left: float, right: float) -> float", build=_plus),
         overload("try_add(left: double, right: double) -> double", build=_plus),
         example="try_add(2147483647, 1)",
     ),
     _try(
-        *("try_subtract", "-", "The difference, or NULL where it does not fit."),
+        *("try_subtract", "-", "The difference, or NULL on overflow."),
         overload("try_subtract(left: I, right: I) -> I", build=_checked("-")),
         overload("try_subtract(left: float, right: float) -> float", build=_minus),
         overload("try_subtract(left: double, right: double) -> double", build=_minus),
         example="try_subtract(-2147483648, 1)",
     ),
     _try(
-        *("try_multiply", "*", "The product, or NULL where it does not fit."),
+        *("try_multiply", "*", "The product, or NULL on overflow."),
         overload("try_multiply(left: I, right: I) -> I", build=_checked("*")),
         overload("try_multiply(left: float, right: float) -> float", lambda a, b: a * b),
         overload("try_multiply(left: double, right: double) -> double", lambda a, b: a * b),
@@ -284,7 +286,7 @@ TRIED = (
         example="try_divide(1, 0)",
     ),
     _try(
-        *("try_mod", "%", "What a division leaves, or NULL when divided by 0; % does the same."),
+        *("try_mod", "%", "The remainder, or NULL when divided by 0; % does the same."),
         overload("try_mod(left: I, right: I) -> I", build=_integer_remainder),
         overload("try_mod(left: float, right: float) -> float", build=_floating_remainder),
         overload("try_mod(left: double, right: double) -> double", build=_floating_remainder),

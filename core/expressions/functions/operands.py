@@ -1,4 +1,4 @@
-"""Why an arithmetic operator does not take its operands, in the words of who wrote it."""
+"""Errors for the operands of arithmetic operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _TIMES = (DATE, TIMESTAMP)
 
 
 def unfit(call: Call) -> ExpressionError:
-    """The error for operands that no overload takes: about the one that is no number, or all."""
+    """Return the error for operands that no overload takes: for the operand that is not a number,
+    or for all."""
     name = _SIGNS.get(call.name, call.name)
     for argument in call.arguments:
         if not _counts(argument.type):
@@ -33,7 +34,7 @@ def unfit(call: Call) -> ExpressionError:
 
 
 def _counts(type: Type) -> bool:
-    """Whether there are operators that calculate with it."""
+    """Whether there are operators that compute with the type."""
     return is_numeric(type) or type in (*_TIMES, NULL) or _is_interval(type)
 
 
@@ -44,15 +45,17 @@ def _is_interval(type: Type) -> bool:
 def _number_hint(name: str, type: Type) -> str:
     if type == STRING:
         joined = "; || joins texts" if name == "+" else ""
-        return f"cast(... as double) makes a number of text{joined}"
-    return "cast(... as int) makes 1 of true and 0 of false" if type == BOOLEAN else ""
+        return f"cast(... as double) converts text to a number{joined}"
+    return "cast(... as int) converts true to 1 and false to 0" if type == BOOLEAN else ""
 
 
 def _pair_hint(name: str, types: list[Type]) -> str:
     if name == "div" and any(type in FLOATS for type in types):
-        return "cast(... / ... as bigint) cuts the decimals off"
+        return "cast(... / ... as bigint) drops the decimals"
     if all(type in _TIMES for type in types):
-        return "one minus the other is the time between; datediff(..., ...) counts its days"
+        return (
+            "subtract one from the other for the time between; datediff(..., ...) counts its days"
+        )
     if TIMESTAMP in types and any(map(is_numeric, types)):
-        return "say what the number counts: ... + interval 1 hour"
+        return "give the number a unit: ... + interval 1 hour"
     return ""

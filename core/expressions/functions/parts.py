@@ -17,7 +17,7 @@ from headrace.core.types import DATE, INT, NULL, STRING, TIMESTAMP, Decimal, Typ
 if TYPE_CHECKING:
     import polars as pl
 
-# Spark's names of the fields, and which part each is.
+# Spark's names of the fields, and the part of each.
 _FIELDS = {
     **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
     "yearofweek": "yearofweek",
@@ -51,7 +51,7 @@ def _second(time: pl.Expr) -> pl.Expr:
     return calendar.wide(micros).reinterpret(dtype=pl.Decimal(8, 6))
 
 
-# Parts that no function gives: of what, as what.
+# Parts without a function of their own: argument type, result type, form.
 _PARTS: dict[str, tuple[Type, Type, Form]] = {
     "yearofweek": (DATE, INT, _year_of_week),
     "dayofweek_iso": (DATE, INT, lambda date: (calendar.days(date) % 7 + 3) % 7 + 1),
@@ -62,7 +62,7 @@ _PARTS: dict[str, tuple[Type, Type, Form]] = {
 def _date_part(call: Call) -> Typed:
     if len(call.arguments) != 2:
         message = f"{call.name} takes 2 arguments, got {len(call.arguments)}"
-        raise ExpressionError(message, call.span, "it is date_part(field, source)")
+        raise ExpressionError(message, call.span, "write date_part(field, source)")
     field, source = call.arguments
     if not isinstance(field, Constant) or not isinstance(field.value, str):
         raise ExpressionError(f"{call.name} wants the name of a field in quotes", field.span)
@@ -92,7 +92,7 @@ PARTS: tuple[Function, ...] = (
         "date_part",
         "times",
         "A part of a date or timestamp by its name, the same as extract(name from source):"
-        " an int, but SECOND with its fraction.",
+        " an int, but SECOND is a decimal with the fraction.",
         example=("date_part('SECOND', timestamp '2024-05-06 07:08:09.5')", "9.500000"),
         more=(("extract(YEAROFWEEK from date '2021-01-01')", "2020"),),
         aliases=("datepart",),
@@ -100,4 +100,4 @@ PARTS: tuple[Function, ...] = (
         signatures=("date_part(field: constant string, source: timestamp) -> int or decimal(8,6)",),
     ),
 )
-"""Functions that take a part by name."""
+"""The functions of `date_part`."""

@@ -1,7 +1,8 @@
-r"""Matching text: `like`, and the functions that take a regular expression.
+"""Pattern matching: `like`, and the functions that take a regular expression.
 
-Patterns are constants, so that what has no exact translation is refused before anything runs. The
-meaning is that of Java's engine, which Spark uses; `core.expressions.regex` says how it is kept.
+Patterns are constants, so that a pattern without an exact translation is refused before anything
+runs. The semantics are those of Java's engine, which Spark uses; `core.expressions.regex` explains
+how they are kept.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _T = TypeVar("_T")
 
 
 def _said(bound: Bound, index: int, translate: Callable[[], _T]) -> _T:
-    """What the translation gives; what it says is wrong is said of that argument."""
+    """Run a translation, and attribute its errors to the pattern or the replacement."""
     try:
         return translate()
     except PatternError as error:
-        wrong = bound.arguments[index + isinstance(error, ReplacementError)]
-        raise ExpressionError(error.message, wrong.span, error.hint) from None
+        argument = bound.arguments[index + isinstance(error, ReplacementError)]
+        raise ExpressionError(error.message, argument.span, error.hint) from None
 
 
 def _pattern(bound: Bound, index: int = 1) -> str:
@@ -39,7 +40,7 @@ def _pattern(bound: Bound, index: int = 1) -> str:
 
 
 def _checked(bound: Bound, pattern: str) -> str:
-    """The pattern, if Rust's engine takes it: it has a limit of size, which Java has not."""
+    """Return the pattern, if Rust's engine accepts it: Rust limits its size, Java does not."""
     import polars as pl
 
     try:
@@ -47,10 +48,8 @@ def _checked(bound: Bound, pattern: str) -> str:
     except pl.exceptions.ComputeError as error:
         reason = str(error).split("error:")[-1].strip().splitlines()[0]
         span = bound.arguments[1].span
-        message = f"the pattern is too much for the engine: {reason}"
-        raise ExpressionError(
-            message, span, "make the numbers of its repetitions smaller"
-        ) from None
+        message = f"the pattern is too large for the engine: {reason}"
+        raise ExpressionError(message, span, "use smaller numbers of repetitions") from None
     return pattern
 
 
@@ -59,12 +58,12 @@ def _check_escape(bound: Bound) -> None:
         escape = bound.constants[2]
         if not isinstance(escape, str) or len(escape) != 1 or ord(escape) > 0xFFFF:
             came = f"'{escape}'" if isinstance(escape, str) else "NULL"
-            message = f"wanted one character to escape with, got {came}"
+            message = f"wanted one character as escape, got {came}"
             raise ExpressionError(message, bound.arguments[2].span, "as in escape '!'")
 
 
 def _check_written(bound: Bound) -> None:
-    r"""Refuses '\d': to Spark that string is a plain d, and nobody means that in a pattern."""
+    r"""Refuse '\d': to Spark that string is a plain d, which is never intended in a pattern."""
     pattern = bound.arguments[1]
     if isinstance(pattern, Constant) and pattern.lost:
         message = f"the string loses the backslash of {pattern.lost} before the pattern is read"
@@ -78,7 +77,7 @@ def _like(bound: Bound) -> Form:
 
 
 def _ilike(bound: Bound) -> Form:
-    """Spark makes both sides small, and reads the pattern after that."""
+    """Return the form: Spark converts both sides to lower case, then parses the pattern."""
     import polars as pl
 
     escape = str(bound.constants.get(2, "\\"))
@@ -132,7 +131,8 @@ def _extract(bound: Bound) -> Form:
 
 
 def _extract_all(bound: Bound) -> Form:
-    """A group is found again in each match: a pattern without `^` and `$` finds the same there."""
+    """Return the form: the group is searched again in each match, which is exact for a pattern
+    without `^` and `$`."""
     import polars as pl
 
     pattern, group = _extraction(bound, every=True)
@@ -150,8 +150,8 @@ def _split(bound: Bound) -> Form:
     assert isinstance(limit, int)
     separator, plain = _said(bound, 1, lambda: rust.separator(_pattern(bound)))
     if limit > 0 and not (plain and separator):
-        message = "split with a limit wants a plain text to split by"
-        hint = r"a plain text is ',' or '\\.'; without a limit any pattern will do"
+        message = "split with a limit wants plain text as separator"
+        hint = r"plain text is ',' or '\\.'; without a limit any pattern is accepted"
         raise ExpressionError(message, bound.arguments[1].span, hint)
     if not plain:
         _checked(bound, separator)
@@ -162,7 +162,7 @@ def _split(bound: Bound) -> Form:
 
 
 def _characters(frame: pl.DataFrame) -> pl.Series:
-    """Each character of a0; of the empty text the empty text."""
+    """Split a0 into characters; the empty text gives the empty text."""
     import polars as pl
 
     text = pl.col("a0")
@@ -171,7 +171,7 @@ def _characters(frame: pl.DataFrame) -> pl.Series:
 
 
 def _limited(separator: str, limit: int, frame: pl.DataFrame) -> pl.Series:
-    """At most so many parts of a0, the last of them with all the rest."""
+    """Split a0 into at most `limit` parts, the last of them with the rest."""
     import polars as pl
 
     parts = pl.col("parts")
@@ -192,7 +192,7 @@ PATTERNS: tuple[Function, ...] = (
     function(
         "like",
         "patterns",
-        "Whether the whole text is as the pattern says: % is any text, _ any character.",
+        "Whether the whole text matches a pattern: % is any text, _ any character.",
         overload(
             "like(text: string, pattern: constant string, [escape: constant string]) -> boolean",
             build=_like,
@@ -205,7 +205,7 @@ PATTERNS: tuple[Function, ...] = (
     function(
         "ilike",
         "patterns",
-        "As like, with small and capital letters being the same.",
+        "The same as like, ignoring case.",
         _ILIKE,
         resolve=of_any_case(_ILIKE),
         example=("'Abc' ilike 'aB%'", "true"),
@@ -213,8 +213,8 @@ PATTERNS: tuple[Function, ...] = (
     function(
         "rlike",
         "patterns",
-        "Whether a part of the text matches a regular expression, Java's. In r'...' a backslash is"
-        " one; in '...' it is written twice.",
+        "Whether a part of the text matches a regular expression of Java. In r'...' a backslash is"
+        " written once; in '...' it is written twice.",
         overload(
             "rlike(text: string, pattern: constant string) -> boolean",
             build=_rlike,
@@ -228,7 +228,7 @@ PATTERNS: tuple[Function, ...] = (
     function(
         "regexp_replace",
         "patterns",
-        "The text with every match of a regular expression replaced; $1 stands for group 1.",
+        "The text with every match of a regular expression replaced; $1 is the text of group 1.",
         overload(
             "regexp_replace(text: string, pattern: constant string, by: constant string) -> string",
             build=_replace,
@@ -240,7 +240,8 @@ PATTERNS: tuple[Function, ...] = (
     function(
         "regexp_extract",
         "patterns",
-        "Group 1, or another, of the first match; empty where there is none. Group 0 is all.",
+        "Group 1, or another, of the first match; empty if there is none. Group 0 is the whole"
+        " match.",
         overload(
             "regexp_extract(text: string, pattern: constant string, [group: constant int])"
             " -> string",
@@ -254,7 +255,7 @@ PATTERNS: tuple[Function, ...] = (
     function(
         "regexp_extract_all",
         "patterns",
-        "Group 1, or another, of every match, in order; group 0 is all of it.",
+        "Group 1, or another, of every match, in order. Group 0 is the whole match.",
         overload(
             "regexp_extract_all(text: string, pattern: constant string, [group: constant int])"
             " -> array<string>",
@@ -267,8 +268,8 @@ PATTERNS: tuple[Function, ...] = (
     function(
         "split",
         "patterns",
-        "The parts of a text between the matches of a regular expression, empty ones too; at most"
-        " so many as the limit says if it is above 0.",
+        "The parts of a text between the matches of a regular expression, empty ones included; at"
+        " most `limit` parts if the limit is above 0.",
         overload(
             "split(text: string, separator: constant string, [limit: constant int])"
             " -> array<string>",
@@ -280,4 +281,4 @@ PATTERNS: tuple[Function, ...] = (
         more=(("split('a,b,c', ',', 2)", "[a, b,c]"), ("split('a,b,,', ',')", "[a, b, , ]")),
     ),
 )
-"""What takes a pattern."""
+"""The functions that take a pattern."""

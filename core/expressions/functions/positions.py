@@ -1,7 +1,7 @@
-"""Parts of a text by position: characters are counted from 1, or from the end if negative.
+"""Functions of text by position: characters are counted from 1, or from the end if negative.
 
-Polars and Spark agree on what a position beyond the ends means: what lies before the first
-character counts, and is not there.
+Polars and Spark agree on positions beyond the ends: positions before the first character count
+towards a length, but have no character.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# The length where none is given; Spark adds it to the start, wherever that is.
+# The default length; Spark adds it to any start.
 _ALL = 2**31 - 1
 
 
@@ -43,7 +43,7 @@ def _slice(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.E
     offset = pl.when(at > 0).then(at - 1).otherwise(at)
     if length is None:
         return text.str.slice(offset, _ALL)
-    # To Polars a length that is NULL means all.
+    # Polars takes a length of NULL as all.
     return pl.when(length.is_not_null()).then(text.str.slice(offset, natural(length)))
 
 
@@ -62,7 +62,8 @@ def _right(bound: Bound) -> Form:
 
 
 def _instr(text: pl.Expr, part: pl.Expr, skipped: int = 0) -> pl.Expr:
-    """Polars finds bytes: the characters before them are counted."""
+    """Return the position of the part in characters; Polars finds bytes, so the characters before
+    are counted."""
     import polars as pl
 
     at = text.str.find(part, literal=True)
@@ -83,18 +84,18 @@ def _locate(bound: Bound) -> Form:
 
 
 def _located(frame: pl.DataFrame) -> pl.Series:
-    """Where the part a0 stands in the text a1 from the position a2 on."""
+    """Return the position of the part a0 in the text a1, from the position a2 on."""
     import polars as pl
 
     part, start, found = pl.col("a0"), pl.col("a2"), pl.col("found")
     rest = pl.col("a1").str.slice(natural(start.cast(pl.Int64) - 1))
     frame = frame.with_columns(rest=rest).with_columns(found=_instr(pl.col("rest"), part))
-    # What is not found is 0, and the empty part is at 1, wherever it was looked for.
+    # A part that is not found is at 0, and the empty part is at 1, whatever the start is.
     skipped = pl.when((found > 0) & (part != "")).then(start - 1).otherwise(0)
     at = pl.when(start >= 1).then(found + skipped).otherwise(found * 0)
-    # A NULL start is nowhere, in any text.
-    nowhere = pl.when(start.is_not_null()).then(at).otherwise(0)
-    return frame.select(nowhere.cast(pl.Int32)).to_series()
+    # With a NULL start the part is never found.
+    position = pl.when(start.is_not_null()).then(at).otherwise(0)
+    return frame.select(position.cast(pl.Int32)).to_series()
 
 
 def _check_part(bound: Bound) -> None:
@@ -115,7 +116,7 @@ def _split_part(bound: Bound) -> Form:
         import polars as pl
 
         parts = text.str.split(delimiter).list.get(index, null_on_oob=True)
-        # Nothing is split by the empty text; Polars would give each character.
+        # The empty text does not split; Polars would return each character.
         whole = text if index in (0, -1) else pl.lit("")
         found = parts if plain else pl.when(delimiter == "").then(whole).otherwise(parts)
         return pl.when(text.is_not_null() & delimiter.is_not_null()).then(found.fill_null(""))
@@ -128,7 +129,8 @@ POSITIONS: tuple[Function, ...] = (
     function(
         "substring",
         "strings",
-        "So many characters from a position on, or all; a negative position counts from the end.",
+        "The characters from a position on, at most `length` if it is given; a negative position"
+        " counts from the end.",
         overload(
             "substring(text: string, start: int, [length: int]) -> string",
             build=_substring,
@@ -141,21 +143,22 @@ POSITIONS: tuple[Function, ...] = (
     function(
         "left",
         "strings",
-        "The first characters of a text; none where the count is negative.",
+        "The first characters of a text; none if the count is negative.",
         overload("left(text: string, count: int) -> string", build=_left, nulls="strict"),
         example=("left('hello', 2)", "he"),
     ),
     function(
         "right",
         "strings",
-        "The last characters of a text; none where the count is negative.",
+        "The last characters of a text; none if the count is negative.",
         overload("right(text: string, count: int) -> string", build=_right, nulls="strict"),
         example=("right('hello', 2)", "lo"),
     ),
     function(
         "instr",
         "strings",
-        "Where the part first stands in the text, counted from 1; 0 where it does not.",
+        "The position of the first occurrence of the part in the text, counted from 1; 0 if there"
+        " is none.",
         overload(
             "instr(text: string, part: string) -> int", build=repeating(_instr), nulls="strict"
         ),
@@ -165,8 +168,8 @@ POSITIONS: tuple[Function, ...] = (
     function(
         "locate",
         "strings",
-        "Where the part first stands in the text, from a position on; 0 where it does not, and"
-        " where the position is below 1 or NULL.",
+        "The position of the first occurrence of the part in the text, from a position on; 0 if"
+        " there is none, or if the position is below 1 or NULL.",
         overload("locate(part: string, text: string, [start: int]) -> int", build=_locate),
         example=("locate('l', 'hello', 4)", "4"),
         aliases=("position",),
@@ -174,8 +177,8 @@ POSITIONS: tuple[Function, ...] = (
     function(
         "split_part",
         "strings",
-        "The part of that number between delimiters (plain text, not a pattern); negative numbers"
-        " count from the end, and what is not there is empty.",
+        "The part at a position between delimiters (plain text, not a pattern); negative positions"
+        " count from the end, and a missing part is empty.",
         overload(
             "split_part(text: string, delimiter: string, number: constant int) -> string",
             build=_split_part,
@@ -186,4 +189,4 @@ POSITIONS: tuple[Function, ...] = (
         more=(("split_part('a.b.c', '.', -1)", "c"),),
     ),
 )
-"""What finds and takes parts of a text."""
+"""The functions of parts of a text."""

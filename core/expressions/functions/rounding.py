@@ -1,4 +1,4 @@
-"""Rounding rows: abs, sign, ceil, floor, round and bround, with Spark's result types."""
+"""Rounding functions: abs, sign, ceil, floor, round and bround, with Spark's result types."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from headrace.core.types import (
 )
 
 _FAMILY = "numbers"
-# Digits to which a double or a float is rounded exactly.
+# The most digits to which a double or a float is rounded exactly.
 _MOST_DIGITS, _MOST_FLOAT_DIGITS = 20, 12
-# What Spark makes of a double or float that is stepped to a digit.
+# The type to which Spark casts a double or float for ceil and floor with digits.
 _STEPPED = {"float": Decimal(14, 7), "double": Decimal(30, 15)}
 
 
@@ -39,13 +39,14 @@ def _absolute(bound: Bound) -> Form:
 
 
 def _digits(bound: Bound) -> int:
-    """The digit to round to: 0 when it is left out or NULL."""
+    """Return the digit to round to: 0 if it is omitted or NULL."""
     digits = bound.constants.get(1)
     return digits if isinstance(digits, int) else 0
 
 
 def rounded_type(type: Decimal, digits: int) -> Decimal:
-    """The type of a decimal rounded to so many digits: it may grow by one before the point.
+    """Return the type of a decimal rounded to this many digits: it may grow by one before the
+    point.
 
     >>> str(rounded_type(Decimal(10, 2), 1)), str(rounded_type(Decimal(4, 2), -3))
     ('decimal(10,1)', 'decimal(4,0)')
@@ -63,8 +64,9 @@ def _round_type(bound: Bound) -> Type:
 
 
 def _spark(bound: Bound) -> str:
-    """Spark fails where a decimal of 38 digits rounds up to 39; and of a double it takes digits
-    that differ by the version of Java, which tells where they are many or a decimal comes out."""
+    """Return the Spark form: Spark fails where a decimal of 38 digits rounds up to 39; and it
+    rounds the digits of a double, which differ by the version of Java where they are many or the
+    result is a decimal."""
     value, result = bound.types[0], bound.result
     full = any(isinstance(t, Decimal) and t.precision == MAX_DIGITS for t in (value, result))
     digits = value in FLOATS and (isinstance(result, Decimal) or _digits(bound) < 0)
@@ -75,7 +77,9 @@ def _check_digits(bound: Bound) -> None:
     type = bound.types[0]
     most = _MOST_FLOAT_DIGITS if type == FLOAT else _MOST_DIGITS
     if type in FLOATS and not -_MOST_DIGITS <= _digits(bound) <= most:
-        message = f"a {type} is rounded to -{_MOST_DIGITS} to {most} digits, got {_digits(bound)}"
+        message = (
+            f"a {type} can be rounded to -{_MOST_DIGITS} to {most} digits, got {_digits(bound)}"
+        )
         raise ExpressionError(message, bound.arguments[1].span)
 
 
@@ -115,7 +119,7 @@ def _rounding(name: str, doc: str, *examples: tuple[str, str]) -> Function:
 
 
 def _step_source(type: Type) -> Decimal:
-    """The decimal as which a number is brought to the next digit up or down."""
+    """Return the decimal type from which a number is rounded up or down."""
     if type in FLOATS:
         return _STEPPED[str(type)]
     exact = decimal_of(type)
@@ -173,13 +177,13 @@ def _stepping(name: str, alias: tuple[str, ...], doc: str, *examples: tuple[str,
 
 ROUNDING = (
     function(
-        *("abs", _FAMILY, "The number without its sign; the least integer stays as it is."),
+        *("abs", _FAMILY, "The absolute value; the least integer is unchanged."),
         overload("abs(value: N) -> N", build=_absolute, spark=signed_in_spark),
         example=("abs(-3)", "3"),
         more=(("abs(-1.50)", "1.50"),),
     ),
     function(
-        *("sign", _FAMILY, "-1.0, 0.0 or 1.0, as the number is below, at or above 0."),
+        *("sign", _FAMILY, "The sign: -1.0, 0.0 or 1.0 for a number below, at or above 0."),
         overload("sign(value: double) -> double", lambda value: value.sign(), nulls="strict"),
         example=("sign(-3)", "-1.0"),
         aliases=("signum",),
@@ -188,20 +192,27 @@ ROUNDING = (
         *(
             "ceil",
             ("ceiling",),
-            "The nearest whole number not below; with digits, a decimal.",
+            "The smallest whole number that is not below the value; with digits, a decimal.",
         ),
         *(("ceil(-1.2)", "-1"), ("ceil(1.234, 2)", "1.24"), ("ceil(1.5D)", "2")),
     ),
     _stepping(
-        *("floor", (), "The nearest whole number not above; with digits, a decimal."),
+        *(
+            "floor",
+            (),
+            "The largest whole number that is not above the value; with digits, a decimal.",
+        ),
         *(("floor(-1.2)", "-2"), ("floor(1.236, 2)", "1.23"), ("floor(1.5D)", "1")),
     ),
     _rounding(
-        *("round", "The number at so many digits, 0 unless said, half up; they may be negative."),
+        *(
+            "round",
+            "The number rounded half up to `digits` digits, 0 by default; they may be negative.",
+        ),
         *(("round(2.5)", "3"), ("round(2.675D, 2)", "2.68"), ("round(1250, -2)", "1300")),
     ),
     _rounding(
-        *("bround", "The number at so many digits, 0 unless said, half to the even neighbour."),
+        *("bround", "The number rounded half to even to `digits` digits, 0 by default."),
         *(("bround(2.5)", "2"), ("bround(2.665D, 2)", "2.66"), ("bround(1250, -2)", "1200")),
     ),
 )

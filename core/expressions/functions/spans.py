@@ -1,7 +1,7 @@
-"""Time from one timestamp to another, and timestamps so much later, counted in units by name.
+"""Differences between timestamps, and timestamps a number of units later, by the name of the unit.
 
-`timestampdiff(MONTH, a, b)`: the parser hands the unit on as a text. Whole units count, cut off
-towards zero; a month is whole when its day and time of day have come again.
+`timestampdiff(MONTH, a, b)`: the parser passes the unit as a text. Only whole units count,
+truncated towards zero; a month is complete at the same day and time of day of the next month.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _known_unit(bound: Bound, more: tuple[str, ...] = ()) -> None:
     known = (*MICROSECONDS, *MONTHS, *more)
     if unit not in known:
         hint = f"the units are {', '.join(known)}, without quotes"
-        raise ExpressionError(f"{unit!s} is no unit here", bound.arguments[0].span, hint)
+        raise ExpressionError(f"{unit!s} is not a unit here", bound.arguments[0].span, hint)
 
 
 def _difference(bound: Bound) -> Form:
@@ -43,7 +43,7 @@ def _difference(bound: Bound) -> Form:
 
 
 def _whole_units(start: pl.Expr, end: pl.Expr, unit: int) -> pl.Expr:
-    """Null only where there are too many for a bigint."""
+    """Return the whole units between two times, null where there are too many for a bigint."""
     import polars as pl
 
     whole = calendar.wide(calendar.micros(end)) - calendar.wide(calendar.micros(start))
@@ -51,8 +51,11 @@ def _whole_units(start: pl.Expr, end: pl.Expr, unit: int) -> pl.Expr:
 
 
 def _whole_months(start: pl.Expr, end: pl.Expr, count: int) -> pl.Expr:
-    """As Java counts: the end's day is given up when its time of day has not come again, and then
-    months of 32 days are compared, so that days of the month only ever decide within a month."""
+    """Return the whole months between two times, as Java counts.
+
+    The day of the end is moved back when its time of day is before that of the start, and then
+    months of 32 days are compared, so that the day of the month only decides within a month.
+    """
     import polars as pl
 
     first, last = calendar.date_of(start), calendar.date_of(end)
@@ -63,7 +66,7 @@ def _whole_months(start: pl.Expr, end: pl.Expr, count: int) -> pl.Expr:
 
 
 def _packed(date: pl.Expr) -> pl.Expr:
-    """Months and days as one number, 32 to the month."""
+    """Return months and days as one number, 32 days a month."""
     return calendar.month_number(date) * 32 + calendar.folded(date).dt.day()
 
 
@@ -95,7 +98,8 @@ def _months_between(bound: Bound) -> Form:
 
 
 def _months(frame: pl.DataFrame, rounded: bool) -> pl.Series:
-    """Whole months between equal days or last days, else a part of 31 days, by the second."""
+    """Return whole months between equal days or last days, otherwise with a fraction of 31 days, by
+    the second."""
     import polars as pl
 
     from headrace.core.expressions.floating import over
@@ -111,12 +115,13 @@ def _months(frame: pl.DataFrame, rounded: bool) -> pl.Series:
     )
     exact = parts["months"] + over(parts["seconds"], 2_678_400.0)
     months = parts["months"].zip_with(parts["whole"], exact)
-    # Java rounds half up: in this range the sum is exact, and so is the floor of it.
+    # Java rounds half up: in this range the sum is exact, and so is its floor.
     return over((months * 1e8 + 0.5).floor(), 1e8) if rounded else months
 
 
 def _second_of_month(time: pl.Expr) -> pl.Expr:
-    """Null on the first of all days, which has no midnight: Spark fails there."""
+    """Return the second in the month, null on the first day of all, which has no midnight: Spark
+    fails there."""
     import polars as pl
 
     day = calendar.folded_time(time).dt.day().cast(pl.Int64)
@@ -128,7 +133,7 @@ SPANS: tuple[Function, ...] = (
     function(
         "timestampdiff",
         FAMILY,
-        "The whole units from the first time to the second, cut off towards zero; the unit comes"
+        "The whole units from the first time to the second, truncated towards zero; the unit comes"
         " first and without quotes, from MICROSECOND to YEAR. datediff(MONTH, ...) is the same.",
         overload(
             "timestampdiff(unit: constant string, start: timestamp, end: timestamp) -> bigint",
@@ -145,8 +150,9 @@ SPANS: tuple[Function, ...] = (
     function(
         "timestampadd",
         FAMILY,
-        "The time so many units later, at the month's end where it has no such day; the unit comes"
-        " first and without quotes, from MICROSECOND to YEAR. dateadd(MONTH, ...) is the same.",
+        "The time `count` units later, at the end of the month if it has no such day; the unit"
+        " comes first and without quotes, from MICROSECOND to YEAR. dateadd(MONTH, ...) is the"
+        " same.",
         overload(
             "timestampadd(unit: constant string, count: bigint, time: timestamp) -> timestamp",
             build=_later,
@@ -160,8 +166,8 @@ SPANS: tuple[Function, ...] = (
         "months_between",
         FAMILY,
         "The months from the second time to the first, as Hive counts them: 31 days are a month,"
-        " equal or last days of months are whole months apart; rounded to 8 decimals unless false"
-        " is given.",
+        " and equal days or last days of months are whole months apart; rounded to 8 decimals"
+        " unless the third argument is false.",
         overload(
             "months_between(end: timestamp, start: timestamp, [round: constant boolean]) -> double",
             build=_months_between,
@@ -170,4 +176,4 @@ SPANS: tuple[Function, ...] = (
         example=("months_between(date '2024-03-15', date '2024-02-29')", "0.5483871"),
     ),
 )
-"""Functions of the time between timestamps."""
+"""The functions of the time between timestamps."""

@@ -1,7 +1,7 @@
-"""Text: its length, its case, and whether it holds another.
+"""Functions of text: its length, its case, and tests for parts of it.
 
-Lengths count characters, which are code points as in Spark: an emoji with a skin tone is two. What
-counts positions, puts something before or behind, and joins has modules of its own.
+Lengths count characters, which are code points as in Spark: an emoji with a skin tone has two.
+Functions of positions, padding and concatenation have modules of their own.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ def _bytes(value: pl.Expr) -> pl.Expr:
 
 
 def _reverse(text: pl.Expr) -> pl.Expr:
-    """By characters: Polars' own `reverse` keeps an accent behind its letter, Spark does not."""
+    """Reverse by characters: Polars' own `reverse` keeps an accent after its letter, Spark does
+    not."""
     return text.str.split("").list.reverse().list.join("")
 
 
 def _contains(bound: Bound) -> Form:
     text = bound.arguments[0]
     if isinstance(text, Constant) and text.value is None:
-        # Polars does not repeat a NULL text for each part: the other way round it does.
+        # Polars does not repeat a NULL text for each part; with the operands swapped it does.
         return lambda text, part: part.str.contains(text, literal=True)
     return lambda text, part: text.str.contains(part, literal=True)
 
@@ -56,7 +57,7 @@ _MEASURES: tuple[Function, ...] = (
     function(
         "length",
         "strings",
-        "How many characters a text has, or how many bytes a binary.",
+        "The number of characters of a text, or of bytes of a binary.",
         overload("length(text: string) -> int", _characters, nulls="strict"),
         overload("length(bytes: binary) -> int", _bytes, nulls="strict"),
         example=("length('héllo😀')", "6"),
@@ -65,7 +66,7 @@ _MEASURES: tuple[Function, ...] = (
     function(
         "octet_length",
         "strings",
-        "How many bytes a text has in UTF-8, or a binary.",
+        "The number of bytes of a text in UTF-8, or of a binary.",
         overload("octet_length(text: string) -> int", _bytes_of_text, nulls="strict"),
         overload("octet_length(bytes: binary) -> int", _bytes, nulls="strict"),
         example=("octet_length('héllo')", "6"),
@@ -73,7 +74,7 @@ _MEASURES: tuple[Function, ...] = (
     function(
         "bit_length",
         "strings",
-        "Eight times octet_length.",
+        "The number of bits: eight times octet_length.",
         overload(
             "bit_length(text: string) -> int", lambda text: _bytes_of_text(text) * 8, nulls="strict"
         ),
@@ -89,7 +90,7 @@ _CASES: tuple[Function, ...] = (
     function(
         "lower",
         "strings",
-        "The text in small letters.",
+        "The text in lower case.",
         _LOWER,
         resolve=of_any_case(_LOWER),
         example=("lower('ÀÉ')", "àé"),
@@ -98,7 +99,7 @@ _CASES: tuple[Function, ...] = (
     function(
         "upper",
         "strings",
-        "The text in capital letters.",
+        "The text in upper case.",
         _UPPER,
         resolve=of_any_case(_UPPER),
         example=("upper('straße')", "STRASSE"),
@@ -107,14 +108,15 @@ _CASES: tuple[Function, ...] = (
     function(
         "initcap",
         "strings",
-        "The first letter of each word a capital, the others small; only spaces part words.",
+        "The text with the first letter of each word in upper case, the others in lower case; only"
+        " spaces separate words.",
         overload("initcap(text: string) -> string", initcap, nulls="strict"),
         example=("initcap('hello wORLD')", "Hello World"),
     ),
     function(
         "reverse",
         "strings",
-        "The characters of a text, or the elements of an array, from the last to the first.",
+        "The characters of a text, or the elements of an array, in reverse order.",
         overload("reverse(text: string) -> string", _reverse, nulls="strict"),
         overload("reverse(of: array<T>) -> array<T>", lambda a: a.list.reverse(), nulls="strict"),
         example=("reverse('abc')", "cba"),
@@ -126,7 +128,7 @@ _TESTS: tuple[Function, ...] = (
     function(
         "contains",
         "strings",
-        "Whether the part stands somewhere in the text; the empty part stands in every text.",
+        "Whether the text contains the part; every text contains the empty part.",
         overload(
             "contains(text: string, part: string) -> boolean",
             build=_contains,
@@ -166,4 +168,4 @@ STRINGS: tuple[Function, ...] = (
     *EDGES,
     *JOINING,
 )
-"""What is done with text; `patterns` has the rest."""
+"""The functions of text, except those of `patterns`."""

@@ -1,7 +1,7 @@
 """`between` and `case subject when`: one value that is compared with several others.
 
-Spark binds the subject, and compares it with each of the others as the type that those two have in
-common. So it is here: what has to be computed is computed once, however often it is compared.
+Spark evaluates the subject once, and compares it with each of the others in the common type of the
+two. So does headrace: the subject is computed once, however often it is compared.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _ROWS = {row.name: row for row in COMPARISONS}
 _BOUND = "__subject"
-"""The column that stands for a computed subject in its comparisons."""
+"""The placeholder column of a computed subject in its comparisons."""
 
 
 def _between(call: Call) -> Typed:
@@ -63,7 +63,8 @@ def _within(value: pl.Expr, low: pl.Expr, high: pl.Expr) -> pl.Expr:
 
 
 def _case(call: Call) -> Typed:
-    """The subject; other, result, other, result, ...; and a last result if there is an else."""
+    """Resolve the subject; other, result, other, result, ...; and a last result if there is an
+    else."""
     from headrace.core.expressions.batches import once
 
     subject, *parts = call.arguments
@@ -87,14 +88,15 @@ def _case(call: Call) -> Typed:
 
 
 def _bound(subject: Typed) -> Typed:
-    """What stands for the subject in its comparisons: itself, if there is nothing to compute."""
+    """Return the node that stands for the subject in its comparisons: the subject itself, if it
+    needs no computation."""
     if isinstance(subject, Column | Constant):
         return subject
     return Column(subject.type, subject.nullable, subject.span, _BOUND)
 
 
 def _each(calls: Sequence[Call]) -> tuple[Apply, ...]:
-    """The comparisons typed; what is wrong at different places is said at once."""
+    """Resolve the comparisons; errors at different positions are raised at once."""
     tests: list[Apply] = []
     errors: dict[object, ExpressionError] = {}
     for call in calls:
@@ -111,7 +113,7 @@ def _each(calls: Sequence[Call]) -> tuple[Apply, ...]:
 
 
 def _tested(test: Apply, subject: pl.Expr, other: pl.Expr) -> pl.Expr:
-    """A comparison of a subject that is computed already, widened as the comparison wants it."""
+    """Apply a comparison to a computed subject, cast as the comparison needs."""
     return test.form(_over(test.arguments[0], subject), other)
 
 
@@ -125,7 +127,7 @@ SUBJECTS: tuple[Function, ...] = (
     function(
         "between",
         "logic",
-        "Whether the value is at least the one and at most the other, both ends in it.",
+        "Whether the value lies between two others, both included.",
         example=("2 between 1 and 3", "true"),
         more=(("3 not between 1 and 3", "false"),),
         resolve=_between,
@@ -134,12 +136,12 @@ SUBJECTS: tuple[Function, ...] = (
     function(
         "case subject",
         "logic",
-        "The value behind the first other that equals the subject, else the one behind else, "
-        "else NULL.",
+        "The value after the first `when` that equals the subject; otherwise the value after else,"
+        " or NULL.",
         example=("case 3 when 1 then 'one' when 2 then 'two' else 'many' end", "many"),
         more=(("case 3 when 1 then 'one' when 2 then 'two' end", "NULL"),),
         resolve=_case,
         signatures=("case subject when other then value [when ...] [else value] end",),
     ),
 )
-"""What has a subject."""
+"""The functions with a subject."""

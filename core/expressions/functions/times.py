@@ -1,7 +1,7 @@
-"""Timestamps: their parts, the clock, and the start of the unit they are in.
+"""Functions of timestamps: their parts, the clock, and the start of their unit.
 
-All are UTC. A date stands for its midnight where a timestamp is wanted, and the text of a literal
-for the time it says. What leaves the range of a timestamp is NULL.
+All timestamps are UTC. Where a timestamp is wanted, a date stands for its midnight, and a text
+literal for the time that it denotes. A result out of the range of timestamps is NULL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAMILY = "times"
 
 
 def _part(name: str, doc: str, whole: str, unit: str, example: str) -> Function:
-    """A row for a part of the time of day, as an int."""
+    """Define the function of a part of the time of day, as an int."""
     whole_us, unit_us = units.MICROSECONDS[whole], units.MICROSECONDS[unit]
     row = overload(
         f"{name}(time: timestamp) -> int",
@@ -38,11 +38,11 @@ def _known_unit(bound: Bound) -> None:
     unit = bound.constants[0]
     if isinstance(unit, str) and not (units.first_day(unit) or units.length(unit)):
         hint = f"the units are {', '.join((*units.MICROSECONDS, *units.MONTHS))}"
-        raise ExpressionError(f"'{unit}' is no unit here", bound.arguments[0].span, hint)
+        raise ExpressionError(f"'{unit}' is not a unit here", bound.arguments[0].span, hint)
 
 
 def _date_trunc(bound: Bound) -> Form:
-    """Units of a day and less are cut off; longer ones begin with a day."""
+    """Return the form: units of up to a day are truncated; longer units start with a day."""
     unit = bound.constants[0]
     first, length = units.first_day(unit), units.length(unit)
 
@@ -57,12 +57,12 @@ def _date_trunc(bound: Bound) -> Form:
 
 
 _FIRST_MONTH = -106_751_981 * calendar.DAY_US
-"""The first day of a month that is a timestamp: it is one of a year as well."""
+"""The first day of a month within the range of timestamps; it also starts a year."""
 
 
 def _trunc_in_spark(bound: Bound) -> str:
-    """Spark fails at times whose unit began before the first timestamp; the first whole day is a
-    Monday."""
+    """Return the Spark form, guarded where the unit started before the first timestamp, at which
+    Spark fails; the first whole day is a Monday."""
     unit = str(bound.constants[0]).upper()
     length = units.length("DAY" if unit == "WEEK" else unit)
     first = -(2**63 // length) * length if length else _FIRST_MONTH
@@ -81,7 +81,7 @@ def _today(call: Call) -> Typed:
 
 
 def _make_timestamp(bound: Bound) -> Form:
-    """Seconds go through decimal(16,6), which is what Spark makes of any number here."""
+    """Return the form: seconds are cast to decimal(16,6), as Spark casts any number here."""
     from headrace.core.expressions.batches import staged
     from headrace.core.expressions.casts import cast_form
 
@@ -91,7 +91,8 @@ def _make_timestamp(bound: Bound) -> Form:
 
 
 def _timestamp_of(frame: pl.DataFrame) -> pl.Series:
-    """Java keeps 32 bits of the seconds' microseconds; just 60 seconds are the next minute."""
+    """Compute timestamps: Java keeps 32 bits of the seconds' microseconds; exactly 60 seconds are
+    the next minute."""
     import polars as pl
 
     year, month, day, hour, minute = (c.cast(pl.Int64) for c in frame.get_columns()[:5])
@@ -108,7 +109,7 @@ def _timestamp_of(frame: pl.DataFrame) -> pl.Series:
 
 
 SECONDS = Decimal(16, 6)
-"""The type that `make_timestamp` makes of its seconds."""
+"""The type to which `make_timestamp` casts its seconds."""
 
 TIMES: tuple[Function, ...] = (
     _part("hour", "The hour, from 0 to 23.", "DAY", "HOUR", "7"),
@@ -117,8 +118,8 @@ TIMES: tuple[Function, ...] = (
     function(
         "date_trunc",
         FAMILY,
-        "The start of the unit that the time is in, from MICROSECOND to DAY, WEEK (from Monday),"
-        " MONTH, QUARTER and YEAR.",
+        "The start of the unit that contains the time: MICROSECOND to DAY, WEEK (from Monday),"
+        " MONTH, QUARTER or YEAR.",
         overload(
             "date_trunc(unit: constant string, time: timestamp) -> timestamp",
             build=_date_trunc,
@@ -131,8 +132,8 @@ TIMES: tuple[Function, ...] = (
     function(
         "make_timestamp",
         FAMILY,
-        "The timestamp of year, month, day, hour, minute and seconds with a fraction; 60 seconds"
-        " are the next minute; NULL where there is none.",
+        "The timestamp of a year, month, day, hour, minute and seconds with a fraction; 60 seconds"
+        " are the next minute; NULL if there is no such time.",
         overload(
             "make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: N)"
             " -> timestamp",
@@ -144,7 +145,7 @@ TIMES: tuple[Function, ...] = (
     function(
         "current_timestamp",
         FAMILY,
-        "Processing time: when the row is processed; two runs differ.",
+        "The processing time, at which the row is processed; it differs between runs.",
         example=("current_timestamp() > timestamp '2024-01-01 00:00:00'", "true"),
         aliases=("now",),
         resolve=_now,
@@ -153,7 +154,7 @@ TIMES: tuple[Function, ...] = (
     function(
         "current_date",
         FAMILY,
-        "The day of the processing time: when the row is processed; two runs differ.",
+        "The day of the processing time, at which the row is processed; it differs between runs.",
         example=("current_date() > date '2024-01-01'", "true"),
         aliases=("curdate",),
         resolve=_today,

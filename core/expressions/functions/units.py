@@ -1,4 +1,4 @@
-"""Units of time by name: what begins at the start of one, and how long it is."""
+"""Units of time by name: the start of a unit, and its length."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ MICROSECONDS = {
 }
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
-
 THURSDAY, MONDAY = 0, 4
-"""Days since the last Thursday: 1970 began with one."""
+"""Weekdays as days since a Thursday: 1970 began with one."""
 
 
 def next_weekday(days: pl.Expr, weekday: int) -> pl.Expr:
-    """The first such day after a day; it wraps around as Java's ints do."""
+    """Return the first such weekday after a day; it wraps around as Java's ints do."""
     return days + 1 + (weekday - 1 - days) % 7
 
 
@@ -60,12 +59,12 @@ _FIRST_DAYS: dict[str, Callable[[pl.Expr], pl.Expr]] = {
 
 
 def first_day(unit: object) -> Callable[[pl.Expr], pl.Expr] | None:
-    """How the first day of a date's week, month, quarter or year is found, by any name of it."""
+    """Return the function from a date to the first day of its unit, by any name of the unit."""
     days = _FIRST_DAYS.get(unit.upper()) if isinstance(unit, str) else None
     return (lambda date: calendar.to_date(days(date))) if days else None
 
 
 def length(unit: object) -> int | None:
-    """Microseconds of a unit of at most a day, by any name of it."""
+    """Return the microseconds of a unit of at most a day, by any name of the unit."""
     name = unit.upper() if isinstance(unit, str) else ""
     return MICROSECONDS.get({"DD": "DAY"}.get(name, name)) if name != "WEEK" else None

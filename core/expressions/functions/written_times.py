@@ -1,4 +1,4 @@
-"""Dates and timestamps as text: read from it, written as it, by patterns of Java's letters."""
+"""Dates and timestamps as text: parsed and formatted by patterns of Java's letters."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 FAMILY = "times"
 DEFAULT = "yyyy-MM-dd HH:mm:ss"
-"""The pattern of `unix_timestamp` and `from_unixtime` where none is given."""
+"""The default pattern of `unix_timestamp` and `from_unixtime`."""
 
 
 def _reader(bound: Bound) -> Form:
-    """How the first argument is read by the pattern of the second."""
+    """Return the form that parses the first argument by the pattern of the second."""
     from headrace.core.expressions.java_time.pattern import PatternError
     from headrace.core.expressions.java_time.reading import reader
 
@@ -70,7 +70,7 @@ def _read_seconds(bound: Bound) -> Form:
 
 
 def _seconds(time: pl.Expr) -> pl.Expr:
-    """Whole seconds, cut off: half a second before 1970 is 0, though not in `unix_seconds`."""
+    """Return whole seconds, truncated: half a second before 1970 is 0, unlike in `unix_seconds`."""
     return calendar.micros(time).truncdiv(calendar.SECOND_US)
 
 
@@ -80,13 +80,14 @@ def _write_time(bound: Bound) -> Form:
 
 
 def _write_seconds(bound: Bound) -> Form:
-    """The seconds wrap around where their microseconds do not fit, as in Spark."""
+    """Return the form; the seconds wrap around where their microseconds do not fit, as in Spark."""
     form = _writer(bound)
     return lambda seconds, _=None: form(calendar.to_timestamp(seconds * calendar.SECOND_US))
 
 
 def _casting(row: Function, target: Type) -> Function:
-    """The row, but with one argument it is a cast: of a boolean, a number no function makes."""
+    """Make a call with one argument a cast; a boolean is refused, as no function returns a time
+    from it."""
 
     def resolve(call: Call) -> Typed:
         if len(call.arguments) != 1:
@@ -101,7 +102,7 @@ def _casting(row: Function, target: Type) -> Function:
 
 
 def _clock(row: Function) -> Function:
-    """The row, but without arguments it is the clock."""
+    """Make a call without arguments return the processing time."""
 
     def resolve(call: Call) -> Typed:
         if call.arguments or call.name != row.name:
@@ -115,7 +116,7 @@ def _clock(row: Function) -> Function:
 
 
 def _given(name: str, result: str, form: Form) -> Overload:
-    """The overload of what is a timestamp already: a pattern is of no use then."""
+    """Define the overload for a timestamp, where the pattern is ignored."""
     optional = "[pattern: constant string]" if result == "bigint" else "pattern: constant string"
     return overload(
         f"{name}(time: timestamp, {optional}) -> {result}",
@@ -129,8 +130,8 @@ WRITTEN_TIMES: tuple[Function, ...] = (
         function(
             "to_timestamp",
             FAMILY,
-            "The timestamp that a text says, as cast(... as timestamp) reads it or by a pattern of"
-            " Java's letters; NULL where it says none.",
+            "The timestamp of a text, parsed like cast(... as timestamp) or by a pattern of Java's"
+            " letters; NULL if the text is not a timestamp.",
             overload(
                 "to_timestamp(text: string, pattern: constant string) -> timestamp",
                 build=_read_time,
@@ -147,8 +148,8 @@ WRITTEN_TIMES: tuple[Function, ...] = (
         function(
             "to_date",
             "dates",
-            "The date that a text says, as cast(... as date) reads it or by a pattern of Java's"
-            " letters; NULL where it says none. Of a timestamp it is the day.",
+            "The date of a text, parsed like cast(... as date) or by a pattern of Java's letters;"
+            " NULL if the text is not a date. Of a timestamp, its day.",
             overload(
                 "to_date(text: string, pattern: constant string) -> date",
                 build=_read_date,
@@ -164,7 +165,7 @@ WRITTEN_TIMES: tuple[Function, ...] = (
     function(
         "date_format",
         FAMILY,
-        "The time as text by a pattern of Java's letters, as 'yyyy-MM-dd HH:mm:ss'.",
+        "The time formatted by a pattern of Java's letters, such as 'yyyy-MM-dd HH:mm:ss'.",
         overload(
             "date_format(time: timestamp, pattern: constant string) -> string",
             build=_write_time,
@@ -179,8 +180,9 @@ WRITTEN_TIMES: tuple[Function, ...] = (
         function(
             "unix_timestamp",
             FAMILY,
-            "The whole seconds since 1970 of a time, or of a text by a pattern; NULL where it says"
-            " no time. Without arguments it is processing time: two runs differ.",
+            "The whole seconds since 1970 of a time, or of a text parsed by a pattern; NULL if the"
+            " text is not a time. Without arguments, of the processing time, which differs between"
+            " runs.",
             overload(
                 "unix_timestamp(text: string, [pattern: constant string]) -> bigint",
                 build=_read_seconds,
@@ -195,7 +197,8 @@ WRITTEN_TIMES: tuple[Function, ...] = (
     function(
         "from_unixtime",
         FAMILY,
-        "The time so many seconds after 1970 began, as text by a pattern of Java's letters.",
+        "The time this many seconds after 1970-01-01 00:00:00, formatted by a pattern of Java's"
+        " letters.",
         overload(
             "from_unixtime(seconds: bigint, [pattern: constant string]) -> string",
             build=_write_seconds,
@@ -204,4 +207,4 @@ WRITTEN_TIMES: tuple[Function, ...] = (
         example=("from_unixtime(1714979289)", "2024-05-06 07:08:09"),
     ),
 )
-"""Functions between text and dates or timestamps."""
+"""The functions between text and dates or timestamps."""

@@ -1,1 +1,1 @@
-"""Dates and times as text, by patterns of Java's letters: `writing` and `reading`."""
+"""Formatting and parsing of dates and times by Java's patterns."""

@@ -1,6 +1,7 @@
-"""What a regular expression has caught of a text, added up to a timestamp.
+"""Conversion of the fields that a regular expression captured to a timestamp.
 
-Step by step, on columns: as one expression it would name its input too often (see `calendar`).
+Computed step by step, on columns: as one expression it would mention its input too often (see
+`calendar`).
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """The texts of the fields; those in brackets may be missing where the text matched."""
+    """The texts of the captured fields; optional ones may be missing where the text matched."""
 
     texts: dict[str, pl.Series]
     optional: frozenset[str]
 
     def number(self, field: str, default: int) -> Number:
-        """The number of a field; null where the whole text did not match."""
+        """Return the number of a field; null where the whole text did not match."""
         text = self.texts.get(field)
         return default if text is None else self.filled(field, _bigint(text), default)
 
     def filled(self, field: str, value: pl.Series, default: int) -> pl.Series:
-        """The value with a default where the field is missing."""
+        """Return the value with the default where an optional field is missing."""
         return value.fill_null(default) if field in self.optional else value
 
 
@@ -73,7 +74,7 @@ def _month(caught: Caught) -> Number:
 
 
 def _hour(caught: Caught) -> Number:
-    """The hour of the day; half a day counts from 12, and is the first one unless said."""
+    """Return the hour of the day; a 12-hour clock is taken as AM unless the text has PM."""
     half = caught.texts.get("half")
     later: Number = 0
     if half is not None:
@@ -86,7 +87,7 @@ def _hour(caught: Caught) -> Number:
 
 
 def _offset(caught: Caught) -> Number:
-    """Seconds before UTC; null beyond 18 hours."""
+    """Return the offset east of UTC in seconds; null beyond 18 hours."""
     zone = caught.texts.get("zone")
     if zone is None:
         return 0
@@ -97,6 +98,6 @@ def _offset(caught: Caught) -> Number:
 
 
 def _fraction(caught: Caught) -> pl.Series:
-    """The first six digits behind the point."""
+    """Return the first six digits after the decimal point."""
     digits = caught.texts["fraction"].str.pad_end(6, "0").str.slice(0, 6)
     return caught.filled("fraction", _bigint(digits), 0)

@@ -1,6 +1,6 @@
-"""The parts of a pattern as regular expressions, each as strict as Java is.
+"""The parts of a pattern as regular expressions, each as strict as Java.
 
-They know how many digits a field takes and how far its numbers go.
+They encode how many digits a field takes and the range of its numbers.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MONTHS = (
     *("August", "September", "October", "November", "December"),
 )
 
-# Case does not count, and Java compares single characters: these are letters of ASCII to it.
+# Java ignores case and compares single characters: to it these equal ASCII letters.
 _ALIKE = {"i": "\u0131\u0130", "k": "\u212a", "s": "\u017f"}
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part as a regular expression that catches `field`, with the characters it begins with.
+    """A part as a regular expression that captures `field`, with its possible first characters.
 
     Digits are "fixed" in number, or "greedy": as many as there are.
     """
@@ -43,7 +43,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A section in brackets."""
+    """An optional section in brackets."""
 
     pieces: tuple[Item, ...]
 
@@ -52,7 +52,7 @@ Item: TypeAlias = "Piece | Choice"
 
 
 def piece_of(part: Part) -> Item:
-    """The part as a regular expression; PatternError where there is none as strict as Java."""
+    """Translate a part to a regular expression; PatternError where none is as strict as Java."""
     match part:
         case Section(parts):
             return Choice(tuple(map(piece_of, parts)))
@@ -83,7 +83,7 @@ def _text(text: str) -> Piece:
 
 
 def _either(character: str) -> str:
-    """All characters that Java takes for one when case does not count."""
+    """Return all characters that Java treats as equal to this one, ignoring case."""
     lower = character.lower()
     return "".join(dict.fromkeys(lower + character.upper() + _ALIKE.get(lower, "")))
 
@@ -111,11 +111,12 @@ _LAST_DAYS = "[12][0-9]{2}|3[0-5][0-9]|36[0-6]"
 
 
 def _numeral(field: Letters) -> Piece:
-    """A number: so many digits as there are letters, or up to 19 for a single letter."""
+    """Build the regular expression of a number: one digit a letter, or up to 19 for a single
+    letter."""
     if field.letter in "EQq":
-        raise PatternError(f"{field.letter} is written, but Spark does not read it")
+        raise PatternError(f"{field.letter} can be formatted, but Spark does not parse it")
     if field.letter in "VzOXxZ":
-        raise PatternError(f"{field} is written, but not read: use X to XXX, xx, xxx or Z")
+        raise PatternError(f"{field} can be formatted, but not parsed: use X to XXX, xx, xxx or Z")
     if field.letter not in _RANGES or field.count > (3 if field.letter == "D" else 2):
         raise unknown(field)
     name, one, two = _RANGES[field.letter]
@@ -139,9 +140,10 @@ def _day_of_year(count: int, one: str, two: str) -> Piece:
 
 
 def _year(field: Letters) -> Piece:
-    """Years of more than six digits are in no timestamp, so that they are not read either.
+    """Build the regular expression of a year.
 
-    `yyyy` is four digits, or more behind a plus, or as many behind a minus.
+    Years of more than six digits are out of the range of a timestamp, so they do not match. `yyyy`
+    is four digits, or more after a plus sign, or four and more after a minus sign.
     """
     count = field.count
     if count == 2:
@@ -156,13 +158,14 @@ def _year(field: Letters) -> Piece:
 
 
 def _filled(digits: int, width: int) -> str:
-    """Numbers of just so many digits, with zeros before them up to a width or to 19 in all."""
+    """Match numbers of exactly this many digits, zero-padded to a width or to 19 digits."""
     number = f"[1-9][0-9]{{{digits - 1}}}" if digits else ""
     return f"0{{{max(width - digits, 0)},{19 - digits}}}{number}"
 
 
 def _zone(field: Letters) -> Piece:
-    """An offset; X reads Z as none, and a single X may go without the minutes."""
+    """Build the regular expression of an offset; X reads Z as zero, and a single X may omit the
+    minutes."""
     colon = ":" if field.count == 3 and field.letter != "Z" else ""
     minutes = f"{colon}(?P<zone_minute>[0-5][0-9])"
     if str(field) == "X":

@@ -1,7 +1,7 @@
-"""Patterns of dates and times as Java's DateTimeFormatter has them, and as Spark narrows them.
+"""Patterns of Java's DateTimeFormatter for dates and times, restricted as in Spark.
 
-`yyyy-MM-dd'T'HH:mm[:ss]`: runs of letters are fields, the rest is text, quoted where it has
-letters. Spark refuses what counts weeks, and narrow names.
+`yyyy-MM-dd'T'HH:mm[:ss]`: runs of letters are fields, the rest is text, quoted where it contains
+letters. Spark refuses week-based fields and narrow names.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TypeAlias
 
 
 class PatternError(ValueError):
-    """A pattern that Spark refuses, or that we do."""
+    """A pattern that Spark refuses, or that headrace does not support."""
 
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """A field: a letter so many times."""
+    """A field: a letter and how often it is repeated."""
 
     letter: str
     count: int
@@ -34,7 +34,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What stands in brackets: read where it is there, always written."""
+    """An optional section in brackets: parsed where present, always formatted."""
 
     parts: tuple[Part, ...]
 
@@ -47,7 +47,7 @@ _RESERVED = frozenset("{}#")
 
 
 def parse_pattern(pattern: str) -> tuple[Part, ...]:
-    """The parts of a pattern; PatternError says which character does not belong there.
+    """Parse a pattern into its parts; PatternError names the character that is not allowed.
 
     >>> parse_pattern("yyyy'T'")
     (Letters(letter='y', count=4), Text(text='T'))
@@ -86,7 +86,7 @@ def _close(levels: list[list[Part]]) -> None:
 
 
 def _quoted(pattern: str, start: int) -> tuple[str, int]:
-    """The text up to the closing quote, and where the pattern goes on; two quotes are one."""
+    """Return the text up to the closing quote, and the position after it; two quotes are one."""
     at = start
     while (end := pattern.find("'", at)) >= 0:
         if pattern[end + 1 : end + 2] == "'" and end > start:

@@ -1,12 +1,13 @@
-"""Text read by a pattern of Java's DateTimeFormatter, as strictly as Spark has it read.
+"""Parsing of text by a pattern of Java's DateTimeFormatter, as strictly as Spark.
 
-A pattern becomes one regular expression, which knows how many digits each field takes and how far
-its numbers go, and an expression that adds up what it caught. What does not match is null, and so
-is a day that its month has not. What is missing is 1970, January, the 1st, midnight.
+A pattern becomes one regular expression, which encodes how many digits each field takes and the
+range of its numbers, and an expression that converts the captured fields to a timestamp. Text that
+does not match is null, and so is a day that its month does not have. Missing fields default to
+1970, January, the 1st, midnight.
 
-Java reads from the left and never goes back, a regular expression does. The two agree where no text
-can be taken apart in two ways, so patterns are refused where one can: a number without a fixed
-width before more digits, a section in brackets that begins like what follows it.
+Java parses from the left and never backtracks; a regular expression does. The two agree where no
+text can be split in two ways, so a pattern is refused where one can: a number without a fixed width
+before more digits, or a section in brackets that begins like the text after it.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ if TYPE_CHECKING:
 
 
 def reader(pattern: str) -> Form:
-    """How a text is read as a timestamp by a pattern; PatternError says why it cannot be."""
+    """Return the form that parses text to a timestamp; PatternError explains why a pattern is
+    refused."""
     parts = parse_pattern(pattern)
     items = tuple(map(piece_of, parts))
     _check_unambiguous(items, frozenset())
     fields = [piece.field for piece in _flat(items) if piece.field]
     _check_fields(fields)
     if not any(isinstance(item, Piece) and item.field not in ("", "zone") for item in items):
-        raise PatternError("a pattern that is read needs a field outside of brackets")
+        raise PatternError("a pattern for parsing needs a field outside of brackets")
     regex = f"^{_regex(items)}$"
     optional = frozenset(fields) - {item.field for item in items if isinstance(item, Piece)}
     plain, directives = _quick(parts)
@@ -63,7 +65,8 @@ _QUICK = {
 
 
 def _quick(parts: Sequence[Part]) -> tuple[str, str]:
-    """The shape of a plain date and time, and Polars' directives for it; empty for what is not."""
+    """Return the shape of a plain date and time and Polars' directives for it, empty if there are
+    none."""
     shape, directives, fields = "", "", set()
     for part in parts:
         match part:
@@ -97,36 +100,37 @@ def _regex(items: Sequence[Item]) -> str:
     )
 
 
-# What would read a text otherwise than Java does.
+# Patterns that would parse a text differently from Java.
 
 
 def _check_unambiguous(items: Sequence[Item], after: frozenset[str]) -> None:
     greedy = False
-    for place, item in enumerate(items):
-        behind = _first(items[place + 1 :], after)
+    for index, item in enumerate(items):
+        following = _first(items[index + 1 :], after)
         if isinstance(item, Choice):
             starts_itself = item.pieces and isinstance(item.pieces[0], Piece)
-            if not starts_itself or _first(item.pieces, frozenset()) & behind:
+            if not starts_itself or _first(item.pieces, frozenset()) & following:
                 raise PatternError("a section in brackets must not begin like what follows it")
-            _check_unambiguous(item.pieces, behind)
+            _check_unambiguous(item.pieces, following)
             greedy = False
             continue
         greedy = item.digits == "greedy" or (greedy and item.digits == "fixed")
-        if greedy and behind & DIGITS and not _goes_on(items, place):
+        if greedy and following & DIGITS and not _goes_on(items, index):
             raise PatternError("a number without a fixed width cannot stand before more digits")
 
 
-def _goes_on(items: Sequence[Item], place: int) -> bool:
-    """Whether a run of digits is parted from its end, so that a number in front takes the rest."""
-    if place + 1 == len(items):
+def _goes_on(items: Sequence[Item], index: int) -> bool:
+    """Whether a run of digits has a fixed-width field next, so that the number before it takes the
+    rest."""
+    if index + 1 == len(items):
         return False
-    item, following = items[place], items[place + 1]
+    item, following = items[index], items[index + 1]
     parted = isinstance(item, Piece) and item.field not in ("fraction", "zone")
     return parted and isinstance(following, Piece) and following.digits == "fixed"
 
 
 def _first(items: Sequence[Item], after: frozenset[str]) -> frozenset[str]:
-    """The characters with which the rest may begin."""
+    """Return the characters with which the rest may begin."""
     found: frozenset[str] = frozenset()
     for item in items:
         if isinstance(item, Piece):
@@ -135,7 +139,7 @@ def _first(items: Sequence[Item], after: frozenset[str]) -> frozenset[str]:
     return found | after
 
 
-# Fields that say the same, each with its letters.
+# Fields with the same meaning, each with its letters.
 _SAME = (
     {"year": "yyyy", "short_year": "yy"},
     {"month": "MM", "month_name": "MMM", "day_of_year": "D"},
@@ -148,8 +152,9 @@ _SAME = (
 def _check_fields(fields: Sequence[str]) -> None:
     for field in fields:
         if fields.count(field) > 1:
-            raise PatternError(f"the {field.replace('_', ' ')} is there twice")
+            raise PatternError(f"the {field.replace('_', ' ')} occurs twice")
     for same in _SAME:
-        said = [letters for field, letters in same.items() if field in fields]
-        if len(said) > 1:
-            raise PatternError(f"{said[0]} and {said[1]} do not go together")
+        letters_of_same = [letters for field, letters in same.items() if field in fields]
+        if len(letters_of_same) > 1:
+            first, second, *_ = letters_of_same
+            raise PatternError(f"{first} and {second} cannot be combined")

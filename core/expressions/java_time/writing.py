@@ -1,8 +1,9 @@
-"""Times written by a pattern.
+"""Formatting of timestamps by a pattern.
 
-All is written in the 400 years from 1970 (see `calendar`), in one go as far as Polars has the
-fields; the year is written apart where it has not four digits. A field whose text we cannot give
-exactly is refused by its letter: eras (G), and what changed between versions of Java (F, g, v).
+All fields are formatted in the 400 years from 1970 (see `calendar`), in one call as far as Polars
+has them; a year is formatted separately where it does not have four digits. A field whose text
+cannot be reproduced exactly is refused by its letter: eras (G), and fields that changed between
+versions of Java (F, g, v).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from headrace.core.types import STRING
 if TYPE_CHECKING:
     import polars as pl
 
-# Fields that Polars writes as Java does. Literal characters stand beside some of them.
+# Fields that Polars formats as Java does, some of them with literal characters.
 _DIRECTIVES = {
     **{"M": "%-m", "MM": "%m", "MMM": "%b", "MMMM": "%B"},
     **{"L": "%-m", "LL": "%m", "LLL": "%b", "LLLL": "%B"},
@@ -38,7 +39,7 @@ _DIRECTIVES = {
     **{"Q": "%q", "QQ": "0%q", "QQQ": "Q%q", "q": "%q", "qq": "0%q", "qqq": "Q%q"},
 }
 
-# Times are UTC, so that zones and offsets are always written the same.
+# Times are UTC, so zones and offsets always have the same text.
 _ZONES = {
     **dict.fromkeys(("VV", "z", "zz", "zzz"), "UTC"),
     "zzzz": "Coordinated Universal Time",
@@ -48,7 +49,7 @@ _ZONES = {
     **dict.fromkeys(("Z", "ZZ", "ZZZ"), "+0000"),
 }
 
-# The same of fields that it only has so in the years 0 to 9999, which is where most times are.
+# Directives that equal Java only in the years 0 to 9999, where most times are.
 _NEAR_DIRECTIVES = {"yyyy": "%Y", "yy": "%y"}
 _NEAR_US = (-719_528 * calendar.DAY_US, 2_932_897 * calendar.DAY_US - 1)
 
@@ -56,7 +57,7 @@ Writer: TypeAlias = "Callable[[pl.Expr], pl.Expr]"
 
 
 def writer(pattern: str) -> Form:
-    """How a timestamp is written by a pattern; PatternError names what cannot be."""
+    """Return the form that formats a timestamp; PatternError names an unsupported field."""
     parts = parse_pattern(pattern)
     far = _written(list(_joined(_pieces(parts, _DIRECTIVES))))
     match list(_joined(_pieces(parts, _DIRECTIVES | _NEAR_DIRECTIVES))):
@@ -78,7 +79,7 @@ def _near(directives: str, far: Writer) -> Callable[[pl.Series], pl.Series]:
 
 
 def _written(pieces: Sequence[str | Writer]) -> Writer:
-    """All pieces in a row; a single text with directives is Polars' own affair."""
+    """Concatenate all pieces; a single text with directives is left to Polars alone."""
 
     def write(time: pl.Expr) -> pl.Expr:
         import polars as pl
@@ -103,12 +104,12 @@ def _piece(piece: str | Writer, time: pl.Expr) -> pl.Expr:
 
 
 def _directs(text: str) -> bool:
-    """Whether there are directives in it."""
+    """Whether the text contains directives."""
     return "%" in text.replace("%%", "")
 
 
 def _pieces(parts: Iterable[Part], directives: dict[str, str]) -> Iterator[str | Writer]:
-    """Text with Polars' directives in it, or what writes a field that Polars has not."""
+    """Yield texts with Polars' directives, and functions for the fields that Polars lacks."""
     for part in parts:
         match part:
             case Text(text):
@@ -140,19 +141,19 @@ def _field(field: Letters) -> Writer:
 
 
 def unknown(field: Letters) -> PatternError:
-    """Why a field is refused."""
+    """Return the error that explains why a field is refused."""
     letter, names = field.letter, (*_DIRECTIVES, *_ZONES, *_COMPUTED)
     counts = sorted({len(name) for name in names if name[0] == letter})
     if not counts:
-        return PatternError(f"{letter} is not a field that can be written or read exactly")
+        return PatternError(f"{letter} is not a field that can be formatted or parsed exactly")
     if field.count > counts[-1]:
-        return PatternError(f"{field} is not a field here: {letter} goes up to {counts[-1]}")
-    known = " and ".join(letter * count for count in counts)
-    return PatternError(f"{field} is not a field here: there is {known}")
+        return PatternError(f"{field} is not supported: {letter} occurs at most {counts[-1]} times")
+    known = " or ".join(letter * count for count in counts)
+    return PatternError(f"{field} is not supported: use {known}")
 
 
 def _joined(pieces: Iterable[str | Writer]) -> Iterator[str | Writer]:
-    """Neighbouring texts as one."""
+    """Join neighbouring texts."""
     text = ""
     for piece in pieces:
         if isinstance(piece, str):
@@ -167,7 +168,7 @@ def _joined(pieces: Iterable[str | Writer]) -> Iterator[str | Writer]:
 
 
 def _part(time: pl.Expr, whole: int, unit: int) -> pl.Expr:
-    """How many units there are in what a whole leaves over."""
+    """Return the number of units in the remainder of a larger unit."""
     return calendar.micros(time) % whole // unit
 
 
@@ -176,7 +177,7 @@ def _hour(time: pl.Expr) -> pl.Expr:
 
 
 def _number(number: pl.Expr, width: int) -> pl.Expr:
-    """A number that is not negative, filled up with zeros."""
+    """Format a number that is not negative, padded with zeros."""
     import polars as pl
 
     text = number.cast(pl.String)
@@ -184,7 +185,7 @@ def _number(number: pl.Expr, width: int) -> pl.Expr:
 
 
 def _year(count: int) -> Writer:
-    """The year: `yy` its last two digits, a plus where it is too long for four letters."""
+    """Format the year: `yy` its last two digits, a plus sign if it has more than four digits."""
 
     def write(time: pl.Expr) -> pl.Expr:
         import polars as pl

@@ -1,5 +1,5 @@
-"""Java's regular expressions, as Spark runs them, said in the language of Rust's, as Polars runs.
+"""Java's regular expressions, as Spark runs them, translated to Rust's, as Polars runs them.
 
-A pattern is parsed as Java parses it, into a tree whose meaning is that of both engines, and then
-written for Rust. What has no exact counterpart there is a PatternError that names it.
+A pattern is parsed as Java parses it, into a tree with the same meaning in both engines, and then
+written for Rust. A construct without an exact counterpart there is a PatternError that names it.
 """

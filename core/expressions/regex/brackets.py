@@ -1,7 +1,7 @@
-"""`[...]`: the sets of characters that a pattern spells out, as Java reads them.
+"""`[...]`: sets of characters in a pattern, as Java parses them.
 
-Sets may stand inside sets, and `&&` cuts two with each other, binding weaker than all else. Where
-Java has its own opinion of the rest (`[a&&]`, `[a&&[b]c]`), the pattern is refused.
+Sets may be nested, and `&&` is the intersection of two, with the lowest precedence. Where Java
+interprets the rest in its own way (`[a&&]`, `[a&&[b]c]`), the pattern is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.core.expressions.regex.reader import Reader
 
 
 def bracket(reader: Reader, ignore_case: bool) -> Characters:
-    """Read a set, behind its opening bracket and up to over its closing one."""
+    """Read a set, from after its opening bracket to after its closing one."""
     reader.descend()
     negated = reader.accept("^")
     result: Characters | None = None
@@ -35,7 +35,7 @@ def bracket(reader: Reader, ignore_case: bool) -> Characters:
 
 
 def _intersection(reader: Reader) -> None:
-    """Read a `&&`, with one set in brackets behind it or without any up to the next."""
+    """Read a `&&`; it is followed by one set in brackets, or by none up to the next."""
     if not reader.accept("&&"):
         raise _unclosed()
     if reader.peek() in ("&", "]"):
@@ -43,7 +43,7 @@ def _intersection(reader: Reader) -> None:
 
 
 def _items(reader: Reader, ignore_case: bool, first: bool) -> list[Characters]:
-    """Read what is united: up to the closing bracket or `&&`, neither of which is read."""
+    """Read the parts of a union: up to the closing bracket or `&&`, neither of which is read."""
     items: list[Characters] = []
     nested = False
     while (character := reader.peek()) and not reader.text.startswith("&&", reader.at):
@@ -86,7 +86,7 @@ def _member(reader: Reader, ignore_case: bool) -> int | Characters:
         raise PatternError(r'"\v" in brackets means two things in Java', r"write \x0B or \R")
     found = reader.escape(ignore_case)
     if isinstance(found, str):
-        raise PatternError(rf'"\{found}" means nothing inside brackets')
+        raise PatternError(rf'"\{found}" has no meaning inside brackets')
     return found
 
 
@@ -96,8 +96,10 @@ def _cased(characters: Range, ignore_case: bool) -> Characters:
 
 def _unclear() -> PatternError:
     message = 'the pattern has "&&" in brackets with no clear set on one side'
-    return PatternError(message, "write [a-z&&[^aeiou]]: a set in brackets behind &&")
+    return PatternError(message, "write [a-z&&[^aeiou]]: a set in brackets after &&")
 
 
 def _unclosed() -> PatternError:
-    return PatternError('the pattern opens "[" and does not close it', r"write \[ for it")
+    return PatternError(
+        'the pattern opens "[" and does not close it', r"write \[ for the character"
+    )

@@ -1,8 +1,8 @@
-r"""Sets of characters: what one place of a pattern may match.
+r"""Sets of characters: the characters that one position of a pattern may match.
 
-`\d`, `\w` and `\s` are ASCII in Java and Unicode in Rust, `.` leaves out five line ends in Java and
-one in Rust, so no set is copied by name: each is spelt out. The Unicode categories are those of
-Unicode 13, which Java 17 knows; Rust knows Unicode 16, and says how old a character is.
+`\d`, `\w` and `\s` are ASCII in Java and Unicode in Rust, and `.` excludes five line ends in Java
+and one in Rust, so no set is copied by name: each is spelt out. The Unicode categories are those of
+Unicode 13, which Java 17 has; Rust has Unicode 16, and can select characters by their age.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """A set of characters; the subclasses below are all there are."""
+    """A set of characters; the subclasses below are the only ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range(Characters):
-    """The code points from low to high, both ends in."""
+    """The code points from low to high, both included."""
 
     low: int
     high: int
@@ -54,12 +54,12 @@ class Other(Characters):
 
 
 def single(code: int) -> Range:
-    """The set of one character."""
+    """Return the set of one character."""
     return Range(code, code)
 
 
 def spelt(text: str) -> AnyOf:
-    """The set of the characters of a text, where `a-z` is a range.
+    """Return the set of the characters of a text, where `a-z` is a range.
 
     >>> write(spelt("a-z_"))
     '[a-z_]'
@@ -74,12 +74,12 @@ def spelt(text: str) -> AnyOf:
 
 
 LINE_ENDS = frozenset("\n\r\x85\u2028\u2029")
-"""What `.` does not match, and what `$` may stand before."""
+"""The line ends, which `.` does not match and `$` may precede."""
 
 EVERY = Range(0, 0x10FFFF)
 IN_LINE = Other(spelt("\n\r\x85\u2028\u2029"))
 
-# \d, \w, \s, \h and \v; their capitals are all the others.
+# \d, \w, \s, \h and \v; their capitals are the complements.
 SHORT = {
     "d": spelt("0-9"),
     "w": spelt("a-zA-Z_0-9"),
@@ -104,7 +104,7 @@ _POSIX = {
     "Upper": spelt("A-Z"),
     "XDigit": spelt("0-9a-fA-F"),
 }
-# Those of whose characters neither was changed nor unassigned between Unicode 13 and 16.
+# The categories whose characters are the same in Unicode 13 and 16.
 _CATEGORIES = frozenset(
     "L Lu Ll Lt Lm Lo M Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp Cc Cf".split()
 )
@@ -116,7 +116,7 @@ _CASED = AnyOf((Property("Lu"), Property("Ll"), Property("Lt")))
 
 
 def named(name: str, ignore_case: bool) -> Characters | None:
-    r"""What `\p{name}` matches, or None where Rust cannot say the same.
+    r"""Return the set of `\p{name}`, or None where Rust has no equivalent.
 
     >>> write(named("Alpha", ignore_case=False))
     '[a-zA-Z]'
@@ -132,7 +132,7 @@ def named(name: str, ignore_case: bool) -> Characters | None:
 
 
 def either_case(characters: Range) -> Characters:
-    """The range with the other case of its ASCII letters, which is all that Java's (?i) adds."""
+    """Add the other case of ASCII letters to the range, as Java's (?i) does."""
     others = []
     for first, last, offset in ((65, 90, 32), (97, 122, -32)):
         low, high = max(characters.low, first), min(characters.high, last)
@@ -142,7 +142,7 @@ def either_case(characters: Range) -> Characters:
 
 
 def holds(characters: Characters, character: str) -> bool:
-    """Whether the set has that character; of the scripts none has a line end."""
+    """Whether the set has the character; no script has a line end."""
     match characters:
         case Range(low, high):
             return low <= ord(character) <= high
@@ -158,7 +158,7 @@ def holds(characters: Characters, character: str) -> bool:
 
 
 def write(characters: Characters) -> str:
-    """The set as Rust reads it."""
+    """Write the set for Rust."""
     match characters:
         case Range(low, high) if low == high:
             return escaped(low)
@@ -170,7 +170,7 @@ def write(characters: Characters) -> str:
 
 
 def _inner(characters: Characters) -> str:
-    """The set as it stands inside brackets."""
+    """Write the set for use inside brackets."""
     match characters:
         case Range(low, high):
             return escaped(low) if low == high else f"{escaped(low)}-{escaped(high)}"
@@ -186,7 +186,7 @@ def _inner(characters: Characters) -> str:
 
 
 def escaped(code: int) -> str:
-    """One character as Rust reads it, inside brackets and out."""
+    """Write one character for Rust, inside brackets or outside."""
     character = chr(code)
     if character == "_" or (character.isalnum() and character.isascii()):
         return character

@@ -1,10 +1,10 @@
-"""What is wrong with a pattern, for whoever made it."""
+"""Errors of patterns and replacements."""
 
 from __future__ import annotations
 
 
 class PatternError(Exception):
-    """A pattern is wrong, or has no exact counterpart: what, and what to write instead."""
+    """A pattern is invalid, or has no exact counterpart: the reason, and an alternative."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -13,4 +13,4 @@ class PatternError(Exception):
 
 
 class ReplacementError(PatternError):
-    """What is wrong is not in the pattern but in what is put in place of its matches."""
+    """The replacement is invalid, not the pattern."""

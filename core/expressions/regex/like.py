@@ -1,6 +1,6 @@
-"""The patterns of `like`: `%` is any text, `_` any character, and an escape makes them plain.
+"""The patterns of `like`: `%` is any text, `_` any character, and an escape makes them literal.
 
-What users write most is a prefix, a suffix or a part: those become the comparison they are.
+The most common patterns are a prefix, a suffix or a part: those become the equivalent comparison.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Wild(Enum):
-    """What is not plain text; the value is how Rust's engine says it."""
+    """A wildcard; the value is its form for Rust's engine."""
 
     TEXT = "(?s:.*)"
     CHARACTER = "(?s:.)"
@@ -34,7 +34,7 @@ _WILD = {"%": Wild.TEXT, "_": Wild.CHARACTER}
 
 
 def pieces(pattern: str, escape: str) -> list[Wild | Plain]:
-    """The parts of a pattern, or a PatternError where it escapes what needs no escape.
+    """Split a pattern into parts, or raise a PatternError where it escapes what needs no escape.
 
     >>> pieces("50!%%", "!")
     [Plain(text='50%'), <Wild.TEXT: '(?s:.*)'>]
@@ -66,7 +66,7 @@ def _escaped(character: str, escape: str) -> str:
 
 
 def like(text: pl.Expr, parts: list[Wild | Plain]) -> pl.Expr:
-    """Whether the whole text is as the parts say."""
+    """Return whether the whole text matches the parts."""
     match parts:
         case []:
             return text == ""

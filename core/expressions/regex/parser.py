@@ -1,8 +1,9 @@
-"""From the text of a Java pattern to its tree, by the grammar of `java.util.regex.Pattern`.
+r"""Parser of Java patterns, by the grammar of `java.util.regex.Pattern`.
 
-What Java rejects is rejected here, and so is what Rust cannot do (look-around, back-references,
-possessive repetition) and what Java itself does not say clearly: `\\b` changed its meaning between
-Java 17 and 19, and a repetition of something empty is cut short in another way by each engine.
+Patterns that Java rejects are rejected here, and so are those that Rust cannot run (look-around,
+back-references, possessive repetition) and those that are not clear in Java itself: `\b` changed
+its meaning between Java 17 and 19, and each engine ends the repetition of an empty match
+differently.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _NODES = {"A": Start(), "z": End(), "Z": LastLine(), "R": LineBreak()}
 
 
 def parse(pattern: str) -> Pattern:
-    """The tree of a pattern, or a PatternError.
+    """Return the tree of a pattern, or raise a PatternError.
 
     >>> parse("(a|b)+c").groups
     1
@@ -57,7 +58,9 @@ def parse(pattern: str) -> Pattern:
     parser = _Parser(pattern)
     tree = parser.choice()
     if parser.reader.peek():
-        raise PatternError('the pattern has a ")" that nothing opened', r"write \) for it")
+        raise PatternError(
+            'the pattern has a ")" without an opening "("', r"write \) for the character"
+        )
     return Pattern(tree, parser.groups)
 
 
@@ -118,10 +121,10 @@ class _Parser:
         if found in _NODES:
             return _NODES[found]
         refuse(f"\\{found}")
-        raise PatternError(rf'"\{found}" in the pattern means nothing', f"write {found}")
+        raise PatternError(rf'"\{found}" in the pattern has no meaning', f"write {found}")
 
     def _group(self) -> Node | None:
-        """Read a group, behind its parenthesis; None where it only sets flags."""
+        """Read a group, from after its parenthesis; None where it only sets flags."""
         flags = self._flags
         number = self._opened()
         if number is None:
@@ -130,12 +133,14 @@ class _Parser:
         body = self.choice()
         self.reader.depth -= 1
         if not self.reader.accept(")"):
-            raise PatternError('the pattern opens "(" and does not close it', r"write \( for it")
+            raise PatternError(
+                'the pattern opens "(" and does not close it', r"write \( for the character"
+            )
         self._flags = flags
         return Group(number, body) if number else body
 
     def _opened(self) -> int | None:
-        """Read what says the kind of group: its number, 0 if it does not capture, None if it only
+        """Read the kind of a group: return its number, 0 if it does not capture, None if it only
         sets flags."""
         reader = self.reader
         if not reader.accept("?"):
@@ -151,7 +156,7 @@ class _Parser:
             return None
         if reader.accept(":"):
             return 0
-        raise PatternError(f'the pattern has "(?{reader.peek()}", which means nothing')
+        raise PatternError(f'the pattern has "(?{reader.peek()}", which has no meaning')
 
     def _numbered(self) -> int:
         self.groups += 1
@@ -160,7 +165,7 @@ class _Parser:
     def _name(self) -> None:
         name = self.reader.until(">", "(?<")
         if not (name.isascii() and name.isalnum() and name[0].isalpha()):
-            raise PatternError(f'"{name}" is no name of a group', "letters and digits make one")
+            raise PatternError(f'"{name}" is not a valid group name', "use letters and digits")
         if name in self._names:
             raise PatternError(f'two groups of the pattern are named "{name}"')
         self._names.add(name)
@@ -178,7 +183,7 @@ class _Parser:
             self.reader.take()
 
     def _repeated(self, node: Node) -> Node:
-        """The node with the repetition behind it, if there is one."""
+        """Return the node with the repetition after it, if there is one."""
         times = self._times()
         if times is None:
             return node
@@ -191,7 +196,7 @@ class _Parser:
         if can_be_empty(node) and most not in (0, 1):
             raise PatternError(
                 "the pattern repeats something that can be empty",
-                "let what is repeated have at least one character",
+                "the repeated part must match at least one character",
             )
         if has(node, LineBreak):
             hint = r"write [\r\n]+ for one or more line ends"
@@ -210,7 +215,7 @@ class _Parser:
         digits = least + most
         if not least or not digits.isdecimal() or not digits.isascii() or len(digits) > 12:
             raise PatternError(
-                f'"{{{inside}}}" in the pattern is no repetition',
+                f'"{{{inside}}}" in the pattern is not a repetition',
                 r"write {2}, {2,} or {2,5}, or \{ for the character",
             )
         last = int(most) if most else None if comma else int(least)
@@ -220,7 +225,7 @@ class _Parser:
 
 
 def can_be_empty(node: Node) -> bool:
-    """Whether it can match without taking a character."""
+    """Whether the node can match without consuming a character."""
     match node:
         case One() | LineBreak():
             return False

@@ -1,6 +1,6 @@
-r"""Reading a pattern character by character, with its quotes and its escapes.
+r"""Reader of a pattern, character by character, with its quotes and its escapes.
 
-`\Q...\E` is taken out first, as Java does it, so that it means the same inside brackets and out.
+`\Q...\E` is removed first, as in Java, so that it means the same inside brackets and outside.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Reader:
         self.depth = 0
 
     def peek(self, ahead: int = 0) -> str:
-        """The character not yet read, or "" at the end."""
+        """Return the character at this distance from the next one, or "" past the end."""
         return self.text[self.at + ahead : self.at + ahead + 1]
 
     def take(self) -> str:
@@ -33,13 +33,13 @@ class Reader:
         return character
 
     def accept(self, text: str) -> bool:
-        """Read this very text if it comes next."""
+        """Read this text if it comes next, and return whether it did."""
         found = self.text.startswith(text, self.at)
         self.at += len(text) if found else 0
         return found
 
     def until(self, end: str, opened: str) -> str:
-        """Read up to and over a character; what was before it."""
+        """Read up to and over a character, and return the text before it."""
         found = self.text.find(end, self.at)
         if found < 0:
             raise PatternError(f'the pattern opens "{opened}" and does not close it')
@@ -48,14 +48,15 @@ class Reader:
         return text
 
     def descend(self) -> None:
-        """Count a parenthesis or bracket inside others; Python's stack is not without end."""
+        """Count a nested parenthesis or bracket; Python's stack is finite."""
         self.depth += 1
         if self.depth > _MAX_NESTING:
-            message = f"the pattern has more than {_MAX_NESTING} groups inside each other"
+            message = f"the pattern has more than {_MAX_NESTING} nested groups"
             raise PatternError(message)
 
     def escape(self, ignore_case: bool) -> int | Characters | str:
-        r"""Read what is behind a backslash: a character, a set, or the letter of something else."""
+        """Read an escape after its backslash: a character, a set, or the letter of another
+        construct."""
         letter = self.take()
         if letter in _CONTROL and letter:
             return _CONTROL[letter]
@@ -64,7 +65,9 @@ class Reader:
             return characters if letter.islower() else Other(characters)
         match letter:
             case "":
-                raise PatternError("the pattern ends with a single backslash", r"write \\ for one")
+                raise PatternError(
+                    "the pattern ends with a single backslash", r"write \\ for a backslash"
+                )
             case "p" | "P":
                 return self._property(letter, ignore_case)
             case "0":
@@ -83,7 +86,7 @@ class Reader:
         if characters is None:
             raise PatternError(
                 rf'the pattern has "\{letter}{{{name}}}", which has no exact translation',
-                r"the posix names as \p{Alpha}, categories as \p{Lu}, scripts as \p{IsGreek} have",
+                r"use a posix name as \p{Alpha}, a category as \p{Lu}, a script as \p{IsGreek}",
             )
         return characters if letter == "p" else Other(characters)
 
@@ -98,7 +101,7 @@ class Reader:
         if self.accept("{"):
             digits = self.until("}", r"\x{")
             if not digits or not set(digits) <= _HEX or int(digits, 16) > 0x10FFFF:
-                raise PatternError(rf'"\x{{{digits}}}" in the pattern is no character')
+                raise PatternError(rf'"\x{{{digits}}}" in the pattern is not a character')
         else:
             digits = self._digits(_HEX, 2)
             if len(digits) < 2:
@@ -140,7 +143,7 @@ def _whole(code: int) -> int:
 
 
 def without_quotes(pattern: str) -> str:
-    r"""The pattern with what is between `\Q` and `\E` escaped.
+    r"""Replace quotes between `\Q` and `\E` by escaped characters.
 
     >>> without_quotes(r"a\Q.b\E+")
     'a\\.b+'
@@ -161,7 +164,8 @@ def without_quotes(pattern: str) -> str:
 
 
 def _quoted(text: str) -> list[str]:
-    """Each character escaped; letters cannot be, and a first digit must not go on an escape."""
+    """Escape each character; letters need none, and a first digit must not extend an escape before
+    it."""
     return [
         rf"\x3{character}"
         if index == 0 and character.isascii() and character.isdigit()

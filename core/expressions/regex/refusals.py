@@ -1,7 +1,7 @@
-r"""What Java's patterns have and Rust's engine cannot do, with what to write instead.
+r"""Constructs of Java's patterns that Rust's engine cannot run, with alternatives.
 
 Look-around, back-references and possessive repetition need an engine that backtracks. `\b` is here
-because Java itself changed it: up to 18 a word has any letters, from 19 on ASCII ones.
+because Java itself changed it: up to Java 18 a word has any letters, from 19 on ASCII letters.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from headrace.core.expressions.regex.errors import PatternError
 _NONE = "has no exact translation"
 _BOUNDARY = "spell the neighbours out: (^|[^A-Za-z0-9_])word([^A-Za-z0-9_]|$)"
 _COMPARE = "compare two regexp_extract(...) with ="
-_AROUND = "match what is around as well, and take the part with regexp_extract"
+_AROUND = "match the surrounding text too, and take the part with regexp_extract"
 _NEGATED = "use a second condition: ... and not x rlike '...'"
 
-# By what is written: what it is, why it is refused, what to write instead.
+# By its text: the construct, why it is refused, and what to write instead.
 _CONSTRUCTS = {
     "(?=": ("a look-ahead", _NONE, _AROUND),
     "(?!": ("a look-ahead", _NONE, _NEGATED),
@@ -23,7 +23,7 @@ _CONSTRUCTS = {
     "(?>": ("an atomic group", _NONE, "write (?:...)"),
     "(?d)": ("the flag", _NONE, r"write [^\n] for . and \z for $"),
     "(?x)": ("the flag", _NONE, "write the pattern without spaces and comments"),
-    "(?u)": ("the flag", _NONE, "lower(...) makes the text small before"),
+    "(?u)": ("the flag", _NONE, "apply lower(...) to the text first"),
     "(?U)": ("the flag", _NONE, r"write \p{L} for letters, \p{Nd} for digits"),
     "(?c)": ("the flag", _NONE, ""),
     r"\b": ("the word boundary", "differs between versions of Java", _BOUNDARY),
@@ -36,7 +36,7 @@ _CONSTRUCTS = {
     "++": (
         "a possessive repetition, as in",
         _NONE,
-        'without its last "+" it is the usual one, which gives back what must match later',
+        'without its last "+" it is the usual repetition, which backtracks',
     ),
 }
 
@@ -45,7 +45,7 @@ GROUPS = ("(?=", "(?!", "(?<=", "(?<!", "(?>")
 
 
 def refuse(written: str) -> None:
-    """Raises the PatternError that says why there is no such thing, if it is one of them."""
+    """Raise the PatternError of an unsupported construct, if this is one."""
     if written in _CONSTRUCTS:
         what, why, hint = _CONSTRUCTS[written]
         raise PatternError(f'the pattern has {what} "{written}", which {why}', hint)

@@ -1,8 +1,8 @@
-"""Patterns written for Rust's engine, one way for each use; PatternError where there is none.
+"""Patterns written for Rust's engine, one function for each use; PatternError if impossible.
 
-Both engines prefer the leftmost match and then the first option, so a pattern that both understand
-finds the same text. They differ in what comes after an empty match, which is why a pattern that can
-be empty is not replaced or split by.
+Both engines prefer the leftmost match and then the first option, so a pattern that both support
+finds the same text. They differ after an empty match, which is why a pattern that can be empty is
+not used to replace or split.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from headrace.core.expressions.regex.tree import (
 )
 
 _LINE_END = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?"
-_NOT_EMPTY = 'let it take at least one character: "+" in place of "*"'
+_NOT_EMPTY = 'it must match at least one character: use "+" in place of "*"'
 
 
 def search(pattern: str) -> str:
-    """For finding out whether there is a match."""
+    """Translate a pattern to test whether there is a match."""
     tree = parse(pattern).tree
     check_last_lines(tree, again=False)
     return _Writer().text(tree)
 
 
 def extraction(pattern: str, group: int, every: bool) -> tuple[str, int]:
-    """For the text of a group (0: all) of the first match or of every one: its number there."""
+    """Translate a pattern to extract a group (0: the whole) of the first match or of all: return
+    the pattern, and the number of the group in it."""
     parsed = parse(pattern)
     _check_group(parsed, group)
     tree = parsed.tree
@@ -54,14 +55,16 @@ def extraction(pattern: str, group: int, every: bool) -> tuple[str, int]:
 
 
 def _check_alone(tree: Node, group: int) -> None:
-    """A group is sought again in the text of each match: what is around that must not count."""
+    """Refuse context around a group: the group is searched again in the text of each match."""
     if has(tree, LastLine) or (group and has(tree, Start, End)):
-        message = 'the pattern has "^" or "$", and a group of every match is wanted'
-        raise PatternError(message, "there is one at most: regexp_extract(...) gives the first")
+        message = 'the pattern has "^" or "$", and a group of every match is requested'
+        raise PatternError(
+            message, "there is at most one match: regexp_extract(...) returns the first"
+        )
 
 
 def _before_line_end(tree: Node, group: int) -> tuple[str, int]:
-    """A pattern with `$`: all of it but the line end is a group of its own."""
+    """Translate a pattern with `$`: all of it but the line end becomes a group."""
     check_last_lines(tree, again=False)
     if isinstance(tree, Sequence) and isinstance(tree.parts[-1], LastLine):
         front = _Writer().text(Sequence(tree.parts[:-1]))
@@ -74,7 +77,7 @@ def _before_line_end(tree: Node, group: int) -> tuple[str, int]:
 
 
 def replacement(pattern: str, by: str) -> tuple[str, str]:
-    """For replacing every match by a text in which `$1` stands for a group."""
+    """Translate a pattern and a replacement, in which `$1` is a group, to replace every match."""
     parsed = parse(pattern)
     tree = parsed.tree
     _check_not_empty(tree)
@@ -82,7 +85,7 @@ def replacement(pattern: str, by: str) -> tuple[str, str]:
     writer = _Writer(keep_line_ends=True)
     text = writer.text(tree)
     if writer.line_ends:
-        del writer.groups[0]  # it has the line end in it
+        del writer.groups[0]  # the line end is in group 0
     put_back = "".join(f"${{{number}}}" for number in writer.line_ends)
     by, used = _by(by, parsed.groups, writer.groups)
     for group in used:
@@ -92,7 +95,8 @@ def replacement(pattern: str, by: str) -> tuple[str, str]:
 
 
 def separator(pattern: str) -> tuple[str, bool]:
-    """For splitting by: the separator, and whether it is a plain text; "" parts all characters."""
+    """Translate a pattern to split by: return the separator, and whether it is plain text; ""
+    splits characters."""
     tree = parse(pattern).tree
     plain = _plain(tree)
     if plain or not pattern:
@@ -100,12 +104,12 @@ def separator(pattern: str) -> tuple[str, bool]:
     if can_be_empty(tree):
         raise _empty()
     if has(tree, LastLine):
-        raise PatternError('the pattern has "$", by which nothing is split', r"write \z")
+        raise PatternError('the pattern has "$", which cannot separate parts', r"write \z")
     return _Writer().text(tree), False
 
 
 def _plain(tree: Node) -> str | None:
-    """The one text that it matches, if it is a text."""
+    """Return the only text that the tree matches, if there is only one."""
     parts = tree.parts if isinstance(tree, Sequence) else (tree,)
     text = ""
     for part in parts:
@@ -120,8 +124,8 @@ def _plain(tree: Node) -> str | None:
 def _check_group(pattern: Pattern, group: int) -> None:
     if not 0 <= group <= pattern.groups:
         count = {0: "no groups", 1: "1 group"}.get(pattern.groups, f"{pattern.groups} groups")
-        hint = "parentheses make groups, numbered from 1; 0 is all that matched"
-        raise PatternError(f"the pattern has {count}, and group {group} is wanted", hint)
+        hint = "parentheses make groups, numbered from 1; 0 is the whole match"
+        raise PatternError(f"the pattern has {count}, and group {group} is requested", hint)
     _check_once(pattern.tree, group)
 
 
@@ -141,16 +145,16 @@ def _empty() -> PatternError:
 
 
 def _check_uncaptured(tree: Node, group: int) -> None:
-    """Refuse `$` in a group whose text is asked for: the line end would be in it."""
+    """Refuse `$` in a group that is extracted: the line end would be in its text."""
     for node in walk(tree):
         if isinstance(node, Group) and node.number == group and has(node, LastLine):
             message = f'the pattern has "$" inside group {group}'
-            raise PatternError(message, r"write $ behind the group, or \z in place of $")
+            raise PatternError(message, r"write $ after the group, or \z in place of $")
 
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes one tree. `groups` and `line_ends` are the numbers that its groups have there."""
+    """Writes one tree; `groups` and `line_ends` are the numbers of its groups in the result."""
 
     keep_line_ends: bool = False
     groups: dict[int, int] = field(default_factory=lambda: {0: 0})
@@ -180,7 +184,7 @@ class _Writer:
         raise AssertionError(node)
 
     def _part(self, node: Node, repeated: bool = False) -> str:
-        """A part of a sequence, or the body of a repetition."""
+        """Write a part of a sequence, or the body of a repetition."""
         loose = (Choice, Sequence, Repeat, LastLine) if repeated else (Choice,)
         return f"(?:{self.text(node)})" if isinstance(node, loose) else self.text(node)
 
@@ -205,7 +209,8 @@ def _times(node: Repeat) -> str:
 
 
 def _by(text: str, count: int, groups: dict[int, int]) -> tuple[str, set[int]]:
-    r"""Java's replacement as Rust reads it: `$1` is a group, `\` makes what follows plain."""
+    r"""Translate Java's replacement for Rust: `$1` is a group, `\` makes the next character
+    literal."""
     parts: list[str] = []
     used: set[int] = set()
     at = 0
@@ -220,8 +225,8 @@ def _by(text: str, count: int, groups: dict[int, int]) -> tuple[str, set[int]]:
         elif character == "$":
             number, at = _reference(text, at, count)
             if number not in groups:
-                message = 'the replacement has $0, and the pattern "$"'
-                raise ReplacementError(message, "put all before $ into a group and write $1")
+                message = 'the replacement has $0, and the pattern has "$"'
+                raise ReplacementError(message, "put everything before $ into a group and write $1")
             used.add(number)
             parts.append(f"${{{groups[number]}}}")
         else:
@@ -230,11 +235,12 @@ def _by(text: str, count: int, groups: dict[int, int]) -> tuple[str, set[int]]:
 
 
 def _reference(text: str, at: int, count: int) -> tuple[int, int]:
-    """The group that `$` refers to, of as many digits as there are groups for; what is next."""
+    """Return the group that `$` refers to, with as many digits as there are groups for, and the
+    next position."""
     digit = text[at : at + 1]
     if not (digit.isdecimal() and digit.isascii()):
         named = digit == "{"
-        why = "names a group; wanted its number" if named else 'has "$" without a group behind it'
+        why = "names a group; wanted its number" if named else 'has "$" without a group after it'
         raise ReplacementError(
             f"the replacement {why}", r"write $1 for group 1, \$ for the character"
         )

@@ -1,9 +1,10 @@
-r"""What a pattern's tree tells without running it: where it starts, where its `$` stand.
+r"""Static analysis of a pattern's tree: where it starts, and where its `$` are.
 
-Rust has no `$` that stops before a last line end, so it is written as that line end, perhaps, and
-the end of the text: `x$` becomes `x(?:\r\n|[\n\r...])?\z`. That says the same where `$` is the last
-thing of the pattern and the text before it cannot run into the line end in another way. Java, for
-one, finds no `a\r$` in "a\r\n", and two `\s$` in " \n". What is checked here leaves those out.
+Rust has no `$` that matches before a final line end, so `$` is written as an optional line end and
+the end of the text: `x$` becomes `x(?:\r\n|[\n\r...])?\z`. The two are equivalent where `$` is the
+last thing of the pattern and the text before it cannot run into the line end in another way. Java,
+for example, finds no `a\r$` in "a\r\n", and two `\s$` in " \n". The checks here refuse such
+patterns.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _HINT = r"write \z for the very end, or (?:\r?\n)?\z to allow a last line end"
 
 
 def starts_at_start(node: Node) -> bool:
-    """Whether it can match nowhere but at the start of the text."""
+    """Whether the pattern can match only at the start of the text."""
     match node:
         case Start():
             return True
@@ -48,7 +49,7 @@ def starts_at_start(node: Node) -> bool:
 
 
 def repeated_groups(node: Node, repeated: bool = False) -> Iterator[int]:
-    """The groups that may match more than once: Java leaves in them what it tried in vain."""
+    """Yield the groups that may match more than once: Java keeps failed attempts in them."""
     if isinstance(node, Group) and repeated:
         yield node.number
     if isinstance(node, Repeat) and node.most not in (0, 1):
@@ -58,7 +59,7 @@ def repeated_groups(node: Node, repeated: bool = False) -> Iterator[int]:
 
 
 def check_last_lines(tree: Node, again: bool) -> None:
-    """Refuse each `$` that the writing would change; `again`: more matches than one are sought."""
+    """Refuse each `$` whose translation differs; `again`: more than one match is searched."""
     starts, ends = _edge(tree, at_end=False), _edge(tree, at_end=True)
     rivals = starts if again and ends else frozenset()
     for ending in _endings(tree, frozenset()):
@@ -72,7 +73,7 @@ def check_last_lines(tree: Node, again: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """A `$`: the line ends that may be right before it; those that a loop before it takes all."""
+    """A `$`: the line ends that may precede it, and those that a loop before it consumes."""
 
     before: frozenset[str]
     loop: frozenset[str] | None
@@ -90,7 +91,7 @@ def _endings(node: Node, before: frozenset[str]) -> Iterator[_Ending]:
         case Sequence(parts) if parts:
             *front, last = parts
             if any(has(part, LastLine) for part in front):
-                raise PatternError('the pattern goes on after "$"', _HINT)
+                raise PatternError('the pattern continues after "$"', _HINT)
             loop = _loop(front[-1]) if front and isinstance(last, LastLine) else None
             whole = Sequence(tuple(front))
             edge = _edge(whole, at_end=True) | (before if can_be_empty(whole) else frozenset())
@@ -101,7 +102,7 @@ def _endings(node: Node, before: frozenset[str]) -> Iterator[_Ending]:
 
 
 def _loop(node: Node) -> frozenset[str] | None:
-    r"""The line ends of a loop as greedy as `\s+`, which leaves no part of `\r\n` behind."""
+    r"""Return the line ends of a loop as greedy as `\s+`, which leaves no part of `\r\n`."""
     match node:
         case Repeat(One(characters), most=None, lazy=False):
             ends = frozenset(end for end in LINE_ENDS if holds(characters, end))
@@ -114,7 +115,7 @@ def _loop(node: Node) -> frozenset[str] | None:
 
 
 def _edge(node: Node, at_end: bool) -> frozenset[str]:
-    """The line ends that may be the first, or the last, character it takes."""
+    """Return the line ends that may be the first, or the last, character of a match."""
     match node:
         case One(characters):
             return frozenset(end for end in LINE_ENDS if holds(characters, end))

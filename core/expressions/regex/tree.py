@@ -1,4 +1,4 @@
-"""A pattern as a tree of what both Java's and Rust's engines understand in the same way."""
+"""The tree of a pattern, made of nodes with the same meaning in Java's and Rust's engines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.core.expressions.regex.characters import Characters
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of a pattern; the subclasses below are all there are."""
+    """A part of a pattern; the subclasses below are the only ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +22,21 @@ class One(Node):
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Node):
-    """One after the other; without parts it matches the empty text."""
+    """Parts one after the other; without parts it matches the empty text."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice(Node):
-    """The first of the options with which the whole matches."""
+    """The first of the options with which the whole pattern matches."""
 
     options: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Group(Node):
-    """A capturing group; they are numbered from 1 by their opening parentheses."""
+    """A capturing group; groups are numbered from 1 by their opening parentheses."""
 
     number: int
     body: Node
@@ -44,7 +44,7 @@ class Group(Node):
 
 @dataclass(frozen=True, slots=True)
 class Repeat(Node):
-    """The body again and again; `most` is None where there is no limit."""
+    """A repetition of the body; `most` is None where there is no limit."""
 
     body: Node
     least: int
@@ -64,12 +64,12 @@ class End(Node):
 
 @dataclass(frozen=True, slots=True)
 class LastLine(Node):
-    r"""`$` or `\Z`: the end of the text, or before a line end that the text ends with."""
+    r"""`$` or `\Z`: the end of the text, or the position before a final line end."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineBreak(Node):
-    r"""`\R`: a line end, `\r\n` being one."""
+    r"""`\R`: a line end, where `\r\n` is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Pattern:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below."""
+    """Return the nodes directly below."""
     match node:
         case Sequence(parts=below) | Choice(options=below):
             return below
@@ -91,12 +91,12 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it."""
+    """Yield the node and all nodes below it."""
     yield node
     for child in children(node):
         yield from walk(child)
 
 
 def has(node: Node, *kinds: type[Node]) -> bool:
-    """Whether such a node is in it."""
+    """Whether a node of these kinds is in the tree."""
     return any(isinstance(below, kinds) for below in walk(node))

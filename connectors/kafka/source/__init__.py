@@ -1,4 +1,4 @@
-"""Topics as a source: discovered, fetched, unpacked and decoded."""
+"""Kafka topics as a source: discovery, fetching, unpacking and decoding."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def open_source(source: nodes.Source, surroundings: Surroundings) -> Source:
-    """The source that the plan describes."""
-    # It takes aiokafka, which a pipeline that is only looked at has no use for.
+    """Build the source that the plan describes."""
+    # Imports aiokafka, which is not needed merely to validate a pipeline.
     from headrace.connectors.kafka.source.source import Topics
 
     options = source.options
@@ -29,7 +29,7 @@ def open_source(source: nodes.Source, surroundings: Surroundings) -> Source:
 
 
 def open_pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
-    """The same, for a batch."""
+    """Build the batch reader of the source that the plan describes."""
     from headrace.connectors.kafka.source.pieces import TopicPieces
 
     options = source.options
@@ -38,7 +38,7 @@ def open_pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader
 
 
 def maker(source: nodes.Source) -> Maker:
-    """What makes chunks for a source: rows of values, and columns of what stands beside them."""
+    """Build the chunk maker of a source: rows of record values, and columns of metadata."""
     options = source.options
     assert isinstance(options, KafkaSource)
     named = {kind: str(name) for kind, name in options.metadata.columns.items()}
@@ -49,7 +49,7 @@ def maker(source: nodes.Source) -> Maker:
 
 
 def values_reader(source: nodes.Source, beside: tuple[str, ...] = ()) -> ValuesReader:
-    """What reads values in the source's format; `beside` are columns that are not theirs."""
+    """Build the reader of values in the source's format; `beside` are the metadata columns."""
     match source.format.name if source.format else "json":
         case "raw":
             return Raw(decoded(source))

@@ -14,7 +14,7 @@ from headrace.core.state import Document
 
 
 class BlockingSource(Protocol):
-    """A `Source` whose discovery waits for a disk."""
+    """A `SourceConnector` whose discovery waits for a disk."""
 
     @property
     def rediscover_s(self) -> float | None:
@@ -36,7 +36,7 @@ class BlockingSource(Protocol):
 
 
 class BlockingSink(Protocol):
-    """A `Sink` whose commits wait for a disk."""
+    """A `SinkConnector` whose commits wait for a disk."""
 
     def check(self) -> None:
         """Raise ConnectorError if output cannot be written there at all."""
@@ -57,7 +57,7 @@ class BlockingSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourceInThreads:
-    """A `Source` that calls a `BlockingSource` in threads."""
+    """A `SourceConnector` that calls a `BlockingSource` in threads."""
 
     source: BlockingSource
     bench: Bench
@@ -90,7 +90,7 @@ class SourceInThreads:
 
 @dataclass(frozen=True, slots=True)
 class SinkInThreads:
-    """A `Sink` that calls a `BlockingSink` in threads."""
+    """A `SinkConnector` that calls a `BlockingSink` in threads."""
 
     sink: BlockingSink
     bench: Bench

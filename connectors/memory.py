@@ -98,7 +98,7 @@ class Memory:
 
 @dataclass(slots=True)
 class MemorySource:
-    """A `Source` over the named splits."""
+    """A `SourceConnector` over the named splits."""
 
     source: nodes.Source
     splits: Mapping[str, Sequence[Happening]]
@@ -249,7 +249,7 @@ class MemoryReading:
 
 @dataclass(slots=True)
 class MemorySink:
-    """A `Sink` that commits whole batches under a name."""
+    """A `SinkConnector` that commits whole batches under a name."""
 
     memory: Memory
     name: str
@@ -279,7 +279,7 @@ class MemorySink:
 
 @dataclass(slots=True)
 class MemoryWriter:
-    """A `Writer` that holds the batches of one subtask."""
+    """A `SinkWriter` that holds the batches of one subtask."""
 
     sink: MemorySink
     subtask: int

@@ -36,7 +36,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTable:
-    """A `Table` over rows in memory."""
+    """A `LookupTable` over rows in memory."""
 
     lookup: nodes.Lookup
     shelf: Shelf

@@ -63,7 +63,7 @@ class Printing:
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """A `Writer` that prints the rows of one subtask."""
+    """A `SinkWriter` that prints the rows of one subtask."""
 
     sink: Printing
 

@@ -1,6 +1,6 @@
 """Reading of files with a row limit: one after the other, each when its turn has come.
 
-Without a limit, `Threaded` reads them, and reads ahead even from one file to the next.
+Without a limit, `ThreadedSplitReader` reads them, and reads ahead even from one file to the next.
 """
 
 from __future__ import annotations

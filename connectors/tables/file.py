@@ -93,7 +93,7 @@ def unlike(keys: Schema, added: Schema) -> Iterator[Misfit]:
 
 
 class FileTable:
-    """A `Table` over the rows of the latest version of a file."""
+    """A `LookupTable` over the rows of the latest version of a file."""
 
     keys_per_call = MOST
 

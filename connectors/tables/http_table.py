@@ -34,7 +34,7 @@ LONGEST = 16 << 20
 
 
 class HttpTable:
-    """A `Table` over a server, which is requested for one key at a time."""
+    """A `LookupTable` over a server, which is requested for one key at a time."""
 
     keys_per_call = 1
 

@@ -67,7 +67,7 @@ class Reflected:
 
 @dataclass(slots=True)
 class SqlTable:
-    """A `Table` over a database."""
+    """A `LookupTable` over a database."""
 
     lookup: nodes.Lookup
     surroundings: Surroundings
@@ -213,9 +213,9 @@ class SqlTable:
             message = f'the driver "{error.name}" of this database is not installed'
             raise ConnectorError(message, hint, exit_status=2, final=True) from None
         except sa.exc.SQLAlchemyError as error:
-            told = self._told(error)
-            told.final, told.exit_status = True, 2
-            raise told from None
+            translated = self._told(error)
+            translated.final, translated.exit_status = True, 2
+            raise translated from None
         except ValueError:  # its text repeats the port, which may be a part of a password
             message = "the port in the URL is not a number"
             hint = "in a password, percent-encode all but letters and digits: %40 for @"

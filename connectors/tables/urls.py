@@ -107,8 +107,8 @@ def shown(url: str) -> str:
     if not _sure(at, path + rest):
         return f"{scheme}://{MASK}"
     _, has_user, host = at.rpartition("@")
-    behind = f"{rest[0]}{MASK}" if rest else ""
-    return f"{scheme}://{MASK + has_user if has_user else ''}{host}{path}{behind}"
+    masked_rest = f"{rest[0]}{MASK}" if rest else ""
+    return f"{scheme}://{MASK + has_user if has_user else ''}{host}{path}{masked_rest}"
 
 
 def masked(text: str, secrets: Collection[str]) -> str:
@@ -130,9 +130,9 @@ def _parts(url: str) -> tuple[str, str, str, str]:
     return (found[1], found[2], found[3], found[4]) if found else ("", "", "", "")
 
 
-def _sure(at: str, behind: str) -> bool:
+def _sure(at: str, rest: str) -> bool:
     """Whether user and host end where they should, so that no password continues after them."""
-    return _HOST.fullmatch(at.rpartition("@")[2]) is not None and not (at and "@" in behind)
+    return _HOST.fullmatch(at.rpartition("@")[2]) is not None and not (at and "@" in rest)
 
 
 def _hidden(text: Text) -> Text:

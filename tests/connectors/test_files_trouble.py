@@ -76,7 +76,7 @@ def test_a_file_that_changes_while_it_is_read(
     (tmp_path / "a.jsonl").write_bytes(LINE * 100)
     error = trouble(tmp_path, "a.jsonl", change)
     assert error.message == said
-    assert error.hint.startswith("files stay as they are")
+    assert error.hint.startswith("a file must not change")
     assert error.position == 200
 
 

@@ -5,7 +5,7 @@ also at another parallelism, and ends them: an open transaction keeps readers wa
 out at the broker. The record outlives the job, so `--fresh` ends those of the job before it.
 
 Each attempt has ids of its own, by its generation, which is in the record. A broker may report a
-transaction as aborted before it has told any of its partitions; the next writes of the same
+transaction as aborted before it has notified any of its partitions; the next writes of the same
 producer there would join that transaction, and commit it.
 """
 

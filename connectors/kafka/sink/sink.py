@@ -31,7 +31,7 @@ ABORT_S = 10.0
 
 @dataclass(slots=True)
 class KafkaOut:
-    """The `Sink` over topics; without transactions it writes at least once."""
+    """The `SinkConnector` over topics; without transactions it writes at least once."""
 
     name: str
     link: Link

@@ -42,19 +42,19 @@ def maker(source: nodes.Source) -> Maker:
     options = source.options
     assert isinstance(options, KafkaSource)
     named = {kind: str(name) for kind, name in options.metadata.columns.items()}
-    beside = {kind: name for kind, name in named.items() if name in source.columns}
+    metadata = {kind: name for kind, name in named.items() if name in source.columns}
     of_values = tuple(name for name in source.columns if name not in named.values())
     values = values_reader(replace(source, columns=of_values), tuple(named.values()))
-    return Maker(values, Beside(beside), source.columns)
+    return Maker(values, Beside(metadata), source.columns)
 
 
-def values_reader(source: nodes.Source, beside: tuple[str, ...] = ()) -> ValuesReader:
-    """Build the reader of values in the source's format; `beside` are the metadata columns."""
+def values_reader(source: nodes.Source, metadata: tuple[str, ...] = ()) -> ValuesReader:
+    """Build the reader of values in the source's format; `metadata` names other columns."""
     match source.format.name if source.format else "json":
         case "raw":
             return Raw(decoded(source))
         case "csv":
-            names = tuple(name for name in source.schema.names if name not in beside)
+            names = tuple(name for name in source.schema.names if name not in metadata)
             of_csv: CsvDecoder = decoder(source)  # type: ignore[assignment]
             return csv_lines(replace(of_csv, names=names), of_csv.shape)
     return json_lines(decoder(source))

@@ -1,7 +1,7 @@
 """Chunks from batches of several partitions: unpacked, decoded in one block, and split again.
 
-The fixed cost of a block is paid once for all partitions with data, so many partitions with a few
-records each are no slower than one with all of them.
+The fixed cost of a block is paid once for all partitions with data, so that many partitions with
+few records each are no slower than one with all of them.
 """
 
 from __future__ import annotations
@@ -122,13 +122,13 @@ class Maker:
 
         if not self.beside.columns:
             return rows.frame
-        beside = self.beside.read(partition, records)
+        metadata = self.beside.read(partition, records)
         if out := [*rows.bad, *rows.skipped]:
-            good = pl.Series([True]).new_from_index(0, beside.height).scatter(sorted(out), False)
-            beside = beside.filter(good)
+            good = pl.Series([True]).new_from_index(0, metadata.height).scatter(sorted(out), False)
+            metadata = metadata.filter(good)
         if not rows.frame.width:
-            return beside.select(self.columns)
-        return rows.frame.hstack(beside.get_columns()).select(self.columns)
+            return metadata.select(self.columns)
+        return rows.frame.hstack(metadata.get_columns()).select(self.columns)
 
 
 def _shown(values: Values, number: int) -> str:

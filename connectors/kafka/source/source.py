@@ -32,7 +32,7 @@ COMMIT_S = 5.0
 
 @dataclass(slots=True)
 class Topics:
-    """The `Source` over partitions of topics."""
+    """The `SourceConnector` over partitions of topics."""
 
     name: str
     options: KafkaSource

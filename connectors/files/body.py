@@ -17,7 +17,7 @@ class Body(Protocol):
     """A file being encoded: the bytes that `put`, `rest` and `end` return, in that order."""
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """The approximate bytes of memory that it takes."""
         ...
 
@@ -53,7 +53,7 @@ class Text:
         self._compression = compression
         self._head = encoder.header()
         self._gathered: list[bytes] = []
-        self.held = 0
+        self.buffered_bytes = 0
 
     def put(self, frame: pl.DataFrame) -> bytes:
         """Encode records, with the header before the first."""
@@ -62,14 +62,14 @@ class Text:
         if self._compression == "none":
             return data
         self._gathered.append(data)
-        self.held += len(data)
-        return self.rest() if self.held >= STREAM else b""
+        self.buffered_bytes += len(data)
+        return self.rest() if self.buffered_bytes >= STREAM else b""
 
     def rest(self) -> bytes:
         """Return the buffered text as a compressed stream."""
         data = b"".join(self._gathered)
         self._gathered.clear()
-        self.held = 0
+        self.buffered_bytes = 0
         return packed(data, self._compression) if data else b""
 
     def end(self) -> bytes:

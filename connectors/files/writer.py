@@ -111,7 +111,7 @@ class FilesWriter:
             for piece, part in self._pieces(folder, rows, now_s):
                 self._waiting += part.put(piece)
                 self._learn(part, piece)
-        if sum(part.body.held for part in self._open.values()) > MOST_HELD:
+        if sum(part.body.buffered_bytes for part in self._open.values()) > MOST_HELD:
             for part in self._open.values():
                 self._waiting += part.rest()
 
@@ -164,7 +164,7 @@ class FilesWriter:
 
     def _learn(self, part: Part, piece: pl.DataFrame) -> None:
         """Estimate the size of a row; while bytes are held back, from the last part."""
-        if not part.body.held:
+        if not part.body.buffered_bytes:
             self._row_bytes = part.size / part.rows
         elif not self._row_bytes:
             self._row_bytes = piece.estimated_size() / piece.height
@@ -177,7 +177,7 @@ class FilesWriter:
 
     def _size(self, part: Part) -> float:
         """Estimate the size of a part; rows held back count with the estimated row size."""
-        return max(part.size, part.rows * self._row_bytes if part.body.held else 0)
+        return max(part.size, part.rows * self._row_bytes if part.body.buffered_bytes else 0)
 
     def _flush(self) -> None:
         """Write buffered bytes, and finish the parts that are full."""

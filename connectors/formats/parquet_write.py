@@ -67,7 +67,7 @@ class ParquetFile:
         return self._group()
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """The approximate bytes of memory of rows that are in no row group yet."""
         return self._bytes
 

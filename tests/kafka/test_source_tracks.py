@@ -126,7 +126,7 @@ def test_the_record_that_was_read_last_is_looked_at_again() -> None:
     other = track(2, Seen(1, 1001))
     with pytest.raises(OtherRecord) as error:
         other.came(answer(batch(0, [b"a", b"b", b"c"], timestamp=7000), end=3), 1.0)
-    assert (error.value.was, error.value.timestamp) == (Seen(1, 1001), 7001)
+    assert (error.value.previous, error.value.timestamp) == (Seen(1, 1001), 7001)
 
     compacted = track(2, Seen(1, 1001))
     assert compacted.came(answer(batch(0, [b"a", b"c"], deltas=[0, 2]), end=3), 1.0)

@@ -43,9 +43,9 @@ class Answer:
 class OtherRecord(Exception):
     """A record differs from the one that was read at its offset before."""
 
-    def __init__(self, was: Seen, timestamp: int) -> None:
-        super().__init__(str(was.offset))
-        self.was = was
+    def __init__(self, previous: Seen, timestamp: int) -> None:
+        super().__init__(str(previous.offset))
+        self.previous = previous
         self.timestamp = timestamp
 
 

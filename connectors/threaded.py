@@ -17,7 +17,7 @@ from headrace.core.waiting import Waiting
 
 
 class Threaded:
-    """A `SplitReader` over a `RecordReader`. With `in_order`, it reads one split after the other."""
+    """A `SplitReader` over a `RecordReader`. With `in_order`, it reads split after split."""
 
     def __init__(
         self, reader: Reader, surroundings: Surroundings, *, in_order: bool = False

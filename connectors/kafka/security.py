@@ -17,7 +17,7 @@ from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import SCALAR, Reads, Unfit, Words, choice
 
-SECURITY = "How to connect to the brokers, and as which user."
+SECURITY = "The protocol, user and certificates for connections to the brokers."
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 OF_TLS = ("ca", "cert", "key", "key_password")
@@ -68,7 +68,7 @@ PemFile = Annotated[Text, path]
 
 
 class Security(Part):
-    """How to connect to the brokers, and as which user."""
+    """The connection to the brokers: protocol, authentication and certificates."""
 
     habits = HABITS
 

@@ -145,7 +145,7 @@ def test_later_runs_of_a_job_keep_what_it_has_stood_beside(
     first = sink(used, mode, job=began)
     kept = first.writer(0).kept()
     for _ in range(3):
-        # Each goes on from what the one before has kept; what it commits is committed again.
+        # Each attempt starts with the state of the one before; its commits are repeated.
         out = sink(used, "overwrite")
         writer = out.writer(0, [kept or {}])
         handle = simulate(partial(fill, writer, [FRAME]))
@@ -301,7 +301,7 @@ def test_a_killed_process_leaves_whole_parts_and_nothing_else(tmp_path: Path, co
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(commits)]
         process.kill()
-        # A line that the kill cut off was never handed to anybody.
+        # A line that the kill cut off was never emitted.
         lines += [line for line in process.stdout if line.endswith("\n")]
     seen = numbers(tmp_path / "out")
     assert len(seen) >= 10 * (len(lines) - 1)

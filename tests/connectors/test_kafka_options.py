@@ -1,4 +1,4 @@
-"""What a pipeline may say of Kafka, what does not go together, and that no password is shown."""
+"""The options of `kafka:`: valid ones, incompatible ones, and masking of passwords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a broker cannot be reached: each reason is told, with what to do, and no password with it."""
+"""Failed connections to brokers: reasons and hints, without passwords."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def options(folder: Path, brokers: str, security: str = "", **secrets: str) -> K
 
 
 def refused(source: KafkaSource, folder: Path, longest_s: float = LONGEST_S) -> ConnectorError:
-    """The error that is told, which has neither password in it."""
+    """Return the error, after checking that it shows no password."""
     with pytest.raises(ConnectorError) as raised:
         asyncio.run(reached(source, folder, longest_s))
     said = f"{raised.value.message} {raised.value.hint}"

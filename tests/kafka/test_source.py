@@ -34,7 +34,7 @@ JSON = (Field("a", BIGINT), Field("b", STRING))
 
 
 def some(count: int, partitions: int = 1) -> list[Record]:
-    """Records of which no two are alike."""
+    """Make distinct records."""
     return [
         Record(
             b"value %d" % at if at % 7 else b"",
@@ -83,7 +83,7 @@ def read(
     told: list[str] | None = None,
     **options: Any,
 ) -> Came:
-    """What a source reads that stops at the end there is, and what it tells of it."""
+    """Read a source up to the current end; `told` gets its messages."""
 
     async def reading() -> Came:
         source = node(broker.address, **{"stop": "latest", **options})
@@ -160,7 +160,7 @@ def test_reading_goes_on_behind_any_chunk(broker: Broker, topics: Topics, fresh:
         for name, position in positions.items():
             if position == 0:
                 positions[name] = f"offset=0 stop={stops[name]}"
-        topics.write(topic, plain(3, 2, 9000))  # behind where reading is to stop
+        topics.write(topic, plain(3, 2, 9000))  # after the stop offset
         rest = run(partial(reading, positions, False, 10**9))
         both = [
             row[0]

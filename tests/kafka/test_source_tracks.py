@@ -101,7 +101,7 @@ def test_what_is_hidden_behind_rows_is_passed_over_with_them() -> None:
         mark(2, 1, commit=True) + mark(3, 1, commit=True),
         batch(2, [], until=4),
         batch(2, [b"c", b"d", b"e", b"f"]),
-        batch(7, [b"behind a hole"]),
+        batch(7, [b"after a hole"]),
     ],
 )
 def test_reading_ends_at_its_stop_whatever_stands_there(tail: bytes) -> None:

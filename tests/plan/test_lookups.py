@@ -119,7 +119,8 @@ HTTP = "{{http: {{url: 'http://h/{}'}}, on: {{id: id}}, add: [x]}}"
         ),
         (
             "{sql: {url: 'sqlite:///c', table: c}, on: [id], add: {x: array<int>}}",
-            '"x": a column of a database cannot be read as array<int> [declare it as string, which gets its JSON]',
+            '"x": a column of a database cannot be read as array<int> '
+            "[declare it as string, which gets its JSON]",
         ),
         (HTTP.format("{idd}"), 'url: "{idd}" is not in on [on has id]'),
         (

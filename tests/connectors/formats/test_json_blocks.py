@@ -1,4 +1,4 @@
-"""Blocks of JSON lines: line ends, blank lines, marks, positions, what is told of a bad record."""
+"""Blocks of JSON lines: line ends, blank lines, marks, positions, and errors of bad records."""
 
 from __future__ import annotations
 

@@ -82,8 +82,8 @@ def range_text(earliest: int, latest: int) -> str:
 def other_record(track: Track, other: OtherRecord) -> ConnectorError:
     """Build the error for a recreated topic, in which a record differs from the one read."""
     return ConnectorError(
-        f"the record at offset {other.previous.offset} was of "
-        f"{_time(other.previous.timestamp)} when it was read, and is of {_time(other.timestamp)} now",
+        f"the record at offset {other.previous.offset} was of {_time(other.previous.timestamp)} "
+        f"when it was read, and is of {_time(other.timestamp)} now",
         "the topic was recreated under its name: start with --fresh to read it from its start",
         split=track.split.name,
         position=track.place.offset,

@@ -102,7 +102,7 @@ def test_each_broker_is_told_of(silent: str, refusing: str, tmp_path: Path) -> N
     error = refused(options(tmp_path, f"[{refusing}, {silent}]"), tmp_path, SOON_S)
     assert error.message.startswith("no broker can be reached\n")
     assert f"\n  {refusing}: nothing listens there" in error.message
-    assert f"\n  {silent}: it takes connections" in error.message
+    assert f"\n  {silent}: it accepts connections" in error.message
 
 
 def test_one_broker_that_answers_is_enough(

@@ -1,6 +1,6 @@
 """Calls into blocking libraries, which may block for ever: each in a thread of its own.
 
-The awaiting task may be cancelled. The library is then asked to cancel its call, if it can, and
+The awaiting task may be cancelled. The library is then requested to cancel its call, if it can, and
 the thread is abandoned: as a daemon, it does not keep the process from ending.
 """
 

@@ -170,7 +170,7 @@ class Sending:
         self._joined.update(new)
 
     def _settled(self, batch: Sealed, code: int) -> bool:
-        """Handle the response for a batch; return whether no pause is needed before going on."""
+        """Handle the response for a batch; return whether no pause is needed."""
         error = of_code(code) if code else None
         if error is None or isinstance(error, kafka.DuplicateSequenceNumber):
             self._unknown_s = None

@@ -143,7 +143,7 @@ class Transactions:
     async def _join(self) -> None:
         """Load the record that another process of the same run has written."""
         noted = await self.bench.blocking(partial(self.notes.read, self.record.sink))
-        assert noted is not None, "nobody has written the record"
+        assert noted is not None, "the record was never written"
         self.record, self._recorded = read(noted), True
 
     async def _surely(self, id: str, wire: Wire, patience: Patience) -> Producer | None:
